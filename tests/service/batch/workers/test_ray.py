@@ -93,9 +93,9 @@ def nodes(environment):
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
-    """A thousand drawn pictures, and every tenth of them once more a little smaller."""
+    """Seven hundred drawn pictures, three parts of a collection, and every tenth of them once more a little smaller."""
     folder = tmp_path_factory.mktemp("photos")
-    for number, picture in enumerate(cuts(1000, 0)):
+    for number, picture in enumerate(cuts(700, 0)):
         picture.save(folder / f"{number:04d}.jpg", "JPEG", quality=85)
         if number % 10 == 0:
             picture.resize((200, 200)).save(folder / f"{number:04d} smaller.jpg", "JPEG", quality=85)
@@ -152,9 +152,9 @@ def held(store) -> dict:
 
 @pytest.fixture
 def large(pairs):
-    """Ten times the table: for the photo model long enough to lose something in the middle."""
+    """Four times the table: for the photo model long enough to lose something in the middle."""
     header, *lines = pairs.read_text(encoding="utf-8").splitlines(keepends=True)
-    pairs.write_text("".join([header, *lines * 10]), encoding="utf-8")
+    pairs.write_text("".join([header, *lines * 4]), encoding="utf-8")
     return pairs
 
 
@@ -205,7 +205,7 @@ def test_a_node_that_is_lost_midway_changes_not_a_byte(bereft):
     _, driver = bereft(3)
     out, err = driver.communicate(timeout=600)
     assert driver.returncode == 1, "some pairs have errors"
-    assert out.startswith("10,000 pairs in"), "and nothing else"
+    assert out.startswith("4,000 pairs in"), "and nothing else"
     assert "a worker was lost" in err
 
 
@@ -271,7 +271,7 @@ def test_a_driver_that_is_killed_goes_on_with_either_engine(nodes, large, spawn,
         again = spawn("score", large, "-o", output, *rest, "--resume", "--json")
         out, err = again.communicate(timeout=600)
         assert again.returncode == 1, err
-        assert 0 < json.loads(out)["scored"] < 10_000
+        assert 0 < json.loads(out)["scored"] < 4_000
         assert output.read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
@@ -304,7 +304,7 @@ def test_a_folder_whose_name_is_too_long_for_sockets_is_said(tmp_path, monkeypat
 @pytest.mark.slow
 def test_a_collection_is_the_same_when_a_node_is_lost_and_the_driver_killed(nodes, photos, spawn, tmp_path):
     out, err = spawn("index", "add", photos, "--store", tmp_path / "alone", "--json").communicate(timeout=900)
-    assert json.loads(out)["added"] == 1100, err
+    assert json.loads(out)["added"] == 770, err
     cluster, address = nodes(3)
     command = ["index", "add", photos, "--store", tmp_path / "shared", "--engine", "ray", "--address", address]
     driver = spawn(*command)
@@ -318,7 +318,7 @@ def test_a_collection_is_the_same_when_a_node_is_lost_and_the_driver_killed(node
     remove_one(cluster)
     out, err = driver.communicate(timeout=900)
     assert driver.returncode == 0, err
-    assert re.fullmatch(r"[\d,]+ added, [\d,]+ already there, 0 refused\n1,100 pictures in .*\n", out), out
+    assert re.fullmatch(r"[\d,]+ added, [\d,]+ already there, 0 refused\n770 pictures in .*\n", out), out
     assert "a worker was lost" in err
     assert held(tmp_path / "shared") == held(tmp_path / "alone")
 
@@ -328,7 +328,7 @@ def test_a_collection_is_the_same_when_a_node_is_lost_and_the_driver_killed(node
 def test_groups_are_the_same_when_nodes_are_lost_and_when_the_driver_is_killed(nodes, photos, spawn, tmp_path):
     found, few = {}, tmp_path / "photos"
     few.mkdir()
-    for photo in photos.glob("0[0-2]*"):  # closer looks at the copies among a thousand take minutes
+    for photo in photos.glob("0[01]*"):  # closer looks at the copies among all of them take minutes
         shutil.copy(photo, few)
     for name, rest in (("alone", []), ("shared", ["--engine", "ray", "--address"])):
         cluster, address = nodes(3) if rest else (None, None)
@@ -356,7 +356,7 @@ def test_groups_are_the_same_when_nodes_are_lost_and_when_the_driver_is_killed(n
     found["left"] = out.replace("left.csv", "groups.csv")
     assert not list((tmp_path / "left" / "embedding.parts").glob("*")), err
     (groups,) = re.findall(r"^(\d+) groups;", found["alone"], re.M)
-    assert int(groups) >= 27
+    assert int(groups) >= 18
     for name in ("shared", "left"):
         assert found[name] == found["alone"]
         assert (tmp_path / f"{name}.csv").read_bytes() == (tmp_path / "alone.csv").read_bytes()
