@@ -10,11 +10,9 @@ import torch
 
 from diptych_model import PairNetwork, Residual
 from diptych_training.data.characters import draw_episodes, load_characters
-from diptych_training.errors import DataError
 from diptych_training.studies import one_shot
 from diptych_training.studies.one_shot import (
     group_loss,
-    learnt,
     measure,
     measure_embedding,
     teach_panel,
@@ -140,13 +138,6 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_numbers_and_leaves_noth
     assert train_and_measure(*places, **settings) == whole
     assert len(steps) == 4 + 3, "two of the five steps were kept"
     assert not state.exists()
-
-
-def test_what_a_stopped_training_left_is_named_where_it_is_damaged(tmp_path: Path) -> None:
-    state = tmp_path / "state.pt"
-    state.write_bytes(b"half of it")
-    with pytest.raises(DataError, match=r"state\.pt is damaged: remove it to begin that training anew"):
-        list(learnt(torch.nn.Linear(1, 1), 1, 1.0, lambda step: 0.0, state))
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -13,11 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from diptych_model.networks.aligned import STRIDE, AlignedPairNetwork
-from diptych_runtime.atomic import replacing_file
 from diptych_training.aligned.recipe import Budget
 from diptych_training.aligned.shelves import KeptPair
 from diptych_training.device import default_device, mixed_precision
 from diptych_training.learning.schedule import warm_cosine
+from diptych_training.state import restore_state, save_state
 
 Progress = Callable[[Iterable[int]], Iterable[int]]
 SHRUNK = (1.0, 1.0, 0.8, 0.6)  # scales of pairs, drawn from
@@ -71,7 +70,8 @@ def train_aligned(
     average = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     rng, losses, draws = np.random.default_rng(seed), list[float](), Draws(pairs)
     if state is not None and state.exists():
-        losses = _restore(state, network, optimiser, average, rng, device)
+        kept = restore_state(state, network, optimiser, rng, device)
+        losses, average = kept["losses"], kept["average"]
     for step in progress(range(len(losses), budget.steps)):
         for group in optimiser.param_groups:
             group["lr"] = warm_cosine(budget.rate, step, budget.steps, budget.warmup)
@@ -82,7 +82,7 @@ def train_aligned(
         for name, tensor in network.state_dict().items():
             average[name].lerp_(tensor, 1 - budget.average if step else 1.0)
         if state is not None and len(losses) % SAVE_EVERY == 0:
-            _save(state, network, optimiser, average, rng, losses)
+            save_state(state, network, optimiser, rng, losses=losses, average=average)
     network.load_state_dict(average)
     return network.cpu().eval(), losses
 
@@ -140,34 +140,3 @@ def _changed(pair: KeptPair, most: int, rng: np.random.Generator) -> np.ndarray:
     if rng.random() < TURNED:
         pixels = pixels.swapaxes(0, 1)
     return pixels[..., [2, 1, 0, 5, 4, 3, 6]] if rng.random() < RECOLOURED else pixels
-
-
-def _save(
-    path: Path,
-    network: AlignedPairNetwork,
-    optimiser: torch.optim.Optimizer,
-    average: dict[str, Tensor],
-    rng: np.random.Generator,
-    losses: list[float],
-) -> None:
-    kept = {"network": network.state_dict(), "optimiser": optimiser.state_dict(), "average": average}
-    kept |= {"losses": losses, "rng": json.dumps(rng.bit_generator.state)}
-    with replacing_file(path) as unfinished:
-        torch.save(kept, unfinished)
-
-
-def _restore(
-    path: Path,
-    network: AlignedPairNetwork,
-    optimiser: torch.optim.Optimizer,
-    average: dict[str, Tensor],
-    rng: np.random.Generator,
-    device: torch.device,
-) -> list[float]:
-    """Restore all of them; return the losses so far."""
-    kept = torch.load(path, weights_only=True, map_location=device)
-    network.load_state_dict(kept["network"])
-    optimiser.load_state_dict(kept["optimiser"])
-    average.update(kept["average"])
-    rng.bit_generator.state = json.loads(kept["rng"])
-    return kept["losses"]

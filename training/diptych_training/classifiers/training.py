@@ -1,6 +1,5 @@
 """Training a small classifier of pictures, and measuring it: for networks that the pair network is not."""
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from diptych_runtime.atomic import replacing_file
 from diptych_training.errors import DataError
 from diptych_training.learning.schedule import warm_cosine
+from diptych_training.state import restore_state, save_state
 
 Progress = Callable[[Iterable[int]], Iterable[int]]
 SHIFT = 6  # pixels that a picture is moved by at most
@@ -62,7 +61,9 @@ def train_classifier(
     rng = np.random.default_rng(seed)
     losses, waiting = list[float](), np.empty(0, np.int64)
     if state is not None and state.exists():
-        losses, waiting = _restored(state, network, optimiser, rng)
+        kept = restore_state(state, network, optimiser, rng)
+        losses, waiting = kept["losses"], kept["waiting"].numpy()
+        torch.set_rng_state(kept["torch"])
     network.train()
     for step in progress(range(len(losses), budget.steps)):
         while len(waiting) < budget.batch:
@@ -78,7 +79,8 @@ def train_classifier(
         optimiser.step()
         losses.append(loss.item())
         if state is not None and len(losses) % save_every == 0:
-            _save(state, network, optimiser, rng, losses, waiting)
+            others = {"losses": losses, "waiting": torch.from_numpy(waiting), "torch": torch.get_rng_state()}
+            save_state(state, network, optimiser, rng, **others)
     return losses
 
 
@@ -105,29 +107,3 @@ def _moved(pixels: np.ndarray, rng: np.random.Generator) -> Tensor:
         cut = picture[down : down + size, across : across + size]
         moved[place] = cut[:, ::-1] if rng.random() < 0.5 else cut
     return as_input(moved)
-
-
-def _save(
-    path: Path,
-    network: nn.Module,
-    optimiser: torch.optim.Optimizer,
-    rng: np.random.Generator,
-    losses: list[float],
-    waiting: np.ndarray,
-) -> None:
-    kept = {"network": network.state_dict(), "optimiser": optimiser.state_dict(), "torch": torch.get_rng_state()}
-    kept |= {"losses": losses, "waiting": torch.from_numpy(waiting), "rng": json.dumps(rng.bit_generator.state)}
-    with replacing_file(path) as unfinished:
-        torch.save(kept, unfinished)
-
-
-def _restored(
-    path: Path, network: nn.Module, optimiser: torch.optim.Optimizer, rng: np.random.Generator
-) -> tuple[list[float], np.ndarray]:
-    """Restore the network, the optimiser and both generators; return the losses and the pictures that are next."""
-    kept = torch.load(path, weights_only=True)
-    network.load_state_dict(kept["network"])
-    optimiser.load_state_dict(kept["optimiser"])
-    torch.set_rng_state(kept["torch"])
-    rng.bit_generator.state = json.loads(kept["rng"])
-    return kept["losses"], kept["waiting"].numpy()

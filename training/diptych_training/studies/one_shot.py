@@ -16,11 +16,10 @@ from torch import Tensor, nn
 
 from diptych_model import PairConfig, PairNetwork
 from diptych_model.flops import flops, parameters
-from diptych_runtime.atomic import replacing_file
 from diptych_training.data.characters import Characters, Groups, draw_episodes, load_characters, pictures
 from diptych_training.device import default_device
-from diptych_training.errors import DataError
 from diptych_training.learning.losses import embedding_loss
+from diptych_training.state import restore_state, save_state
 
 WAYS = 20
 PANEL_GROUPS, PANEL_SIZE = 8, 16  # a step of contrast: so many groups of so many characters, all against all
@@ -206,7 +205,9 @@ def learnt(
     """
     learning = [parameter for parameter in module.parameters() if parameter.requires_grad]
     optimiser = torch.optim.AdamW(learning, rate, weight_decay=0.02)
-    losses = _restored(state, module, optimiser) if state is not None and state.exists() else []
+    losses = list[float]()
+    if state is not None and state.exists():
+        losses = restore_state(state, module, optimiser)["losses"]
     yield from losses
     warm = max(1, steps // 20)
     for step in range(len(losses), steps):
@@ -217,21 +218,8 @@ def learnt(
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
         if state is not None and len(losses) % SAVE_EVERY == 0:
-            kept = {"module": module.state_dict(), "optimiser": optimiser.state_dict(), "losses": losses}
-            with replacing_file(state) as unfinished:
-                torch.save(kept, unfinished)
+            save_state(state, module, optimiser, losses=losses)
         yield losses[-1]
-
-
-def _restored(state: Path, module: nn.Module, optimiser: torch.optim.Optimizer) -> list[float]:
-    """Restore a module and its optimiser; return the losses so far."""
-    try:
-        kept = torch.load(state, weights_only=True)
-        module.load_state_dict(kept["module"])
-        optimiser.load_state_dict(kept["optimiser"])
-        return kept["losses"]
-    except Exception:  # of every kind, from zip files to shapes
-        raise DataError(f"{state} is damaged: remove it to begin that training anew") from None
 
 
 def _panel(directory: str, seed: int) -> Path:

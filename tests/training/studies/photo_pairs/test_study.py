@@ -21,7 +21,7 @@ from diptych_training.studies.photo_pairs import run, study
 from diptych_training.studies.photo_pairs.run import answers, learn, measure, measure_embedding, train_and_measure
 from diptych_training.studies.photo_pairs.study import PRIOR, plot_on_photos, study_on_photos, study_on_photos_text
 from diptych_training.studies.photo_pairs.table import COLUMNS, RunTable
-from diptych_training.studies.photo_pairs.tokens import SETS, Drawn, Tokens
+from diptych_training.studies.photo_pairs.tokens import SETS, Drawn, Tokens, panel_digest
 from diptych_training.studies.variants import ON_PHOTOS, PHOTO, chosen
 
 SMALL = replace(
@@ -55,7 +55,7 @@ def write_tokens(folder: Path, config: PairConfig, drawn: Drawn) -> Path:
             "positives": torch.ones(4, dtype=torch.long),
         }
         save_file(held_out, folder / f"{kind}.safetensors")
-    (folder / "drawn.json").write_text(json.dumps(asdict(drawn)))
+    (folder / "drawn.json").write_text(json.dumps({**asdict(drawn), "panel": panel_digest()}))
     return folder
 
 
@@ -213,6 +213,19 @@ def test_tokens_of_other_settings_are_refused(tokens: Tokens, tmp_path: Path) ->
     shutil.copytree(tokens.folder, tmp_path / study.TOKENS)
     with pytest.raises(DataError, match=r"has tokens drawn with .*remove that folder, or name another directory"):
         study_on_photos("mixers", tmp_path, tmp_path, drawn=Drawn(steps=4), processes=0)
+
+
+def test_runs_over_tokens_of_another_release_are_shown_and_not_gone_on_from(
+    finished, tmp_path: Path, monkeypatch
+) -> None:
+    directory, result, _ = finished
+    monkeypatch.setitem(ON_PHOTOS, "mixers", small_variants)
+    monkeypatch.setattr(study, "PHOTO", SMALL)
+    runs = tmp_path / "kept.csv"
+    runs.write_text((directory / "mixers-photos.csv").read_text().replace(panel_digest(), "0123456789ab"))
+    assert do_study(tmp_path, None, runs=runs) == result
+    with pytest.raises(DataError, match=r"kept.csv has runs over tokens of .* part \(0123456789ab\).*--runs"):
+        do_study(tmp_path, tmp_path, runs=runs)
 
 
 def test_the_table_and_the_picture_have_every_variant(finished, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from diptych_training.metrics import student_interval
 from diptych_training.studies.grid import run_grid
 from diptych_training.studies.photo_pairs.run import FIGURES, measure_embedding, train_and_measure
 from diptych_training.studies.photo_pairs.table import Row, RunTable
-from diptych_training.studies.photo_pairs.tokens import Drawn, Tokens, keep_tokens
+from diptych_training.studies.photo_pairs.tokens import Drawn, Tokens, keep_tokens, panel_digest
 from diptych_training.studies.variants import ON_PHOTOS, PHOTO, Variant, chosen
 
 PRIOR, EMBEDDING = "no trunk", "embedding alone"
@@ -47,7 +47,8 @@ def study_on_photos(
     With the first seed every variant is trained at every rate; the one whose last training steps cost least is that of
     the other seeds. The tokens are computed once, into `directory`. What the CSV `runs` has is not trained again, and
     every finished run is added to it; without `data` nothing is trained, and the rows are of what is finished. The
-    default of `steps` and `rates` are `STEPS` and `RATES`. Raises `DataError` where the directory has other tokens.
+    default of `steps` and `rates` are `STEPS` and `RATES`. Raises `DataError` where the directory has other tokens, or
+    `runs` has runs over those of another release.
     """
     steps, rates = STEPS if steps is None else steps, tuple(rates) or RATES
     if min(steps, seeds) < 1:
@@ -55,7 +56,7 @@ def study_on_photos(
     drawn, say = drawn or Drawn(), finished or (lambda _: None)
     variants = chosen(ON_PHOTOS[name](), name, only, PairPart)
     table = RunTable(runs or directory / f"{name}-photos.csv")
-    folder = directory / TOKENS
+    folder, panel = directory / TOKENS, panel_digest()
     asked = {label: partial(_settings, label, variants, drawn, steps) for label in (*variants, PRIOR)}
 
     def run(wanted: Sequence[tuple[str, float, int]]) -> None:
@@ -66,7 +67,7 @@ def study_on_photos(
 
         def keep(run_name: str, result: Mapping[str, Any]) -> None:
             label, rate, seed = missing[run_name]
-            row = {"study": name, "variant": label, "rate": rate, "seed": seed, "steps": steps}
+            row = {"study": name, "variant": label, "rate": rate, "seed": seed, "steps": steps, "panel": panel}
             table.add({**row, "settings": run_name.removeprefix("photos-"), **result})
             say(f"{label}, rate {rate:g}, seed {seed}")
 
@@ -75,10 +76,11 @@ def study_on_photos(
 
     alone = _digest({"tokens": drawn.digest, "embedding": True})
     if data is not None:
+        table.require(panel)
         keep_tokens(folder, data, drawn, say)
         if table.find(alone) is None:
-            nothing = {"study": name, "variant": EMBEDDING, "rate": 0.0, "seed": 0, "steps": 0, "settings": alone}
-            none = {"parameters": 0, "mflop": 0.0, "seconds": 0.0, "curve": []}
+            nothing = {"study": name, "variant": EMBEDDING, "rate": 0.0, "seed": 0, "steps": 0, "panel": panel}
+            none = {"settings": alone, "parameters": 0, "mflop": 0.0, "seconds": 0.0, "curve": []}
             table.add({**nothing, **none, **measure_embedding(Tokens(folder))})
         run([(label, rate, 0) for label in asked for rate in rates])
         run([(label, _chosen_rate(table, asked[label], rates), seed) for seed in range(1, seeds) for label in asked])

@@ -12,13 +12,16 @@ from diptych_training.studies.photo_pairs.run import FIGURES
 
 NAMES = ("study", "variant", "rate", "seed", "steps")
 MEASURED = ("parameters", "mflop", "seconds", *FIGURES)
-COLUMNS: tuple[str, ...] = (*NAMES, "settings", *MEASURED, "curve")
+COLUMNS: tuple[str, ...] = (*NAMES, "panel", "settings", *MEASURED, "curve")
 
 Row = dict[str, Any]
 
 
 class RunTable:
-    """The rows of a CSV, which need not exist yet; `settings` is a digest of all that a run depends on."""
+    """The rows of a CSV, which need not exist yet.
+
+    `settings` is a digest of all that a run was given, and `panel` of the released panel part whose tokens it learnt.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -27,6 +30,15 @@ class RunTable:
     def find(self, settings: str) -> Row | None:
         """The row of the run with these settings, None where it has not been made."""
         return next((row for row in self.rows if row["settings"] == settings), None)
+
+    def require(self, panel: str) -> None:
+        """Raise `DataError` where runs are of another panel part: they cannot be laid beside new ones."""
+        others = sorted({row["panel"] for row in self.rows} - {panel})
+        if others:
+            raise DataError(
+                f"{self.path} has runs over tokens of another panel part ({', '.join(others)}) than the released one "
+                f"({panel}): name another CSV with --runs, or see what is finished with --finished"
+            )
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Write the table with one row more, whole or not at all."""

@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from diptych_model import PairNetwork, load_checkpoint
+from diptych_model.checkpoint import read_description
 from diptych_model.embedding import asked, weights_of_parts
 from diptych_runtime.atomic import replacing_folder
 from diptych_training.data.archives import Archives
@@ -57,7 +58,20 @@ class Drawn:
     @property
     def digest(self) -> str:
         """The first 12 digits of the SHA-256 of the settings and of the panel part's name."""
-        return hashlib.sha256(json.dumps([START, asdict(self)]).encode()).hexdigest()[:12]
+        return _short_digest([START, asdict(self)])
+
+
+def panel_digest() -> str:
+    """The first 12 digits of the SHA-256 of the released weights and of the weights of an embedding's parts: with
+    others the same settings give other tokens and other candidates.
+    """
+    described = read_description(start_of(START))
+    questions = described["network"]["questions"]
+    return _short_digest([described["sha256"], [weights_of_parts(questions, question) for question in questions]])
+
+
+def _short_digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -91,7 +105,9 @@ class Tokens:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.steps: int = json.loads((folder / "drawn.json").read_text())["steps"]
+        drawn = json.loads((folder / "drawn.json").read_text())
+        self.steps: int = drawn["steps"]
+        self.panel: str = drawn["panel"]
 
     def pairs(self, step: int) -> Pairs:
         """The pairs of a training step."""
@@ -109,9 +125,9 @@ class Tokens:
 def keep_tokens(folder: Path, data: Path, drawn: Drawn, noted: Callable[[str], None] = lambda _: None) -> None:
     """Compute the tokens that a folder lacks, whole or not at all; `noted` is called with each stage of the work.
 
-    Raises `DataError` for a folder whose tokens are of other settings.
+    Raises `DataError` for a folder whose tokens are of other settings or of another release.
     """
-    wanted = json.loads(json.dumps(asdict(drawn)))
+    wanted = {**json.loads(json.dumps(asdict(drawn))), "panel": panel_digest()}
     if (folder / "drawn.json").is_file():
         if (found := json.loads((folder / "drawn.json").read_text())) != wanted:
             raise DataError(
