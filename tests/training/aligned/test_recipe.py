@@ -23,6 +23,7 @@ def test_the_recipe_of_the_release_is_read_and_written_out() -> None:
     [
         ({"families": -1, "archives": ["goods"]}, "families of 0 or more"),
         ({"families": 0}, "families or archives, got families = 0"),
+        ({"things": 10}, "archives whose photos are printed on them, got things = 10"),
         ({"photos": 1}, "photos of 2 or more"),
         ({"family": 1}, "did you mean 'families'"),
     ],

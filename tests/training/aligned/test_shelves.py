@@ -14,6 +14,10 @@ def test_origins_are_archives_and_families_in_parts() -> None:
     assert [source.name for source in found] == ["goods", "documents-00000", "documents-00050", "documents-00100"]
     assert found[-1].families == (100, 120)
     assert found[0].archive == "goods"
+    found = sources_of(Origins(families=0, things=150, archives=("goods", "flowers")))
+    assert [source.name for source in found] == ["goods", "flowers", "things-00000", "things-00100"]
+    assert found[-1].things == (100, 150)
+    assert found[-1].archives == ("goods", "flowers")
 
 
 def test_pairs_are_kept_as_they_were_made_and_made_once(tmp_path: Path) -> None:

@@ -75,13 +75,13 @@ def document_pairs(family: int, seed: int) -> Iterator[AlignedPair]:
     originals = [describe_pixels(picture) for picture in members]
     copies = [describe_pixels(p) for p in edited(members, int(rng.choice(SIDES)), rng, seed)]
     for place, copy in enumerate(copies):
-        yield from _laid(originals[place], copy, True, kind)
+        yield from laid(originals[place], copy, True, kind)
         for other in (1, 2):
-            yield from _laid(originals[(place + other) % MEMBERS], copy, False, kind)
+            yield from laid(originals[(place + other) % MEMBERS], copy, False, kind)
     if kind not in TEXTURES:
-        yield from _laid(originals[0], originals[2], False, kind)
-        yield from _laid(originals[1], originals[3], False, kind)
-    yield from _laid(copies[0], copies[1], False, kind)
+        yield from laid(originals[0], originals[2], False, kind)
+        yield from laid(originals[1], originals[3], False, kind)
+    yield from laid(copies[0], copies[1], False, kind)
 
 
 def photo_pairs(archive: str, most: int, seed: int, folder: Path) -> Iterator[AlignedPair]:
@@ -92,7 +92,7 @@ def photo_pairs(archive: str, most: int, seed: int, folder: Path) -> Iterator[Al
     rows = [photo for photo in list_photos(folder, [archive]) if photo.split == "train"]
     rows = [rows[place] for place in np.sort(rng.permutation(len(rows))[:most])]
     photos = [np.asarray(Image.open(io.BytesIO(data)).convert("RGB")) for data in read_photos(folder, rows)]
-    squares, views = _resized(photos, SQUARE), [describe_pixels(photo) for photo in photos]
+    squares, views = resized(photos, SQUARE), [describe_pixels(photo) for photo in photos]
     near = _lookalikes(photos, SAME_SCREEN if archive == "screens" else SAME)
     for place, photo in enumerate(photos):
         rng = np.random.default_rng([seed, 2, place])
@@ -100,15 +100,15 @@ def photo_pairs(archive: str, most: int, seed: int, folder: Path) -> Iterator[Al
         changing = partial(edited, size=int(rng.choice(SQUARES)), rng=rng, seed=seed, grounds=grounds)
         copies = [describe_pixels(changing(squares[place : place + 1])[0]) for _ in range(EDITED)]
         for copy in copies:
-            yield from _laid(views[place], copy, True, archive)
+            yield from laid(views[place], copy, True, archive)
         for other in near[place]:
-            yield from _laid(views[other], copies[0], False, archive)
+            yield from laid(views[other], copies[0], False, archive)
             if other > place:
-                yield from _laid(views[other], views[place], False, archive)
+                yield from laid(views[other], views[place], False, archive)
         changed = recoloured(photo, rng) if rng.random() < RECOLOURED else None
         if changed is not None:
-            picture = changed if rng.random() < 0.3 else changing(_resized([changed], SQUARE))[0]
-            yield from _laid(views[place], describe_pixels(picture), False, archive)
+            picture = changed if rng.random() < 0.3 else changing(resized([changed], SQUARE))[0]
+            yield from laid(views[place], describe_pixels(picture), False, archive)
 
 
 def recoloured(photo: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
@@ -136,20 +136,21 @@ def _overlays(seed: int) -> tuple[Tensor, Layers]:
     return draw_sprites(SPRITES, seed), draw_layers(LAYERS, seed)
 
 
-def _laid(a: View, b: View, copy: bool, kind: str) -> Iterator[AlignedPair]:
-    laid = lay(a, b)
-    if laid is not None and np.count_nonzero(laid.shown) >= LEAST:
-        yield AlignedPair(laid, copy, kind)
+def laid(a: View, b: View, copy: bool, kind: str) -> Iterator[AlignedPair]:
+    """The pair of two pictures, where they can be laid over each other."""
+    found = lay(a, b)
+    if found is not None and np.count_nonzero(found.shown) >= LEAST:
+        yield AlignedPair(found, copy, kind)
 
 
 def _lookalikes(photos: list[np.ndarray], same: float) -> list[list[int]]:
     """The places of each photo's nearest, as the released model embeds them, without those that show the same photo."""
     runtime = Runtime.open("photo", provider="cpu", threads=1)
-    embeddings = runtime.encode(_resized(photos, runtime.panel_size)).embeddings
+    embeddings = runtime.encode(resized(photos, runtime.panel_size)).embeddings
     index = faiss.IndexFlatIP(embeddings.shape[1])
     index.add(embeddings)
     near = index.search(embeddings, min(2 * NEAREST + 1, len(photos)))[1]
-    thumbnails = _resized(photos, THUMBNAIL).reshape(len(photos), -1).astype(np.float32)
+    thumbnails = resized(photos, THUMBNAIL).reshape(len(photos), -1).astype(np.float32)
 
     def others(place: int) -> list[int]:
         off = np.abs(thumbnails[near[place]] - thumbnails[place]).mean(1)
@@ -158,7 +159,8 @@ def _lookalikes(photos: list[np.ndarray], same: float) -> list[list[int]]:
     return [others(place) for place in range(len(photos))]
 
 
-def _resized(photos: list[np.ndarray], size: int) -> np.ndarray:
+def resized(photos: list[np.ndarray], size: int) -> np.ndarray:
+    """Photos as squares of so many pixels a side, uint8 (n, S, S, 3)."""
     return np.stack([np.asarray(Image.fromarray(photo).resize((size, size))) for photo in photos])
 
 

@@ -11,12 +11,13 @@ ALIGNED = "aligned"  # the table of a recipe by which it is one of these
 
 @dataclass(frozen=True)
 class Origins:
-    """The origins of the pairs: `families` of four drawn documents of one layout, and up to `photos` training photos of
-    each of the `archives`, with their nearest among each other.
+    """The origins of the pairs: `families` of four drawn documents of one layout; up to `photos` training photos of
+    each of the `archives`, with their nearest among each other; and `things` printed with some of them, seen again.
     """
 
     families: int = 1200
     photos: int = 1000
+    things: int = 0
     archives: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -24,6 +25,11 @@ class Origins:
             raise ValueError(
                 "[aligned] needs families of 0 or more, photos of 2 or more, and families or archives, got families = "
                 f"{self.families}, photos = {self.photos} and archives = {list(self.archives)}"
+            )
+        if self.things < 0 or (self.things and not self.archives):
+            raise ValueError(
+                "[aligned] needs things of 0 or more, and archives whose photos are printed on them, got things = "
+                f"{self.things} and archives = {list(self.archives)}"
             )
 
 

@@ -16,17 +16,22 @@ import torch
 from diptych_runtime.atomic import replacing_folder
 from diptych_training.aligned.pairs import AlignedPair, document_pairs, photo_pairs
 from diptych_training.aligned.recipe import Origins
+from diptych_training.aligned.things import printed_photos, thing_pairs
 
 PIXELS, ROWS = "pixels.bin", "pairs.json"
-FAMILIES = 50  # of documents in a source
+FAMILIES, THINGS = 50, 100  # of documents, and things, in a source
 
 
 @dataclass(frozen=True)
 class Source:
-    """A source of pairs: the drawn `families` from one number up to another, or an `archive` of photos."""
+    """A source of pairs: the drawn `families` or `things` from one number up to another, things printed with photos of
+    the `archives`; or the photos of an `archive`.
+    """
 
     name: str
     families: tuple[int, int] = (0, 0)
+    things: tuple[int, int] = (0, 0)
+    archives: tuple[str, ...] = ()
     archive: str = ""
 
 
@@ -45,7 +50,11 @@ def sources_of(origins: Origins) -> list[Source]:
         Source(f"documents-{begin:05d}", (begin, min(begin + FAMILIES, origins.families)))
         for begin in range(0, origins.families, FAMILIES)
     ]
-    return [*(Source(archive, archive=archive) for archive in origins.archives), *documents]
+    things = [
+        Source(f"things-{begin:05d}", things=(begin, min(begin + THINGS, origins.things)), archives=origins.archives)
+        for begin in range(0, origins.things, THINGS)
+    ]
+    return [*(Source(archive, archive=archive) for archive in origins.archives), *things, *documents]
 
 
 def make_shelves(
@@ -85,6 +94,9 @@ def _make(source: Source, directory: Path, photos: int, seed: int, folder: Path 
     if source.archive:
         assert folder is not None
         pairs: Iterable[AlignedPair] = photo_pairs(source.archive, photos, seed, folder)
+    elif source.archives:
+        assert folder is not None
+        pairs = thing_pairs(*source.things, printed_photos(source.archives, seed, folder), seed)
     else:
         pairs = chain.from_iterable(document_pairs(family, seed) for family in range(*source.families))
     with replacing_folder(directory / source.name) as fresh:
