@@ -126,7 +126,7 @@ def score(
         remark_calibration(console.remark, scorer.runtime)
         return 0
     (table,) = inputs
-    if output is None:
+    if output is None or _is_alone(table):
         _refuse_alone(table)
     if output != "-":
         check_output(output, inputs)
@@ -273,8 +273,15 @@ def _bar(console: Console, unit: str, count: int | None, done: int) -> Iterator[
         yield shown.update
 
 
+def _is_alone(name: str) -> bool:
+    """True for a picture, or a folder, where a table is expected."""
+    from diptych_runtime.decoder import SUFFIXES
+
+    return Path(name).suffix.lower() in SUFFIXES or Path(name).is_dir()
+
+
 def _refuse_alone(name: str) -> NoReturn:
-    """Refuse one argument without an output: a table, or what is no pair."""
+    """Refuse one argument that is no table of pairs, or has no output."""
     from diptych.batch.tables.read import kind_of
 
     if name == "-" or kind_of(name) is not None:

@@ -39,6 +39,8 @@ def score(diptych, artifact, gallery, monkeypatch):
         (["a.jpg"], "a.jpg does not exist: name two pictures"),
         ([""], "'' does not exist: name two pictures"),
         (["/"], "/ has nothing to be scored against: name two pictures"),
+        (["/", "-o", "out.csv"], "/ has nothing to be scored against: name two pictures"),
+        (["a.jpg", "-o", "out.csv"], "a.jpg does not exist: name two pictures"),
         (["pairs.csv"], "a table of pairs needs -o OUT.csv"),
         (
             ["pairs.csv", "-o", "out.xlsx"],
