@@ -65,7 +65,7 @@ def _thing(
     looked = worth & np.array([evidence is not None for evidence in seen], bool)
     registered = np.array([evidence is not None and evidence.registered for evidence in seen], bool)
     known = np.where(worth, found[THING], after.relevance_apart(own))
-    copies = found[COPY] if after.look is None else after.look.judged(_copies(questions, logits), seen)
+    copies = found[COPY] if after.look is None else after.look.judged(_copies(questions, logits), seen, beside=True)
     return np.where(looked, after.relevance(own, copies, registered), known)
 
 

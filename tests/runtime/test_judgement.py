@@ -118,7 +118,7 @@ def test_the_thing_may_be_told_by_a_look_of_its_own():
     assert found["copy"].tolist() == copies.tolist()
     looked = deserving(AFTER, logits, "copy") & np.array([one is not None for one in seen])
     laid = np.array([one is not None and one.registered for one in seen])
-    said = own.judged(AFTER["copy"].relevance(logits[:, 0]), seen)
+    said = own.judged(AFTER["copy"].relevance(logits[:, 0]), seen, beside=True)
     expected = np.maximum(after.relevance(logits[:, 1], said, laid), copies)
     assert found["thing"][looked].tolist() == expected[looked].tolist()
 

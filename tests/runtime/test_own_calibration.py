@@ -43,7 +43,7 @@ def check(questions):
     own = over(questions, "copy")
     before, after = (probabilities(each, logits, seen)["copy"] for each in (questions, own))
     worth = questions["copy"].verification.worth(questions["copy"].relevance(logits[:, 0]))
-    looked = worth & np.array([one is not None and one.registered for one in seen])
+    looked = worth & np.array([one is not None and one.registered and not one.beside for one in seen])
     unlooked = worth & np.array([one is None for one in seen])
     sure = looked & (before > 1e-5) & (before < 1 - 1e-5)
     assert sure.sum() > 50

@@ -17,6 +17,7 @@ from diptych_runtime.calibration.verdicts import least_of
 
 FEWEST = 8  # matches that one homography explains: four always are
 KEYPOINTS = 600  # of a picture at most, the strongest
+MOST = 0.6  # of a picture: less of either is no copy of the other
 _DECIMALS = 7  # of a probability, as many as a float32 has below 1
 
 
@@ -90,6 +91,11 @@ class Evidence:
     def registered(self) -> bool:
         """True if a homography lays one picture over the other."""
         return self.inliers >= FEWEST
+
+    @property
+    def beside(self) -> bool:
+        """True if the pictures overlap, and neither shows most of the other: windows on one panorama, for example."""
+        return self.registered and 0 < self.containment < MOST
 
     @property
     def unaltered(self) -> bool:
@@ -254,9 +260,7 @@ class Verification:
 
     @property
     def least(self) -> float:
-        """The highest probability of pairs that do not deserve a look or cannot be laid over each other: just less than
-        the most lenient threshold.
-        """
+        """The most of pairs without a look, or that cannot be laid over each other: below any threshold."""
         return _below(min(self.thresholds.values(), default=least_of(self.thresholds)["likely"]))
 
     @property
@@ -270,21 +274,28 @@ class Verification:
         return _rounded(relevance) >= self.above
 
     def judged(
-        self, relevance: np.ndarray, seen: Sequence[Evidence | None], worth: np.ndarray | None = None
+        self,
+        relevance: np.ndarray,
+        seen: Sequence[Evidence | None],
+        worth: np.ndarray | None = None,
+        *,
+        beside: bool = False,
     ) -> np.ndarray:
         """Probabilities float64 (P,) as they are shown, of 7 decimals, of pairs that have those by the network alone,
         and the evidence of each, or None where there is none.
 
-        What deserves no look stays below all thresholds, what deserved one and did not get it below the strictest.
-        Which do is `worth` bool (P,), by default what the network takes for likely.
+        What deserves no look stays below all thresholds, what deserved one and did not get it below the strictest:
+        those `worth` one bool (P,), by default what the network takes for likely. What lies `beside` each other stays
+        below all too, unless it is asked for.
         """
         known = _rounded(relevance)
         worth = self.worth(known) if worth is None else worth
         limits = np.where(worth, self.unseen, self.least)
         found = np.minimum(recalibrated(np.where(worth, known, self._apart(known)), *self.recalibration), limits)
-        looked = [place for place in np.flatnonzero(worth).tolist() if seen[place] is not None]
-        evidence = [one for place in looked if (one := seen[place]) is not None]
-        found[looked] = _rounded(self.relevance(known[looked], evidence))
+        looked = {place: one for place in np.flatnonzero(worth).tolist() if (one := seen[place]) is not None}
+        found[list(looked)] = _rounded(self.relevance(known[list(looked)], list(looked.values())))
+        apart = [place for place, one in looked.items() if one.beside and not beside]
+        found[apart] = np.minimum(found[apart], self.least)
         return found
 
     def _apart(self, known: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ from diptych.collection.collection import Collection
 from diptych.dedupe.candidates import CANDIDATES, candidate_pairs
 from diptych.dedupe.closer import CloserLook
 from diptych.dedupe.duplicates import Duplicates, Group, Member
+from diptych.dedupe.file_facts import with_file_facts
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.keeper import DEFAULT, checked_rules, preference, reason
 from diptych.dedupe.pair_cache import PairCache
@@ -54,10 +55,10 @@ def duplicates_among(
 
     The pairs answered reach down to `bound`, by default the most lenient threshold that the model states. The `ledger`
     keeps scores for the next time, and `views` keypoints; `on_pairs` is told how many have to be computed and how many
-    are known, and gives what is told how many more were; what that raises ends the search, and what was computed is in
-    the ledger. A `crew` computes instead of this process. The same pictures give the same groups, in any order.
-    A score is lower than that of the pair alone where another pair says that both cannot be copies (`transitivity`).
-    Pictures in reference folders are kept, whatever the rules, and two of them are not compared.
+    are known, and gives what is told how many more were; what that raises ends the search. A `crew` computes instead of
+    this process. The same pictures give the same groups, in any order. A score is lower than that of the pair alone
+    where another says that both cannot be copies (`transitivity`). Pictures in reference folders are kept, whatever the
+    rules, and two of them are not compared; of stored pictures, the files of those that match are read for the rules.
 
     Raises ArgumentError, DedupeError for unknown rules and a model without calibration, and StoreError.
     """
@@ -80,9 +81,10 @@ def duplicates_among(
     joined = joining(pairs, values)
     limit = threshold_of(asked, joined, len(ids), len(kept)) if threshold == "auto" else threshold
     bound = min(limit, most_lenient(stated_of(asked)) if bound is None else bound)
+    if pictures is None:
+        found = with_file_facts(collection, found, {ids[at] for at in pairs[values >= bound].flat}, ledger, scores.tick)
     found = _framed(found, ids, pairs[values >= limit], closer.frames)
-    order = preference(found, keep)
-    place = {id: number for number, id in enumerate(ids)}
+    order, place = preference(found, keep), {id: number for number, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
     near = values >= bound
     known = matches_of([(a, b) for a, b in pairs[near].tolist()], values[near].tolist(), bound)
@@ -98,10 +100,9 @@ def duplicates_among(
         return answers.tolist()
 
     matching = _reaching(known, limit)
-    groups = grouped(contents, matching, limit, ask)
     least = _least_of(asked, limit if threshold == "auto" else 1.0)
     return Duplicates(
-        groups=named(groups, matching, closer.looks, ids, found, order, least, keep),
+        groups=named(grouped(contents, matching, limit, ask), matching, closer.looks, ids, found, order, least, keep),
         pictures=found,
         order=order,
         pairs=[(ids[a], ids[b], known[a][b]) for a in sorted(known) for b in sorted(known[a]) if a < b],
@@ -210,7 +211,7 @@ def _everything(collection: Collection) -> Iterator[Picture]:
 
 
 def of_record(record: Record) -> Picture:
-    """A stored picture. The collection does not know how many bytes its file has; `modified` is when it was added."""
+    """A stored picture, of whose file the collection knows no more than this; `modified` is when it was added."""
     added = round(datetime.fromisoformat(record.added).timestamp() * 1e9)
     kind = record.media_type.rpartition("/")[2].upper()
     return Picture(record.id, record.path or record.id, 0, added, record.width, record.height, kind)

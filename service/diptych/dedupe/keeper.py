@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple
@@ -33,9 +34,9 @@ RULES = {
     "with-exif": Rule("its EXIF entries", lambda picture: not picture.exif),
     "format": Rule("a better format", lambda picture: _place(picture.format)),
     "exif": Rule("more EXIF entries", lambda picture: -picture.exif),
-    "oldest": Rule("an earlier date", lambda picture: picture.time),
-    "newest": Rule("a later date", lambda picture: -picture.time),
-    "largest": Rule("more bytes", lambda picture: -picture.bytes),
+    "oldest": Rule("an earlier date", lambda picture: (picture.time, picture.modified)),
+    "newest": Rule("a later date", lambda picture: (-picture.time, -picture.modified)),
+    "largest": Rule("more bytes", lambda picture: -_twentieths(picture.bytes)),
     "shortest": Rule("a shorter path", lambda picture: len(picture.path)),
     "first-dir": Rule("a folder that was named earlier", lambda picture: picture.root),
 }
@@ -57,7 +58,8 @@ def checked_rules(names: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def preference(pictures: Sequence[Picture], rules: Sequence[str] = DEFAULT) -> list[int]:
-    """The places of the pictures, the one to keep first; ties by path. The same order however they are given.
+    """The places of the pictures, the one to keep first; ties by the shorter path, and then by the alphabet. The same
+    order however they are given.
 
     Those in reference folders come before any rule. Raises DedupeError for a rule that is none.
     """
@@ -88,7 +90,12 @@ def reason(kept: Picture, other: Picture, rules: Sequence[str] = DEFAULT) -> str
 
 
 def _all(rules: Sequence[str]) -> list[Rule]:
-    return [_REFERENCE, *(RULES[name] for name in checked_rules(rules)), _PATH]
+    return [_REFERENCE, *(RULES[name] for name in checked_rules(rules)), RULES["shortest"], _PATH]
+
+
+def _twentieths(bytes: int) -> int:
+    """The size of a file in steps of a twentieth: a few bytes more say nothing of two that were saved alike."""
+    return round(math.log(max(bytes, 1)) / math.log(1.05))
 
 
 def _place(format: str) -> int:

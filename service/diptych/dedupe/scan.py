@@ -16,6 +16,7 @@ from diptych.collection.collection import Collection, Received
 from diptych.collection.ingest import Incoming, batches
 from diptych.dedupe.actions.hard_link import LINK
 from diptych.dedupe.actions.move_file import HELD
+from diptych.dedupe.actions.plan import apart_from
 from diptych.dedupe.pair_cache import KnownFile, PairCache
 from diptych.errors import DedupeError
 from diptych.pictures.content import picture_id
@@ -67,9 +68,12 @@ def searched(
     """The folders that are searched and the reference folders, both `resolved`.
 
     Raises DedupeError for a folder to be searched, or one `to` which pictures are moved, that lies in a reference, also
-    by another mount: nothing is changed there. A reference below a folder is that part of it.
+    by another mount: nothing is changed there; and for one `to` which they are moved that is searched. A reference
+    below a folder is that part of it.
     """
     roots, kept = resolved(folders), resolved(references)
+    if to is not None:
+        apart_from(roots, to)
     trash = [real_path(root / TRASH) for root in roots if os.path.lexists(root / TRASH)]  # which may be a link
     for reference in kept:
         if TRASH in reference.parts:

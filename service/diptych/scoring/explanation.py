@@ -151,6 +151,7 @@ def look_in_words(found: Explanation) -> str:
     return (
         f"{seen.inliers:,} of {counted(seen.matches, 'matching keypoint')} agree how A lies over B{turn}; "
         f"they overlap in {of_a:.0%} of A and {of_b:.0%} of B, where {seen.agreement:.0%} of what has texture is alike"
+        + ("; each shows too much that the other lacks to be its copy" if seen.beside else "")
     )
 
 

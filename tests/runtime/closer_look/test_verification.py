@@ -163,6 +163,19 @@ def test_what_cannot_be_laid_over_each_other_passes_no_threshold():
     assert max(fitted.relevance(np.array([0.99]), [Evidence(0)])) < min(fitted.thresholds.values())
 
 
+def test_windows_beside_each_other_are_no_copies_but_of_one_thing():
+    wide = Image.new("RGB", (960, 600))
+    for place in (0, 480):
+        wide.paste(shapes(place), (place, 0))
+    fitted = verification(odds=4.0, registered=5.0)
+    for shift, beside in ((100, False), (260, True)):
+        seen = look(wide.crop((0, 0, 480, 600)), wide.crop((shift, 0, 480 + shift, 600)))
+        assert seen.containment == pytest.approx(1 - shift / 480, abs=0.02)
+        assert (seen.registered, seen.beside) == (True, beside)
+        assert fitted.judged(np.array([0.99]), [seen], beside=True) > 0.99
+        assert (fitted.judged(np.array([0.99]), [seen])[0] < min(fitted.thresholds.values())) == beside
+
+
 def test_what_deserves_no_look_has_a_line_of_its_own():
     fitted = replace(verification(odds=4.0), apart={"bias": -1.0, "odds": 0.5})
     known = np.array([0.1, 0.5, 0.89])

@@ -11,7 +11,7 @@ BETTER = {
     "exif": ({"exif": 9}, {"exif": 2}),
     "oldest": ({"taken": 5.0}, {"taken": 6.0}),
     "newest": ({"taken": 6.0}, {"taken": 5.0}),
-    "largest": ({"bytes": 2}, {"bytes": 1}),
+    "largest": ({"bytes": 2000}, {"bytes": 1000}),
     "shortest": ({"path": "/z.jpg"}, {"path": "/a/b.jpg"}),
     "first-dir": ({"root": 0}, {"root": 1}),
 }
@@ -50,10 +50,27 @@ def test_what_a_camera_took_is_kept_and_not_the_png_that_was_saved_from_it(pictu
     assert preference([shared, telephone]) == [1, 0], "both have some, and the format decides"
 
 
-def test_what_no_rule_parts_is_ordered_by_path(picture):
+def test_what_no_rule_parts_is_ordered_by_path_the_shortest_first(picture):
     b, a = picture(path="/b.jpg"), picture(path="/a.jpg")
     assert preference([b, a]) == [1, 0]
     assert preference([b, a], []) == [1, 0]
+    again, first = picture(path="/IMG_1 (1).jpg"), picture(path="/IMG_1.jpg")
+    assert preference([again, first]) == [1, 0]
+    assert reason(first, again) == "a shorter path"
+
+
+def test_of_two_that_were_taken_at_once_the_file_that_was_changed_last_goes(picture):
+    later, first = picture(path="/a.jpg", taken=5.0, modified=9), picture(path="/b.jpg", taken=5.0, modified=8)
+    assert preference([later, first]) == [1, 0]
+    assert reason(first, later) == "an earlier date"
+    assert preference([later, first], ["newest"]) == [0, 1]
+
+
+def test_a_few_bytes_more_decide_nothing(picture):
+    turned, original = picture(bytes=261_348, modified=9), picture(bytes=260_832, modified=8)
+    assert preference([turned, original]) == [1, 0]
+    assert reason(original, turned) == "an earlier date"
+    assert preference([picture(bytes=290_000), picture(bytes=260_832, modified=0)]) == [0, 1]
 
 
 def test_a_format_that_nobody_ranked_comes_last(picture):
@@ -76,6 +93,7 @@ def test_the_reason_is_the_first_rule_that_parts_two(picture, rule):
     good, bad = (picture(**facts) for facts in BETTER[rule])
     assert reason(good, bad, [rule]) == RULES[rule].reason
     assert reason(good, good, [rule]) == "its path, the first in the alphabet"
+    assert reason(picture(path="/a"), picture(path="/a b"), []) == "a shorter path"
     values, words = deciding([rule]), reasons([rule])
     assert len(values(good)) == len(values(bad)) == len(words)
     assert next(word for word, a, b in zip(words, values(good), values(bad), strict=True) if a != b) == words[1]

@@ -92,6 +92,7 @@ def listed(library):
                     "relevance_score": m.relevance_score,
                     "verdict": m.verdict,
                     "closer_look": m.closer_look,
+                    "kept_because": m.kept_because,
                 }
                 for m in g.others
             ],
@@ -239,7 +240,7 @@ def test_of_too_many_pairs_the_surest_are_answered_and_the_rest_counted(client, 
         ({"threshold": 0}, 'threshold: expected a number above 0 and up to 1, or "auto"'),
         ({"threshold": 1.5}, 'threshold: expected a number above 0 and up to 1, or "auto"'),
         ({"threshold": "strict"}, 'threshold: expected a number above 0 and up to 1, or "auto"'),
-        ({"keep": ["largest"]}, "keep[0]"),
+        ({"keep": ["first-dir"]}, "keep[0]"),
         ({"keep": []}, "keep"),
         ({"treshold": 0.5}, 'did you mean "threshold"?'),
     ],

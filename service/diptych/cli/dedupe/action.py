@@ -89,12 +89,24 @@ def check_one_of(acts: Mapping[str, object]) -> None:
         raise BadParameter(f"{named[0]} and {named[1]} do not go together; name one of them")
 
 
-def check_acting(selection: str | None, *, acting: bool, dry_run: bool) -> None:
-    """Raise BadParameter for options of an act where there is none."""
+def chosen_paths(selection: str | None, *, acting: bool, dry_run: bool) -> list[str] | None:
+    """The paths of `--selection`, a line each, as absolute as groups have them; None without one.
+
+    Raises BadParameter for options of an act where there is none, and DedupeError for a list that cannot be read.
+    """
     if dry_run and not acting:
         raise BadParameter("--dry-run says what --move-to, --delete or --action would do; name one of them")
-    if selection and not acting:
+    if selection is None:
+        return None
+    if not acting:
         raise BadParameter("--selection names what --move-to, --delete or --action take; name one of them")
+    try:
+        with open_text(selection) as file:
+            return [str(Path(_listed(line.rstrip("\r\n"))).absolute()) for line in file if line.strip()]
+    except UnicodeDecodeError as error:
+        raise DedupeError(f"the selection {selection} is not UTF-8 ({error}); save it as such") from None
+    except OSError as error:
+        raise DedupeError(f"the selection {selection} cannot be read: {error.strerror}") from None
 
 
 def check_outside(references: Sequence[Path], outputs: Mapping[str, Path | None]) -> None:
@@ -121,16 +133,16 @@ def act_on(
     lines: list[str],
     *,
     to: Path | None,
-    selection: str | None,
+    chosen: Sequence[str] | None,
     dry_run: bool,
 ) -> tuple[dict[str, Any], bool]:
-    """Act on the groups of pictures below the folders and the references: the result, as JSON values and as more
-    `lines`, and True if files were left alone.
+    """Act on the groups of pictures below the folders and the references, of them on the `chosen` if some are: the
+    result, as JSON values and as more `lines`, and True if files were left alone.
     """
     from diptych.dedupe.actions.plan import planned
 
     roots, references = folders
-    chosen, link = _selected(selection), act == "hardlink"
+    link = act == "hardlink"
     groups = found.removable if chosen is None else found.groups
     if chosen is None and (left := found.unproven):
         copies = "a copy" if left == 1 else "copies"
@@ -151,9 +163,10 @@ def _act(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Ou
 
     verb = {"move": "moved", "delete": "put aside", "hardlink": "put aside and hard-linked"}[plan.act]
     if plan.unlinked:
+        names = " outside of the references, and that under a single name" if plan.references else ""
         lines.append(
-            f"{counted(plan.unlinked, 'picture')} left alone, of which no exact copy stays outside of references "
-            "under a single name"
+            f"{counted(plan.unlinked, 'picture')} left alone: a hard link takes the place of an exact copy of a file "
+            f"that stays{names}"
         )
     size = sum(step.picture.bytes for step in plan.steps)
     preview = [
@@ -194,17 +207,6 @@ def revisit(console: Console, folders: Sequence[Path] | None, undo: Path | None,
     lines = [*(undone_text if undo else emptied_text)(outcome), *left_alone(outcome)]
     console.emit({"journal": str(path), **asdict(outcome)}, "\n".join(lines))
     return 1 if outcome.left or outcome.lost else 0
-
-
-def _selected(selection: str | None) -> list[str] | None:
-    """The paths of `--selection`, a line each, as absolute as groups have them."""
-    if selection is None:
-        return None
-    try:
-        with open_text(selection) as file:
-            return [str(Path(_listed(line.rstrip("\r\n"))).absolute()) for line in file if line.strip()]
-    except UnicodeDecodeError as error:
-        raise DedupeError(f"the selection {selection} is not UTF-8 ({error}); save it as such") from None
 
 
 def _listed(line: str) -> str:

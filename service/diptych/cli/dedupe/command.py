@@ -20,9 +20,9 @@ from diptych.cli.dedupe.action import (
     Undo,
     act_of,
     act_on,
-    check_acting,
     check_one_of,
     check_outside,
+    chosen_paths,
     revisit,
 )
 from diptych.cli.dedupe.text import NOTHING_MOVED, Refused, found_text, searched_text
@@ -154,7 +154,7 @@ def dedupe(
     console = Console(as_json, quiet)
     act = act_of(action, move_to, delete=delete)
     check_one_of({f"--action {act}": act, "--undo": undo, "--empty": empty})
-    check_acting(selection, acting=act is not None, dry_run=dry_run)
+    chosen = chosen_paths(selection, acting=act is not None, dry_run=dry_run)
     if undo or empty:
         return revisit(console, [*(folders or ()), *(reference or ())], undo, empty)
     if not folders:
@@ -189,7 +189,7 @@ def dedupe(
     lines = found_text(found, data, refused, {"groups": output, "report": report})
     code = 1 if _failed(refused, strict=strict) else 0
     if act is not None:
-        acted, left = act_on(console, act, found, places, lines, to=move_to, selection=selection, dry_run=dry_run)
+        acted, left = act_on(console, act, found, places, lines, to=move_to, chosen=chosen, dry_run=dry_run)
         data, code = data | acted, 1 if left else code
     console.emit(data, "\n".join(lines))
     if act is None and found.groups:

@@ -65,10 +65,7 @@ def planned(
         folders = [root / TRASH for root in roots]
         journal = tops[0] / "journal.jsonl"
     else:
-        to = to.resolve() if ".." in to.parts else to.absolute()
-        for root in roots:
-            if (place := place_in(root, real_path(to))) is not None:
-                raise DedupeError(f"{to} lies in {place}, where the next run would find it; choose a folder outside")
+        to = apart_from(roots, to)
         folders = tops = [to] if len(roots) == 1 else _distinct(to, roots)
         journal = _free(to / f"diptych-journal-{stamp}.jsonl")
     going = _suggested(groups) if chosen is None else _chosen(groups, chosen, references)
@@ -88,6 +85,16 @@ def planned(
             )
     act = "move" if to else LINKED if link else "delete"
     return Plan(act, steps, folders, list(roots), journal, list(references), count - len(going))
+
+
+def apart_from(roots: Sequence[Path], to: Path) -> Path:
+    """The folder to move pictures to, absolute. Raises DedupeError where it is one of the searched ones, or in one."""
+    to = to.resolve() if ".." in to.parts else to.absolute()
+    for root in roots:
+        if (place := place_in(root, real_path(to))) is not None:
+            where = "is searched itself" if real_path(to) == place else f"lies in {place}, which is searched"
+            raise DedupeError(f"{to} {where}: the next run would find the pictures there; choose a folder outside")
+    return to
 
 
 def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
@@ -205,12 +212,13 @@ def _chosen(
         gone = [picture for picture in pictures if picture.path in wanted]
         if not stay:
             raise DedupeError(
-                f"all {len(gone)} pictures of the group of {group.keeper.path} are listed; leave one of it"
+                f"all {len(gone)} pictures of the group of {group.keeper.path} are listed; leave one of them out"
             )
         same = {picture.id: picture for picture in reversed(stay)}  # the first of each content that stays
         going += [(picture, same.get(picture.id, stay[0])) for picture in gone]
     if unknown := sorted(wanted - {picture.path for picture, _ in going}):
-        raise DedupeError(f"{len(unknown):,} of the listed files are in no group of this run, {unknown[0]} for one")
+        more = f", and {len(unknown) - 1:,} more that are listed" if len(unknown) > 1 else ""
+        raise DedupeError(f"in no group of this run: {unknown[0]}{more}; list what is in a group")
     return going
 
 

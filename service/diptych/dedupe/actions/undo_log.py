@@ -115,7 +115,11 @@ def read(path: Path) -> Past:
     DedupeError for what is no journal.
     """
     try:
+        if path.exists() and not path.is_file():
+            raise DedupeError(f"{path} is no file; name the journal that `diptych dedupe` printed")
         whole, _, last = path.read_bytes().rpartition(b"\n")
+        if not (whole or last):
+            raise DedupeError(f"{path} is empty: nothing was moved")
         first, *lines = [json.loads(line) for line in whole.splitlines()]
         with suppress(ValueError):
             lines += [json.loads(last)]

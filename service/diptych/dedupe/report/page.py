@@ -104,7 +104,7 @@ def page_data(found: Duplicates, roots: Sequence[Path]) -> tuple[dict[str, Any],
 
 
 def _ranks(pictures: Sequence[Picture], rules: Sequence[str]) -> list[tuple[int, ...]]:
-    """The rank of each picture by every rule but the path."""
+    """The rank of each picture by every rule but the alphabet."""
     columns = []
     for column in list(zip(*map(deciding(rules), pictures), strict=True))[:-1]:
         rank = {value: place for place, value in enumerate(sorted(set(column)))}

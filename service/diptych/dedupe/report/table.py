@@ -63,7 +63,7 @@ def summary(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str
         "references": sum(picture.reference for picture in found.pictures),
         "groups": len(found.groups),
         "could_go": len(others),
-        "exact": sum(member.exact for member in others),
+        "exact": sum(len(group.others) for group in found.exact_groups),
         "to_look_at": found.unproven,
         "unhashed": found.unhashed,
         "bytes": sum(member.picture.bytes for member in others),

@@ -14,7 +14,7 @@ export function drawGroup(group, act) {
   return node;
 }
 
-function drawCopy({ picture, score, verdict, keeper, passes, going }, act) {
+function drawCopy({ picture, score, verdict, keeper, reasons, passes, going }, act) {
   const name = nameOf(picture);
   const thumb = el("div", { className: "thumb" }, thumbnail(picture.thumbnail));
   const line = el("div", { className: "state removing" });
@@ -29,7 +29,7 @@ function drawCopy({ picture, score, verdict, keeper, passes, going }, act) {
     line.append(el("label", {}, tick, "remove"), keep);
   }
   const match = keeper
-    ? el("span", { className: "tag", textContent: "the one to keep" })
+    ? el("span", { className: "tag", textContent: ["the one to keep", reasons.join(", ")].filter(Boolean).join(": ") })
     : passes
       ? el("span", { textContent: `${verdict}, score ${probability(score)}` })
       : el("span", { className: "differs", textContent: "does not match the one to keep" });

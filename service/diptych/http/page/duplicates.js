@@ -78,6 +78,8 @@ function show(answer) {
   $("threshold").value = at.start;
   $("left-out").hidden = !answer.left_out;
   $("left-out").textContent = `${plural(answer.left_out, "less certain pair")} more, too many to show at once. Remove some and search again.`;
+  const why = new Map(answer.groups.flatMap((group) => group.members.map((one) => [`${group.keeper} ${one.id}`, one.kept_because])));
+  at.reasons = ([keeper, ...others]) => [...new Set(others.map((id) => why.get(`${keeper} ${id}`)).filter(Boolean))];
   index();
   regroup();
   $("look-found").hidden = false;
@@ -118,6 +120,7 @@ function makeGroup(places) {
     const verdict = verdictOf(state.found.verdicts, score);
     return { place, picture: at.pictures[place], score, verdict, passes, keeper: place === keeper, going };
   });
+  members[0].reasons = at.reasons(members.map(({ picture }) => picture.id));
   return { places, members };
 }
 

@@ -111,6 +111,7 @@ def _answer(here: Context, collection: Collection, found: Found, facts: dict[str
                     relevance_score=one.relevance_score,
                     verdict=one.verdict,
                     closer_look=one.closer_look,
+                    kept_because=one.kept_because,
                 )
                 for one in group.others
             ],

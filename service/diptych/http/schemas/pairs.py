@@ -18,6 +18,7 @@ class DuplicateItem(BaseModel):
     relevance_score: float = Field(description="Of the pair it makes with the one to keep.")
     verdict: Verdict = Field(description="What that comes to.")
     closer_look: CloserLook | None = Field(None, description=LOOK)
+    kept_because: str = Field(description='The reason for which the other is kept and not this one: "more pixels".')
 
 
 class DuplicateGroup(BaseModel):

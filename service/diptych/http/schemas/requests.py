@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from diptych.collection.root import NAME, check_name
+from diptych.dedupe.keeper import DEFAULT
 from diptych.errors import CollectionNameError
 from diptych.http.middleware.errors import RequestError
 from diptych.http.schemas.base import Strict
@@ -338,7 +339,9 @@ class LabelRequest(Asking):
     answer: Answer = Field(description="`same`, `different` or `cannot tell`.")
 
 
-Rule = Literal["unframed", "resolution", "format", "oldest", "newest", "shortest"]
+Rule = Literal[
+    "unframed", "resolution", "with-exif", "format", "exif", "largest", "oldest", "newest", "shortest"
+]  # of a folder that was named first a collection knows nothing
 
 
 class DuplicatesRequest(Request):
@@ -351,9 +354,9 @@ class DuplicatesRequest(Request):
         description="The relevance from which two pictures are the same; `auto` by their number and likeness.",
     )
     keep: Annotated[list[Rule], Field(min_length=1, fail_fast=True)] = Field(
-        ["unframed", "resolution", "format", "oldest"],
-        description="Rules for the picture to keep, in order: a later one only parts what earlier ones tie. A "
-        "collection knows neither the bytes of a file nor its EXIF entries; when a picture was added is its age.",
+        list(DEFAULT),
+        description="Rules for the picture to keep, in order: a later one only parts what earlier ones tie. Where a "
+        "picture's file is gone, it counts as one without bytes and EXIF entries, as old as it is in the collection.",
     )
 
 

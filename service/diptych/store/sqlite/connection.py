@@ -69,7 +69,9 @@ class Connections:
         try:
             return connect(self.path, read_only=self.read_only)
         except sqlite3.Error as error:
-            raise StoreError(f"{self.path} cannot be opened: {error}") from error
+            damaged = type(error) is sqlite3.DatabaseError  # what is a subclass is no damage
+            advice = "; restore a backup, or see what `diptych index rebuild` can do" if damaged else ""
+            raise StoreError(f"{self.path} cannot be opened: {error}{advice}") from error
 
     def _check_file(self) -> None:
         """Raise StoreError if another file has the database's name by now: what goes into the old one would be lost."""

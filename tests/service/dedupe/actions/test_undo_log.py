@@ -81,7 +81,7 @@ _MARKS = [
 @pytest.mark.parametrize(
     "content",
     [
-        *("", "a text\n", "[]\n", "[" * 100_000 + "\n", '{"journal": 1}\n', json.dumps({"journal": 9}) + "\n"),
+        *("a text\n", "[]\n", "[" * 100_000 + "\n", '{"journal": 1}\n', json.dumps({"journal": 9}) + "\n"),
         *(json.dumps({**_HEAD, "marks": marks}) + "\n" for marks in _MARKS),
     ],
 )
@@ -91,6 +91,14 @@ def test_what_is_no_journal_is_refused(tmp_path, content):
         read(tmp_path / "j.jsonl")
     with pytest.raises(DedupeError, match="none cannot be read: No such file"):
         read(tmp_path / "none")
+
+
+def test_an_empty_journal_and_what_is_no_file_are_told_apart_from_it(tmp_path):
+    (tmp_path / "j.jsonl").touch()
+    with pytest.raises(DedupeError, match=r"j\.jsonl is empty: nothing was moved"):
+        read(tmp_path / "j.jsonl")
+    with pytest.raises(DedupeError, match="is no file; name the journal that"):
+        read(tmp_path)
 
 
 def test_undoing_puts_all_back_clears_the_folders_and_may_be_done_again(moved, tmp_path, bytes_of):

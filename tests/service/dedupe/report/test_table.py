@@ -11,9 +11,10 @@ from diptych.errors import DedupeError
 
 @pytest.fixture
 def found(picture):
-    keeper, exact, near, alone = (
-        picture(path=f"/p/{name}.jpg", bytes=size) for name, size in zip("abcd", (7, 7, 5, 3), strict=True)
+    keeper, near, alone = (
+        picture(path=f"/p/{name}.jpg", bytes=size) for name, size in zip("acd", (7, 5, 3), strict=True)
     )
+    exact = replace(keeper, path="/p/b.jpg")
     others = (
         Member(exact, 1.0, True, kept_because="more bytes"),
         Member(near, 0.9991, False, "likely", "taken", "a date"),
