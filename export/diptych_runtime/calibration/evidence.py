@@ -260,7 +260,7 @@ class Verification:
 
     @property
     def least(self) -> float:
-        """The highest probability without a look, or of pairs that cannot be laid over each other: below any threshold."""
+        """The highest probability without a look, or where nothing can be laid over each other: below any threshold."""
         return _below(min(self.thresholds.values(), default=least_of(self.thresholds)["likely"]))
 
     @property
