@@ -89,9 +89,7 @@ def photo_pairs(archive: str, most: int, seed: int, folder: Path) -> Iterator[Al
     of them and with itself, and some with one in which a segment has another colour.
     """
     rng = np.random.default_rng([seed, 2])
-    rows = [photo for photo in list_photos(folder, [archive]) if photo.split == "train"]
-    rows = [rows[place] for place in np.sort(rng.permutation(len(rows))[:most])]
-    photos = [np.asarray(Image.open(io.BytesIO(data)).convert("RGB")) for data in read_photos(folder, rows)]
+    photos = training_photos(archive, most, rng, folder)
     squares, views = resized(photos, SQUARE), [describe_pixels(photo) for photo in photos]
     near = _lookalikes(photos, SAME_SCREEN if archive == "screens" else SAME)
     for place, photo in enumerate(photos):
@@ -109,6 +107,13 @@ def photo_pairs(archive: str, most: int, seed: int, folder: Path) -> Iterator[Al
         if changed is not None:
             picture = changed if rng.random() < 0.3 else changing(resized([changed], SQUARE))[0]
             yield from laid(views[place], describe_pixels(picture), False, archive)
+
+
+def training_photos(archive: str, most: int, rng: np.random.Generator, folder: Path) -> list[np.ndarray]:
+    """Up to so many training photos of an archive, by chance, each uint8 (h, w, 3)."""
+    rows = [photo for photo in list_photos(folder, [archive]) if photo.split == "train"]
+    rows = [rows[place] for place in np.sort(rng.permutation(len(rows))[:most])]
+    return [np.asarray(Image.open(io.BytesIO(data)).convert("RGB")) for data in read_photos(folder, rows)]
 
 
 def recoloured(photo: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:

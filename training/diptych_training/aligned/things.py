@@ -7,7 +7,6 @@ moves otherwise, light falls otherwise, and the ground stays where it is.
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,12 +15,10 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from PIL import Image
 from torch import Generator, Tensor
 
 from diptych_runtime.closer_look.verification import describe_pixels
-from diptych_training.aligned.pairs import SQUARE, SQUARES, AlignedPair, edited, laid, resized
-from diptych_training.data.archives import list_photos, read_photos
+from diptych_training.aligned.pairs import SQUARE, SQUARES, AlignedPair, edited, laid, resized, training_photos
 from diptych_training.data.render import OUTSIDE, Things, draw_scenes, draw_things, shoot, vary
 from diptych_training.data.render.occluders import draw_occluders
 from diptych_training.data.render.scene import Scenes
@@ -59,12 +56,8 @@ def thing_pairs(first: int, stop: int, photos: np.ndarray, seed: int) -> Iterato
 
 def printed_photos(archives: tuple[str, ...], seed: int, folder: Path) -> np.ndarray:
     """Training photos of archives, as many of each at most as things are printed with, uint8 (m, S, S, 3)."""
-    rng, found = np.random.default_rng([seed, 4]), []
-    for archive in archives:
-        rows = [photo for photo in list_photos(folder, [archive]) if photo.split == "train"]
-        rows = [rows[place] for place in np.sort(rng.permutation(len(rows))[:PRINTED])]
-        found += [np.asarray(Image.open(io.BytesIO(data)).convert("RGB")) for data in read_photos(folder, rows)]
-    return resized(found, SQUARE)
+    rng = np.random.default_rng([seed, 4])
+    return resized([photo for archive in archives for photo in training_photos(archive, PRINTED, rng, folder)], SQUARE)
 
 
 def _pictures(things: Things, scenes: Scenes, textures: Tensor, generator: Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -105,9 +105,7 @@ class Tokens:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        drawn = json.loads((folder / "drawn.json").read_text())
-        self.steps: int = drawn["steps"]
-        self.panel: str = drawn["panel"]
+        self.steps: int = json.loads((folder / "drawn.json").read_text())["steps"]
 
     def pairs(self, step: int) -> Pairs:
         """The pairs of a training step."""
