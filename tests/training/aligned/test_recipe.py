@@ -49,3 +49,8 @@ def test_budgets_that_do_not_train_are_refused(changes: dict[str, Any], message:
 def test_a_run_has_a_thread() -> None:
     with pytest.raises(ValueError, match="1 thread at least, got 0"):
         AlignedRecipe(Origins(), threads=0)
+
+
+def test_a_run_begins_with_a_network_that_there_is(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="neither 'aligned', the released network, nor the folder of a checkpoint"):
+        AlignedRecipe(Origins(), start=str(tmp_path))

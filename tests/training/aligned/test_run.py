@@ -5,13 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from diptych.cli.main import main
-from diptych_model.networks.aligned import WEIGHTS
-from diptych_runtime.closer_look.aligned import GRAPH
+from diptych_model.networks.aligned import WEIGHTS, load_aligned
+from diptych_runtime.closer_look.aligned import GRAPH, graph
 from diptych_runtime.manifest import digest
 from diptych_runtime.session import open_session, run_session
-from diptych_training.aligned.recipe import AlignedRecipe, Budget, Origins
+from diptych_training.aligned.recipe import RELEASED, AlignedRecipe, Budget, Origins
 from diptych_training.aligned.run import METRICS, train_aligned_pairs
 from diptych_training.errors import DataError
 
@@ -51,6 +52,19 @@ def test_a_run_leaves_a_graph_of_any_size_with_its_figures(tmp_path: Path, capsy
     assert "--precision is for a pair network" in capsys.readouterr().err
     assert main(["train", str(tmp_path / "few.toml"), "-o", str(run)]) == 1
     assert "has a run already: add --resume or name another" in capsys.readouterr().err
+
+
+def test_a_run_may_begin_with_the_released_network_or_with_another_run(tmp_path: Path) -> None:
+    aligned, still = Origins(families=4), Budget(steps=1, batch=2, small=32, rate=1e-9, decay=0.0)
+    train_aligned_pairs(AlignedRecipe(aligned, still, start=RELEASED), tmp_path / "first", quiet=True)
+    begun = str(tmp_path / "first" / "best")
+    train_aligned_pairs(AlignedRecipe(aligned, still, start=begun), tmp_path / "second", quiet=True)
+    pair = np.random.default_rng(1).random((1, 7, 24, 32), np.float32)
+    (expected,) = run_session(open_session(graph()), {"pair": pair})
+    for run in ("first", "second"):
+        with torch.no_grad():
+            odds = load_aligned(tmp_path / run / "best")(torch.from_numpy(pair)).numpy()
+        np.testing.assert_allclose(odds, expected, atol=1e-4)
 
 
 def test_a_run_is_resumed_with_its_own_recipe_only(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
+from diptych_model.networks.aligned import WEIGHTS
 from diptych_model.settings import known_settings
 
 ALIGNED = "aligned"  # the table of a recipe by which it is one of these
+RELEASED = "aligned"  # what a recipe may start from: the weights of the network that every closer look asks
 
 
 @dataclass(frozen=True)
@@ -65,17 +68,25 @@ class Budget:
 
 @dataclass(frozen=True)
 class AlignedRecipe:
-    """The resolved recipe of an aligned-pair network."""
+    """The resolved recipe of an aligned-pair network, which begins with the weights of `start`: of the `RELEASED` one,
+    or of the checkpoint of another run.
+    """
 
     aligned: Origins
     learning: Budget = field(default_factory=Budget)
     name: str = "aligned"
+    start: str = ""
     seed: int = 1
     threads: int = 2
 
     def __post_init__(self) -> None:
         if self.threads < 1:
             raise ValueError(f"the network is trained by 1 thread at least, got {self.threads}")
+        if self.start not in ("", RELEASED) and not (Path(self.start) / WEIGHTS).is_file():
+            raise ValueError(
+                f"start = {self.start!r} is neither {RELEASED!r}, the released network, nor the folder of a "
+                f"checkpoint, which has {WEIGHTS}"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe resolved, every default written out."""

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import tomli_w
 import torch
+from onnx import numpy_helper
 
 from diptych.console import Console
-from diptych_model.networks.aligned import WEIGHTS, AlignedPairNetwork, save_aligned
+from diptych_model.networks.aligned import WEIGHTS, AlignedPairNetwork, load_aligned, save_aligned
+from diptych_runtime.closer_look.aligned import graph
 from diptych_runtime.manifest import digest
-from diptych_training.aligned.recipe import AlignedRecipe
+from diptych_training.aligned.recipe import RELEASED, AlignedRecipe
 from diptych_training.aligned.shelves import KeptPair, make_shelves, read_shelf, sources_of
 from diptych_training.aligned.training import odds_of, train_aligned
 from diptych_training.data.archives import data_folder
@@ -62,12 +65,24 @@ def _trained(recipe: AlignedRecipe, directory: Path, folder: Path | None, consol
     held_out = [pair for part, end in zip(parts, ends, strict=True) for pair in part[end:]]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
-        network = AlignedPairNetwork()
+        network = _begun(recipe.start)
         with console.progress(total=recipe.learning.steps, unit="step", desc="training") as bar:
             network, losses = train_aligned(
                 network, teaching, recipe.learning, recipe.seed, state=directory / STATE, progress=partial(counted, bar)
             )
     return _written(network, losses, teaching, held_out, directory, time.perf_counter() - began)
+
+
+def _begun(start: str) -> AlignedPairNetwork:
+    """A network that has the weights of `start`, which a recipe may begin with; without one, new weights."""
+    if not start:
+        return AlignedPairNetwork()
+    if start != RELEASED:
+        return load_aligned(Path(start))
+    network = AlignedPairNetwork()
+    kept = {one.name: numpy_helper.to_array(one) for one in onnx.load_from_string(graph()).graph.initializer}
+    network.load_state_dict({name: torch.from_numpy(kept[name].copy()) for name in network.state_dict()})
+    return network
 
 
 def _written(
