@@ -254,17 +254,17 @@ def to_add_to(store: Location, scorer: Scorer, model: str, *, dry_run: bool) -> 
         yield collection
 
 
-def read_pictures(names: Sequence[str], *, urls: bool) -> list[str | bytes]:
+def read_pictures(names: Sequence[str], *, urls: bool, damaged: bool = False) -> list[str | bytes]:
     """Pictures as the command line names them: a path as it is, or the bytes of what else it names.
 
     Called before a model is loaded, so that nobody waits for an error. Raises PictureError for a path that is no
-    picture file, and RemoteError for a web address that gives none.
+    picture file, with `damaged` only for one that is no file, and RemoteError for a web address that gives none.
     """
     from diptych.pictures.sources import is_url, make_fetcher
     from diptych_runtime.decoder import check_file
 
     for name in names:
-        if name != "-" and not is_url(name):
+        if name != "-" and not is_url(name) and not (damaged and Path(name).is_file()):
             check_file(name)
     fetch = make_fetcher(urls)
     return [read_bytes("-") if name == "-" else fetch(name) if is_url(name) else name for name in names]

@@ -31,6 +31,7 @@ from diptych.cli.options import (
 from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console, counted, percent, table
 from diptych_runtime.calibration.questions import THING
+from diptych_runtime.errors import PictureError
 
 _LINKS, _PARTS = 24, 4  # links of an explanation, and parts of the pictures that its words name
 
@@ -127,15 +128,18 @@ def rerank(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Order pictures by their likeness to one."""
+    """Order pictures by their likeness to one. Candidates that cannot be read are listed, and the exit code is 1."""
     console = Console(as_json, quiet)
-    first, *others = read_pictures([query, *candidates], urls=urls)
+    (first,), others = read_pictures([query], urls=urls), read_pictures(candidates, urls=urls, damaged=True)
     scorer = open_scorer(model, provider, threads, question=question, urls=urls)
-    ranking = scorer.rank(first, others, top)
+    decoded = list(enumerate(scorer.decode(others)))
+    readable = [place for place, pixels in decoded if not isinstance(pixels, PictureError)]
+    refused = [{"path": candidates[n], "reason": str(e)} for n, e in decoded if isinstance(e, PictureError)]
+    ranking = scorer.rank(first, [others[place] for place in readable], top)
     results = [
         {
-            "index": entry["corpus_id"],
-            "path": candidates[entry["corpus_id"]],
+            "index": readable[entry["corpus_id"]],
+            "path": candidates[readable[entry["corpus_id"]]],
             "relevance_score": entry["score"],
             **{key: entry[key] for key in ("raw_score", "verdict", "closer_look")},
         }
@@ -145,13 +149,14 @@ def rerank(
         (place + 1, f"{entry['relevance_score']:.4f}", entry["verdict"], f"{entry['raw_score']:.4f}", entry["path"])
         for place, entry in enumerate(results)
     ]
-    console.emit(
-        {"query": query, **_asked(scorer), "results": results},
-        table(("rank", "score", "verdict", "raw score", "path"), rows),
-    )
+    lines = [table(("rank", "score", "verdict", "raw score", "path"), rows)] if rows else []
+    if refused:
+        lines.append(f"{counted(len(refused), 'candidate')} could not be read:")
+        lines += [f"  {one['reason']}" for one in refused]
+    console.emit({"query": query, **_asked(scorer), "results": results, "refused": refused}, "\n".join(lines))
     remark_calibration(console.remark, scorer.runtime)
     _remark_looks(console, [entry["closer_look"] for entry in results])
-    return 0
+    return 1 if refused else 0
 
 
 def explain(

@@ -36,13 +36,15 @@ def test_the_table_and_the_json_of_a_search_say_the_same(search):
         assert row == [str(match["rank"]), f"{moved:+d}" if moved else "0", *numbers, match["path"]]
 
 
-@pytest.mark.parametrize("command", [("search",), ("rerank", "{good}"), ("explain", "{good}"), ("score", "{good}")])
+@pytest.mark.parametrize(
+    "command", ["search {bad}", "rerank {bad} {good}", "explain {good} {bad}", "score {good} {bad}"]
+)
 @pytest.mark.parametrize(("bad", "said"), [("typo.jpg", "does not exist"), ("notes.jpg", "is not in a format")])
 def test_a_wrong_file_is_said_before_a_model_is_loaded(diptych, collection, gallery, tmp_path, command, bad, said):
     (tmp_path / "notes.jpg").write_text("notes")
-    words = [word.format(good=gallery / "01.jpg") for word in command]
-    store = ("--store", collection.directory) if command == ("search",) else ()
-    refused = diptych(*words, tmp_path / bad, *store, "--model", tmp_path / "no model")
+    words = [word.format(good=gallery / "01.jpg", bad=tmp_path / bad) for word in command.split()]
+    store = ("--store", collection.directory) if words[0] == "search" else ()
+    refused = diptych(*words, *store, "--model", tmp_path / "no model")
     assert (refused.code, refused.err.startswith(f"diptych: error: {tmp_path / bad} {said}")) == (1, True)
 
 
@@ -92,6 +94,18 @@ def test_an_empty_collection_says_so_and_answers_an_empty_list(diptych, scorer, 
     arguments = ("search", gallery / "01.jpg", "--store", tmp_path / "none", *model)
     assert diptych(*arguments).out == "the collection is empty\n"
     assert diptych(*arguments, "--json").json["matches"] == []
+
+
+def test_rerank_lists_the_candidates_that_cannot_be_read_and_orders_the_others(diptych, gallery, model, tmp_path):
+    good, broken, text = str(gallery / "02.jpg"), tmp_path / "cut short.jpg", tmp_path / "text.jpg"
+    broken.write_bytes((gallery / "02.jpg").read_bytes()[:400])
+    text.write_text("no picture")
+    done = diptych("rerank", gallery / "01.jpg", broken, good, text, *model, "--json").json
+    assert [(one["index"], one["path"]) for one in done["results"]] == [(1, good)]
+    assert [one["path"] for one in done["refused"]] == [str(broken), str(text)]
+    said = diptych("rerank", gallery / "01.jpg", text, *model)
+    assert said.code == 1
+    assert said.out.startswith(f"1 candidate could not be read:\n  {text} is not in a format that can be read")
 
 
 def test_rerank_prints_the_names_as_they_were_given_best_first(diptych, gallery, model, monkeypatch):
