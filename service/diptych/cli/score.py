@@ -205,6 +205,8 @@ def _score_pair(
     if len(answers) == 2 and len({one["relevance_score"] for one in answers.values()}) == 1:
         lines.append("thing is at least as probable as copy, because a copy shows the same thing")
     console.emit(data, "\n".join(lines))
+    if len(answers) == 2:
+        console.remark("copy: one picture is made from the other; thing: both show the same thing")
 
 
 def _answer(judgement: Judgement) -> dict[str, Any]:
