@@ -37,8 +37,8 @@ class Strict(BaseModel):
         for key in value:
             if key not in known:
                 name = str(key)[:64]  # comparing takes time by its length
-                close = difflib.get_close_matches(name, known)
                 # Of the close ones that which begins alike: "query" is as near to "user" as to "queries".
+                close = [one for one in difflib.get_close_matches(name, known) if one[:1] == name[:1]]
                 meant = max(close, key=lambda known: _alike_from_the_start(known, name), default=None)
                 hint = f'did you mean "{meant}"?' if meant else f"known are {', '.join(sorted(known))}"
                 # JSON can carry half a surrogate pair, which the answer in UTF-8 cannot.
