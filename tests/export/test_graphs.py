@@ -1,14 +1,12 @@
 import numpy as np
 import onnx
 import pytest
-import torch
 
 from diptych_export import graphs as module
 from diptych_export.graphs import OPSET, export_aligned, export_graphs
 from diptych_model.networks.aligned import AlignedPairNetwork
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.kernel import NAME
-from diptych_runtime.session import open_session, run_session
 
 
 @pytest.fixture(scope="module")
@@ -77,17 +75,9 @@ def test_another_opset_is_refused_with_the_one_that_works(tiny_network):
         export_graphs(tiny_network, opset=17)
 
 
-def test_the_graph_of_an_aligned_pair_network_answers_as_torch_does_for_grids_of_any_size(
+def test_a_graph_of_an_aligned_pair_network_that_answers_otherwise_than_torch_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    torch.manual_seed(0)
-    network = AlignedPairNetwork((4, 8, 12, 16)).eval()
-    session = open_session(export_aligned(network).SerializeToString())
-    pair = torch.rand(1, 7, 16, 72)
-    with torch.inference_mode():
-        expected = network(pair).numpy()
-    np.testing.assert_allclose(run_session(session, {"pair": pair.numpy()})[0], expected, atol=1e-5)
-
     monkeypatch.setattr(module, "run_session", lambda *_: [np.array([9.0])])
     with pytest.raises(ArtifactError, match=r"the graph of the aligned-pair network says \[9\.\], and torch"):
-        export_aligned(network)
+        export_aligned(AlignedPairNetwork((4, 8, 12, 16)).eval())
