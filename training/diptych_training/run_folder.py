@@ -1,12 +1,14 @@
 """The folder of a run: begun once, resumed with the recipe that it was begun with."""
 
+import fcntl
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
+from diptych.console import Console
 from diptych_training.errors import DataError
 
-RECIPE = "recipe.toml"
+RECIPE, LOCK = "recipe.toml", "writer.lock"
 
 
 def require_begun(file: Path, begun: bool) -> None:
@@ -18,27 +20,33 @@ def require_begun(file: Path, begun: bool) -> None:
         raise DataError(f"{file.parent} {state}")
 
 
-def begin(directory: Path, recipe: str, *, resume: bool) -> None:
-    """Write the resolved recipe into the folder of a run, made if there is none; of one that is resumed it must be the
-    one that is there. Raises `DataError`.
+@contextmanager
+def begun(directory: Path, recipe: str, *, resume: bool) -> Iterator[None]:
+    """Write the resolved recipe into the folder of a run, made if there is none, and keep other processes from training
+    there meanwhile; of a run that is resumed it must be the recipe that is there. Raises `DataError`.
     """
     file = directory / RECIPE
     if resume and file.read_text() != recipe:
         raise DataError(f"{directory} was begun with another recipe; resume with {file}, or name another")
     directory.mkdir(parents=True, exist_ok=True)
-    file.write_text(recipe)
+    with locked(directory):
+        file.write_text(recipe)
+        yield
 
 
-class Bar(Protocol):
-    """A bar that is told how much more is over."""
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Keep other processes from training in the folder of a run. Raises `DataError` where one does."""
+    with (directory / LOCK).open("a", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataError(
+                f"another process is training in {directory}: wait for it or stop it, or name another directory"
+            ) from None
+        yield
 
-    def update(self, n: int, /) -> object:
-        """So much more."""
-        ...
 
-
-def counted(bar: Bar, steps: Iterable[int]) -> Iterator[int]:
-    """The steps, of which the bar shows those that are over."""
-    for step in steps:
-        yield step
-        bar.update(1)
+def counted(console: Console, steps: range) -> Iterable[int]:
+    """The steps that are left of a training, behind a bar that has those before them too."""
+    return console.progress(steps, total=steps.stop, unit="step", desc="training", initial=steps.start)

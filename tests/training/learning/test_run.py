@@ -24,7 +24,7 @@ from diptych_training.learning.distributed import Processes
 from diptych_training.learning.metrics_log import MetricsLog
 from diptych_training.learning.trainer import Learner
 from diptych_training.recipe import Recipe, read_recipe, recipe_from
-from diptych_training.run_folder import RECIPE
+from diptych_training.run_folder import RECIPE, locked
 
 ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
 
@@ -131,7 +131,7 @@ def test_a_run_is_neither_overwritten_nor_resumed_from_nothing(
 
 def test_a_directory_in_which_another_process_trains_is_left_alone(recipe: Recipe, archives: Path, tmp_path: Path):
     tmp_path.joinpath(RECIPE).write_text("of the other run")
-    with run._lock(tmp_path), pytest.raises(DataError, match="another process is training"):
+    with locked(tmp_path), pytest.raises(DataError, match="another process is training"):
         run.train(recipe, tmp_path, data=archives, quiet=True)
     assert tmp_path.joinpath(RECIPE).read_text() == "of the other run"
 

@@ -24,7 +24,7 @@ from diptych_training.aligned.training import odds_of, train_aligned
 from diptych_training.data.archives import data_folder
 from diptych_training.device import environment
 from diptych_training.metrics import Pool
-from diptych_training.run_folder import RECIPE, begin, counted, require_begun
+from diptych_training.run_folder import RECIPE, begun, counted, require_begun
 from diptych_training.threads import torch_threads
 
 BEST, STATE, METRICS, PAIRS = "best", "state.pt", "metrics.json", "pairs"
@@ -42,8 +42,7 @@ def train_aligned_pairs(
     """
     require_begun(directory / RECIPE, resume)
     folder = data_folder() if recipe.aligned.archives else None
-    begin(directory, tomli_w.dumps(recipe.to_dict()), resume=resume)
-    with torch_threads(recipe.threads):
+    with begun(directory, tomli_w.dumps(recipe.to_dict()), resume=resume), torch_threads(recipe.threads):
         return _trained(recipe, directory, folder, Console(quiet=quiet))
 
 
@@ -65,15 +64,14 @@ def _trained(recipe: AlignedRecipe, directory: Path, folder: Path | None, consol
     held_out = [pair for part, end in zip(parts, ends, strict=True) for pair in part[end:]]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
-        network = _begun(recipe.start)
-        with console.progress(total=recipe.learning.steps, unit="step", desc="training") as bar:
-            network, losses = train_aligned(
-                network, teaching, recipe.learning, recipe.seed, state=directory / STATE, progress=partial(counted, bar)
-            )
+        network = _starting(recipe.start)
+        network, losses = train_aligned(
+            network, teaching, recipe.learning, recipe.seed, state=directory / STATE, progress=partial(counted, console)
+        )
     return _written(network, losses, teaching, held_out, directory, time.perf_counter() - began)
 
 
-def _begun(start: str) -> AlignedPairNetwork:
+def _starting(start: str) -> AlignedPairNetwork:
     """A network that has the weights of `start`, which a recipe may begin with; without one, new weights."""
     if not start:
         return AlignedPairNetwork()

@@ -18,7 +18,7 @@ from diptych_training.device import default_device, mixed_precision
 from diptych_training.learning.schedule import warm_cosine
 from diptych_training.state import restore_state, save_state
 
-Progress = Callable[[Iterable[int]], Iterable[int]]
+Progress = Callable[[range], Iterable[int]]
 SHRUNK = (1.0, 1.0, 0.8, 0.6)  # scales of pairs, drawn from
 TURNED, ALONG, ACROSS, RECOLOURED = (
     0.3,

@@ -17,7 +17,7 @@ from diptych_training.classifiers.training import answers, train_classifier
 from diptych_training.data.classes import Labelled, numbered
 from diptych_training.errors import DataError
 from diptych_training.metrics import wilson_interval
-from diptych_training.run_folder import RECIPE, begin, counted, require_begun
+from diptych_training.run_folder import RECIPE, begun, counted, require_begun
 from diptych_training.tasks.labelled import Classes, held_out_fifth, read_panels
 from diptych_training.threads import torch_threads
 
@@ -37,19 +37,22 @@ def classify(recipe: ClassifierRecipe, directory: Path, *, resume: bool = False,
 
 def _classified(recipe: ClassifierRecipe, directory: Path, resume: bool, console: Console) -> dict[str, Any]:
     pictures = labelled_folder(Classes(recipe.classifier.pictures, recipe.classifier.root), recipe.network.pixels)
-    begin(directory, tomli_w.dumps(recipe.to_dict()), resume=resume)
+    with begun(directory, tomli_w.dumps(recipe.to_dict()), resume=resume):
+        return _learnt(recipe, pictures, directory, console)
+
+
+def _learnt(recipe: ClassifierRecipe, pictures: Labelled, directory: Path, console: Console) -> dict[str, Any]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         network = recipe.network.build(len(pictures.names))
-        with console.progress(total=recipe.learning.steps, unit="step", desc="training") as bar:
-            losses = train_classifier(
-                network,
-                *pictures.training,
-                recipe.learning,
-                recipe.seed,
-                state=directory / STATE,
-                progress=partial(counted, bar),
-            )
+        losses = train_classifier(
+            network,
+            *pictures.training,
+            recipe.learning,
+            recipe.seed,
+            state=directory / STATE,
+            progress=partial(counted, console),
+        )
     right = answers(network, pictures.validation[0]) == pictures.validation[1]
     found = {
         "right": int(right.sum()),

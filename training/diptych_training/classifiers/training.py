@@ -14,7 +14,7 @@ from diptych_training.errors import DataError
 from diptych_training.learning.schedule import warm_cosine
 from diptych_training.state import restore_state, save_state
 
-Progress = Callable[[Iterable[int]], Iterable[int]]
+Progress = Callable[[range], Iterable[int]]
 SHIFT = 6  # pixels that a picture is moved by at most
 
 

@@ -1,6 +1,5 @@
 """The training run, on one page: draw, encode once, mine, relate in chunks, learn; validate, keep the best, resume."""
 
-import fcntl
 import hashlib
 import json
 import math
@@ -8,9 +7,10 @@ import pickle
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import tomli_w
@@ -43,7 +43,7 @@ from diptych_training.learning.retention import PHOTOS, remember
 from diptych_training.learning.trainer import Learner
 from diptych_training.metrics import Ranking
 from diptych_training.recipe import IMAGENET, Recipe, Stage, read_recipe
-from diptych_training.run_folder import RECIPE, require_begun
+from diptych_training.run_folder import RECIPE, locked, require_begun
 from diptych_training.tasks import OpenTask, Source
 from diptych_training.tasks.hard_negatives import embed, fill_bank
 from diptych_training.tasks.validation import ValidationSet, drawn_at_random, look, rank, validate
@@ -55,7 +55,6 @@ COPY_RATES = FALSE_POSITIVE_RATES[1:]
 CROPS = 0.6  # of a query's sides, in which it is looked for as a copy: docs/measuring.md
 _FIGURES = {"map": "mAP", "micro_ap": "micro-AP"}  # as people write them
 STATE, ENVIRONMENT, BEST, LAST = "state.pt", "environment.json", "best", "last"
-LOCK = "writer.lock"
 
 
 def train(
@@ -83,40 +82,27 @@ def _trained(recipe: Recipe, directory: Path, *, data: Path | None, resume: bool
     # What is missing is missed before anything is written.
     run.open(spans[0][0], data)
     directory.mkdir(parents=True, exist_ok=True)
-    lock = _lock(directory) if processes.first else None
-    if processes.first and not resume:
-        (directory / RECIPE).write_text(tomli_w.dumps(recipe.to_dict()))
-        (directory / ENVIRONMENT).write_text(json.dumps(environment(), indent=2) + "\n")
-    journal = MetricsLog(directory, step=run.learner.step, steps=recipe.steps, quiet=quiet, silent=not processes.first)
-    try:
-        if resume:
-            journal.say(f"going on after step {run.learner.step} of {recipe.steps}")
-        elif processes.first:
-            run.introduce(spans[0][0], journal)
-        run.run_stages(spans, journal, data)
-    except KeyboardInterrupt:
-        journal.say(f"stopped after step {run.learner.step}; {run.kept()}")
-        raise
-    finally:
-        journal.say(run.account())
-        journal.close()
-        processes.end()
-        if lock is not None:
-            lock.close()
+    with locked(directory) if processes.first else nullcontext():
+        if processes.first and not resume:
+            (directory / RECIPE).write_text(tomli_w.dumps(recipe.to_dict()))
+            (directory / ENVIRONMENT).write_text(json.dumps(environment(), indent=2) + "\n")
+        journal = MetricsLog(
+            directory, step=run.learner.step, steps=recipe.steps, quiet=quiet, silent=not processes.first
+        )
+        try:
+            if resume:
+                journal.say(f"going on after step {run.learner.step} of {recipe.steps}")
+            elif processes.first:
+                run.introduce(spans[0][0], journal)
+            run.run_stages(spans, journal, data)
+        except KeyboardInterrupt:
+            journal.say(f"stopped after step {run.learner.step}; {run.kept()}")
+            raise
+        finally:
+            journal.say(run.account())
+            journal.close()
+            processes.end()
     return read_description(directory / BEST)["metadata"]["metrics"]
-
-
-def _lock(directory: Path) -> IO[str]:
-    """A file of the run's directory, locked until it is closed or the process ends; `DataError` if another has it."""
-    file = (directory / LOCK).open("a", encoding="utf-8")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        raise DataError(
-            f"another process is training in {directory}: wait for it or stop it, or name another directory"
-        ) from None
-    return file
 
 
 class Run:
