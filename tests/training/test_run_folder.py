@@ -23,7 +23,7 @@ def test_a_run_is_begun_once_and_resumed_with_the_recipe_that_it_has(tmp_path: P
     with begun(run, "steps = 3\n", resume=True):
         pass
     refused = pytest.raises(
-        DataError, match=r"was begun with another recipe; resume with .*recipe\.toml, or name another"
+        DataError, match=r"begun with another recipe; resume with .*recipe\.toml, or name another"
     )
     with refused, begun(run, "steps = 4\n", resume=True):
         pass
