@@ -22,9 +22,7 @@ def test_a_run_is_begun_once_and_resumed_with_the_recipe_that_it_has(tmp_path: P
         require_begun(run / RECIPE, False)
     with begun(run, "steps = 3\n", resume=True):
         pass
-    refused = pytest.raises(
-        DataError, match=r"begun with another recipe; resume with .*recipe\.toml, or name another"
-    )
+    refused = pytest.raises(DataError, match=r"begun with another recipe; resume with .*recipe\.toml, or name another")
     with refused, begun(run, "steps = 4\n", resume=True):
         pass
     assert (run / RECIPE).read_text() == "steps = 3\n"
