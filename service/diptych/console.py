@@ -159,7 +159,7 @@ def read_bytes(path: str) -> bytes:
 def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     """Rows under a header in aligned columns: numbers to the right, everything else to the left."""
     head, body = [str(cell) for cell in header], [list(row) for row in rows]
-    lines = [head, *([str(cell) for cell in row] for row in body)]
+    lines = [head, *([one_line(str(cell)) for cell in row] for row in body)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     right = [
         bool(body) and all(isinstance(row[column], int | float) or _numeric(row[column]) for row in body)

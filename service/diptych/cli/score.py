@@ -202,11 +202,11 @@ def _score_pair(
         f"{question:5}  {one['relevance_score']:.6f}  {one['verdict']:9}  (raw score {one['raw_score']:.6f})"
         for question, one in answers.items()
     ]
-    if len(answers) == 2 and len({one["relevance_score"] for one in answers.values()}) == 1:
-        lines.append("thing is at least as probable as copy, because a copy shows the same thing")
     console.emit(data, "\n".join(lines))
     if len(answers) == 2:
         console.remark("copy: one picture is made from the other; thing: both show the same thing")
+        if len({one["relevance_score"] for one in answers.values()}) == 1:
+            console.remark("thing is at least as probable as copy, because a copy shows the same thing")
 
 
 def _answer(judgement: Judgement) -> dict[str, Any]:

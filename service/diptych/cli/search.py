@@ -128,10 +128,16 @@ def rerank(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Order pictures by their likeness to one. Candidates that cannot be read are listed, and the exit code is 1."""
+    """Order pictures by their likeness to one.
+
+    Candidates that are damaged or no pictures are listed, and the exit code is 1; one that is not there is an error.
+    """
     console = Console(as_json, quiet)
+    if [query, *candidates].count("-") > 1:
+        raise BadParameter("standard input (-) has one picture; name the others by their files")
     (first,), others = read_pictures([query], urls=urls), read_pictures(candidates, urls=urls, damaged=True)
     scorer = open_scorer(model, provider, threads, question=question, urls=urls)
+    scorer.pixels(first)
     decoded = list(enumerate(scorer.decode(others)))
     readable = [place for place, pixels in decoded if not isinstance(pixels, PictureError)]
     refused = [{"path": candidates[n], "reason": str(e)} for n, e in decoded if isinstance(e, PictureError)]

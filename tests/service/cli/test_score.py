@@ -176,7 +176,7 @@ def test_one_probability_for_both_questions_is_explained(diptych, artifact_of_tw
     reason = "thing is at least as probable as copy, because a copy shows the same thing\n"
     apart = diptych(*words)
     assert len({answer["relevance_score"] for answer in diptych(*words, "--json").json["answers"].values()}) == 2
-    assert reason not in apart.out
+    assert reason not in apart.err
     judge = Scorer.judge
 
     def lifted(self, *args, **options):
@@ -184,7 +184,8 @@ def test_one_probability_for_both_questions_is_explained(diptych, artifact_of_tw
         return [said | {"thing": replace(said["thing"], relevance_score=said["copy"].relevance_score)}]
 
     monkeypatch.setattr(Scorer, "judge", lifted)
-    assert diptych(*words).out.endswith(reason)
+    assert diptych(*words).err.endswith(reason)
+    assert diptych(*words, "-q").err == ""
 
 
 def test_an_interrupted_table_is_130_and_goes_on_where_the_line_on_the_screen_says(score, gallery, monkeypatch):

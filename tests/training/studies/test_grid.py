@@ -2,14 +2,11 @@
 
 import json
 import os
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-from waiting import alive, eventually
 from working import double, fail_at_two
 
 from diptych_training.errors import DataError
@@ -56,26 +53,6 @@ def test_a_run_that_fails_leaves_what_was_finished_before_it(tmp_path: Path) -> 
         run_grid(tmp_path, RUNS, fail_at_two, processes=1)
     assert (tmp_path / "one.json").exists()
     assert not (tmp_path / "two.json").exists()
-
-
-def test_workers_end_when_the_process_that_asked_is_killed(tmp_path: Path) -> None:
-    program = (
-        "from pathlib import Path\nimport time\nfrom diptych_training.studies.grid import run_grid\n"
-        "from tests_of_the_grid import linger\n"
-        "if __name__ == '__main__':\n    run_grid(Path('out'), {'a': {}, 'b': {}}, linger, processes=2)\n"
-    )
-    (tmp_path / "program.py").write_text(program)
-    (tmp_path / "tests_of_the_grid.py").write_text(
-        "import os, time\nfrom pathlib import Path\ndef linger():\n"
-        "    Path(f'pid-{os.getpid()}').touch()\n    time.sleep(60)\n    return {}\n"
-    )
-    # What multiprocessing's tracker says of the kill is nothing to see here.
-    started = subprocess.Popen([sys.executable, "program.py"], cwd=tmp_path, stderr=subprocess.DEVNULL)
-    assert eventually(lambda: len(list(tmp_path.glob("pid-*"))) == 2, 60), "the workers did not begin"
-    started.kill()
-    started.wait()
-    workers = [int(path.name.removeprefix("pid-")) for path in tmp_path.glob("pid-*")]
-    assert eventually(lambda: not any(alive(worker) for worker in workers), 60), "a worker outlived who asked for it"
 
 
 def test_a_run_made_with_other_settings_is_refused_not_mixed_in(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from diptych_runtime.atomic import replacing_folder
 from diptych_training.aligned.pairs import AlignedPair, document_pairs, photo_pairs
 from diptych_training.aligned.recipe import Origins
 from diptych_training.aligned.things import printed_photos, thing_pairs
+from diptych_training.workers import begin_worker
 
 PIXELS, ROWS = "pixels.bin", "pairs.json"
 FAMILIES, THINGS = 50, 100  # of documents, and things, in a source
@@ -75,7 +75,7 @@ def make_shelves(
         tick()
     if not missing:
         return
-    with ProcessPoolExecutor(min(processes, len(missing)), multiprocessing.get_context("spawn"), _begin) as pool:
+    with ProcessPoolExecutor(min(processes, len(missing)), multiprocessing.get_context("spawn"), begin_worker) as pool:
         futures = [pool.submit(_make, source, directory, photos, seed, folder) for source in missing]
         try:
             for future in as_completed(futures):
@@ -84,10 +84,6 @@ def make_shelves(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-def _begin() -> None:
-    torch.set_num_threads(1)
 
 
 def _make(source: Source, directory: Path, photos: int, seed: int, folder: Path | None) -> None:

@@ -26,7 +26,7 @@ from diptych_training.fine_tuning.measured import measured, measured_text
 from diptych_training.fine_tuning.observed import look_closer, tokens_of
 from diptych_training.fine_tuning.recipe import FineTuning
 from diptych_training.fine_tuning.table import Table, read_labels
-from diptych_training.run_folder import RECIPE, begin, require_begun
+from diptych_training.run_folder import RECIPE, begun, require_begun
 from diptych_training.threads import torch_threads
 
 BEST, METRICS = "best", "metrics.json"
@@ -91,9 +91,9 @@ def fine_tune(recipe: FineTuning, directory: Path, *, resume: bool = False, quie
 def _fine_tuned(recipe: FineTuning, directory: Path, resume: bool, console: Console) -> dict[str, Any]:
     began = time.monotonic()
     run = _opened(recipe, directory, console)
-    begin(directory, tomli_w.dumps(recipe.to_dict()), resume=resume)
     try:
-        found = _tuned(run)
+        with begun(directory, tomli_w.dumps(recipe.to_dict()), resume=resume):
+            found = _tuned(run)
     except ValueError as error:
         raise DataError(f"{recipe.labels.table}: {error}") from None
     except KeyboardInterrupt:

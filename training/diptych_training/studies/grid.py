@@ -7,7 +7,6 @@ again, so a grid that was interrupted, or is given more seeds, goes on.
 import json
 import multiprocessing
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import Any
 
 from diptych_runtime.atomic import replacing_file
 from diptych_training.errors import DataError
+from diptych_training.workers import begin_worker
 
 Settings = Mapping[str, Any]
 
@@ -66,7 +66,7 @@ def run_grid(
                 keep(name, work(**runs[name]))
     elif waiting:
         count = min(processes or len(os.sched_getaffinity(0)), len(waiting))
-        with ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin) as pool:
+        with ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), begin_worker) as pool:
             futures = {pool.submit(work, **runs[name]): name for name in waiting}
             try:
                 pending = set(futures)
@@ -91,21 +91,6 @@ def _single_thread() -> Iterator[None]:
 
     with torch_threads(1):
         yield
-
-
-def _begin() -> None:
-    """One thread, and an end with the parent's, however that came: nobody would read what is computed on."""
-    import torch
-
-    torch.set_num_threads(1)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
 
 
 def _read(path: Path, settings: Settings) -> dict[str, Any] | None:
