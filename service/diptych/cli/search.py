@@ -137,11 +137,15 @@ def rerank(
         raise BadParameter("standard input (-) has one picture; name the others by their files")
     (first,), others = read_pictures([query], urls=urls), read_pictures(candidates, urls=urls, damaged=True)
     scorer = open_scorer(model, provider, threads, question=question, urls=urls)
-    scorer.pixels(first)
-    decoded = list(enumerate(scorer.decode(others)))
-    readable = [place for place, pixels in decoded if not isinstance(pixels, PictureError)]
-    refused = [{"path": candidates[n], "reason": str(e)} for n, e in decoded if isinstance(e, PictureError)]
-    ranking = scorer.rank(first, [others[place] for place in readable], top)
+    readable, refused = list(range(len(others))), list[dict[str, str]]()
+    try:
+        ranking = scorer.rank(first, others, top)
+    except PictureError:
+        scorer.pixels(first)
+        decoded = list(enumerate(scorer.decode(others)))
+        readable = [place for place, pixels in decoded if not isinstance(pixels, PictureError)]
+        refused = [{"path": candidates[n], "reason": str(e)} for n, e in decoded if isinstance(e, PictureError)]
+        ranking = scorer.rank(first, [others[place] for place in readable], top)
     results = [
         {
             "index": readable[entry["corpus_id"]],
