@@ -15,8 +15,8 @@ from diptych_runtime.calibration.recalibration import AS_RELEASED, log_odds, rec
 from diptych_runtime.calibration.thresholds import Thresholds
 from diptych_runtime.calibration.verdicts import least_of
 
-FEWEST = 8  # matches that one homography explains: four always are
-KEYPOINTS = 600  # of a picture at most, the strongest
+FEWEST = 7  # matches that one homography explains: more than four, which one always does
+KEYPOINTS = 1000  # of a picture at most, the strongest
 MOST = 0.6  # of a picture: less of either is no copy of the other
 _DECIMALS = 7  # of a probability, as many as a float32 has below 1
 

@@ -21,10 +21,23 @@ _MIRRORED = np.arange(128).reshape(4, 4, 8)[::-1, :, -np.arange(8) % 8].ravel()
 
 @dataclass(frozen=True)
 class Keypoints:
-    """Places float32 (P, 2), x and y in pixels, and unit descriptors float32 (P, 128)."""
+    """Places float32 (P, 2), x and y in pixels, unit descriptors float32 (P, 128), and the size in pixels and the
+    orientation of each as one complex number, complex64 (P,): x and y of an arrow of this length.
+    """
 
     places: np.ndarray
     descriptors: np.ndarray
+    arrows: np.ndarray
+
+    @classmethod
+    def none(cls) -> Keypoints:
+        """No keypoints at all."""
+        return cls(np.empty((0, 2), np.float32), np.empty((0, 128), np.float32), np.empty(0, np.complex64))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of memory that they take."""
+        return self.places.nbytes + self.descriptors.nbytes + self.arrows.nbytes
 
     def mirrored(self, width: int) -> Keypoints:
         """The keypoints of the mirror image of a picture of this width.
@@ -35,6 +48,7 @@ class Keypoints:
         return Keypoints(
             np.array([width - 1, 0], np.float32) + np.array([-1, 1], np.float32) * self.places,
             self.descriptors.take(_MIRRORED, axis=1),
+            -self.arrows.conj(),
         )
 
 
@@ -65,22 +79,23 @@ def _registered(a: Keypoints, b: Keypoints, size: tuple[int, int], least: int = 
     """The registration of two pictures, of which the first has this size; one by no more than `least` matches is not
     looked for.
     """
-    places_a, places_b = _matched(a, b)
-    none = Registration(len(places_a))
-    if len(places_a) < max(FEWEST, least + 1):
+    here, there = _matched(a, b)
+    none = Registration(len(here))
+    if len(here) < max(FEWEST, least + 1):
         return none
-    homography, inliers = fit_homography(places_a, places_b, ERROR)
+    places_a, places_b = a.places[here], b.places[there]
+    homography, inliers = fit_homography(places_a, places_b, b.arrows[there] / a.arrows[here], ERROR)
     if homography is None or inliers.sum() < FEWEST or not plausible(homography, size):
         return none
     moved = opencv().perspectiveTransform(places_a[inliers][:, None], homography)[:, 0]
     error = float(np.median(np.linalg.norm(moved - places_b[inliers], axis=1)))
-    return Registration(len(places_a), int(inliers.sum()), error, homography)
+    return Registration(len(here), int(inliers.sum()), error, homography)
 
 
 def _matched(a: Keypoints, b: Keypoints) -> tuple[np.ndarray, np.ndarray]:
-    """Places (M, 2) in both pictures of keypoints that are each other's best match, and clearly better than others."""
+    """The keypoints int64 (M,) of both pictures that are each other's best match, and clearly better than others."""
     if len(a.places) < FEWEST or len(b.places) < FEWEST:
-        return a.places[:0], b.places[:0]
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     cosines, rows = _cosines(a.descriptors, b.descriptors), np.arange(len(a.places))
     best = cosines.argmax(1)
     first = cosines[rows, best]
@@ -90,7 +105,7 @@ def _matched(a: Keypoints, b: Keypoints) -> tuple[np.ndarray, np.ndarray]:
     # Squared distances of unit vectors, halved; of those that are the same a product says so but for its last bits.
     clear = np.flatnonzero(1 - first + _LAST_BITS < RATIO**2 * (1 - second))
     mutual = cosines.T[best[clear]].argmax(1) == clear
-    return a.places[clear[mutual]], b.places[best[clear[mutual]]]
+    return clear[mutual], best[clear[mutual]]
 
 
 def _cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:

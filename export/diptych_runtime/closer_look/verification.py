@@ -2,13 +2,15 @@
 
 A network that sees a picture as 12 x 12 tokens cannot read; two pages of one layout are the same to it. Here the
 keypoints of both (SIFT: Lowe 2004, RootSIFT: Arandjelovic and Zisserman 2012) are matched, one homography is fitted to
-the matches (RANSAC), one picture is laid over the other by it, and both are compared where they overlap: block by block
-(normalised cross-correlation), and by a small network (`aligned`). `calibration.evidence` makes one probability of that
-and of what the pair network said.
+the matches (`homography`), one picture is laid over the other by it, and both are compared where they overlap: block by
+block (normalised cross-correlation), and by a small network (`aligned`). `calibration.evidence` makes one probability
+of that and of what the pair network said.
 """
 
 from __future__ import annotations
 
+import cmath
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,6 +37,7 @@ from diptych_runtime.closer_look.registration import Keypoints, Registration, re
 from diptych_runtime.decoder import PictureLimits, PictureSource, open_picture
 
 SIDE, FINE = 400, 800  # pixels of the longer side: where keypoints lie, and at most where detail is compared
+CONTRAST = 0.01  # of a keypoint at least, a quarter of OpenCV's: what a copy went through takes contrast away
 WITHIN = 0.97  # of a picture's pixels: it lies within the other one; and one with more of its own within has no frame
 APART, RIM = 12, 8  # pixels to the first one that counts as frame, and of the rim that has to differ from it
 PLAIN, DISTINCT = 12, 20  # distances of a channel, 0 to 255: within one colour, and from another
@@ -69,7 +72,12 @@ class View:
     @property
     def nbytes(self) -> int:
         """The bytes of memory that it takes."""
-        return self.rgb.nbytes + self.keypoints.places.nbytes + self.keypoints.descriptors.nbytes
+        return (
+            self.rgb.nbytes
+            + self.keypoints.places.nbytes
+            + self.keypoints.descriptors.nbytes
+            + self.keypoints.arrows.nbytes
+        )
 
     @property
     def mirrored(self) -> View:
@@ -161,15 +169,16 @@ def _described(picture: Image.Image) -> View:
     cv2, scale = opencv(), min(1, FINE / max(picture.size))
     width, height = (max(16, round(side * scale)) for side in picture.size)
     rgb = np.asarray(picture.resize((width, height), Image.Resampling.BOX))
-    view = View(rgb, Keypoints(np.empty((0, 2), np.float32), np.empty((0, 128), np.float32)))
-    # Low contrast counts: what a copy went through takes it away. Without precise upscaling places are a quarter of a
+    view = View(rgb, Keypoints.none())
+    # Without precise upscaling places are a quarter of a
     # pixel off, and those of the mirror image another half.
-    sift = cv2.SIFT_create(nfeatures=KEYPOINTS, contrastThreshold=0.02, enable_precise_upscale=True)
+    sift = cv2.SIFT_create(nfeatures=KEYPOINTS, contrastThreshold=CONTRAST, enable_precise_upscale=True)
     found, descriptors = sift.detectAndCompute(cv2.cvtColor(_resized(rgb, view.size), cv2.COLOR_RGB2GRAY), None)
     if descriptors is None:
         return view
     roots = np.sqrt(descriptors / np.maximum(descriptors.sum(1, keepdims=True), 1e-6))
-    return View(rgb, Keypoints(np.array([point.pt for point in found], np.float32), roots))
+    arrows = np.array([cmath.rect(point.size, math.radians(point.angle)) for point in found], np.complex64)
+    return View(rgb, Keypoints(np.array([point.pt for point in found], np.float32), roots, arrows))
 
 
 def _resized(rgb: np.ndarray, size: tuple[int, int]) -> np.ndarray:

@@ -15,9 +15,9 @@ import numpy as np
 
 CELLS, DIRECTIONS = 2, 8  # of a signature, two by two; a descriptor of SIFT has four by four
 LENGTH = CELLS * CELLS * DIRECTIONS
-KEPT, ASKING = 200, 100  # keypoints of a picture that are voted for, and of these that vote
+KEPT, ASKING = 400, 100  # keypoints of a picture that are voted for, and of these that vote
 NEIGHBOURS = 12  # of each, of which some lie in its own picture and in the one that it votes for
-ELECTED = 3  # pictures that each is compared with
+ELECTED = 5  # pictures that each is compared with
 CROWD = 0.5  # of the candidates of a picture in a crowd: so many deserve a closer look, or are in it themselves
 _LISTS, _TO_A_LIST, _TAUGHT = 4096, 300, 80  # at most, keypoints to one, and those of each that teach where it lies
 _VISITED, _OF_LISTS = 8, 256  # lists, and more where there are more than so many

@@ -20,7 +20,7 @@ from diptych_runtime.closer_look.votes import LENGTH
 
 LEDGER = "dedupe.sqlite"
 _EVIDENCE_OF = TypeAdapter(Evidence)
-_VERSION = 9
+_VERSION = 10
 
 # Pairs are named by the ids of contents, so a file that changes its name keeps its scores and one that changes its
 # content has none. An id is 16 bytes here, the lower one first. A score is of one question of the model.
@@ -61,8 +61,8 @@ DROP TABLE old;
 # Until version 4 two files of one size and time that swapped their names were not told apart; those are read once more.
 _INODES = "ALTER TABLE files ADD COLUMN inode_changed INTEGER NOT NULL DEFAULT 0;"
 # Until version 5 a look did not say which of both has a frame around the other, until version 6 it missed frames in the
-# colour of the picture's own edge, until version 7 it did not look for spots, and until version 8 no network saw both
-# laid over each other.
+# colour of the picture's own edge, until version 7 it did not look for spots, until version 8 no network saw both
+# laid over each other, and until version 10 fewer keypoints had matches.
 _LOOK_AGAIN = "DELETE FROM evidence;"
 _COLUMNS = "path, id, bytes, modified, width, height, format, exif, taken, inode_changed"
 
@@ -226,8 +226,9 @@ class PairCache(CacheDatabase):
         if version == 0:
             in_one_step(connection, _TABLES, _VERSION)
         elif version in range(1, _VERSION):
-            steps = (_LIFT if version == 1 else "") + (_EVIDENCE if version < 3 else _LOOK_AGAIN if version < 8 else "")
-            steps += (_INODES if version < 4 else "") + (_HASHES if version < 6 else "") + _SIGNATURES
+            steps = (_LIFT if version == 1 else "") + (_EVIDENCE if version < 3 else _LOOK_AGAIN)
+            steps += (_INODES if version < 4 else "") + (_HASHES if version < 6 else "")
+            steps += ("DROP TABLE signatures;" if version == 9 else "") + _SIGNATURES
             in_one_step(connection, steps, _VERSION)
         elif version != _VERSION:
             raise DedupeError(

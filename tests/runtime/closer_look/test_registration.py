@@ -15,7 +15,9 @@ def keypoints(seed: int, count: int, like: Keypoints | None = None) -> Keypoints
         descriptors[::2] = like.descriptors[rng.integers(0, len(like.descriptors), len(descriptors[::2]))]
         descriptors += rng.uniform(0, 0.05, descriptors.shape)
     descriptors /= np.linalg.norm(descriptors, axis=1, keepdims=True)
-    return Keypoints(rng.uniform(0, 400, (count, 2)).astype(np.float32), descriptors.astype(np.float32))
+    arrows = rng.uniform(2, 30, count) * np.exp(1j * rng.uniform(0, 2 * np.pi, count))
+    places = rng.uniform(0, 400, (count, 2)).astype(np.float32)
+    return Keypoints(places, descriptors.astype(np.float32), arrows.astype(np.complex64))
 
 
 @pytest.mark.parametrize(("count", "other"), [(8, 9), (47, 48), (48, 33), (150, 97), (257, 301)])
@@ -27,7 +29,7 @@ def test_matches_are_each_others_best_and_clearly_better_than_the_second(count, 
     for row, to in enumerate(distances):
         best, second = np.argsort(to, kind="stable")[:2]
         if distances[:, best].argmin() == row and to[best] < RATIO * to[second]:
-            expected.append((a.places[row].tolist(), b.places[best].tolist()))
+            expected.append((row, int(best)))
     found = registration._matched(a, b)
     assert list(zip(found[0].tolist(), found[1].tolist(), strict=True)) == expected
     assert len(expected) > 1
@@ -35,14 +37,26 @@ def test_matches_are_each_others_best_and_clearly_better_than_the_second(count, 
 
 def test_of_keypoints_that_are_the_same_one_matches_and_a_second_like_the_best_leaves_none():
     a = keypoints(1, 20)
-    twice = Keypoints(np.concatenate([a.places, a.places + 1]), np.concatenate([a.descriptors] * 2))
+    twice = Keypoints(*(np.concatenate([part] * 2) for part in (a.places, a.descriptors, a.arrows)))
     found, to = registration._matched(twice, a)
     # Which of the two is a matter of the last bit of a product, and so of the processor.
-    assert ((found == to) | (found == to + 1)).all()
-    assert sorted(to.tolist()) == sorted(a.places.tolist())
+    assert (found % 20 == to).all()
+    assert sorted(to.tolist()) == list(range(20))
     assert len(registration._matched(a, twice)[0]) == 0
 
 
 def test_products_in_parts_are_those_of_the_whole():
     a, b = (keypoints(seed, count).descriptors for seed, count in ((1, 131), (2, 77)))
     assert registration._cosines(a, b) == pytest.approx(a.astype(float) @ b.T.astype(float), abs=1e-6)
+
+
+def test_the_mirror_image_has_the_same_keypoints_turned_the_other_way():
+    a = keypoints(3, 40)
+    mirrored = a.mirrored(400)
+    assert mirrored.places == pytest.approx(np.abs(a.places - np.array([399, 0])), abs=1e-3)
+    assert mirrored.arrows.real == pytest.approx(-a.arrows.real)
+    assert mirrored.arrows.imag == pytest.approx(a.arrows.imag)
+    again = mirrored.mirrored(400)
+    assert again.places == pytest.approx(a.places, abs=1e-3)
+    assert again.descriptors.tolist() == a.descriptors.tolist()
+    assert again.arrows.tolist() == a.arrows.tolist()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageEnhance, ImageFont, ImageOps
 
-from diptych_runtime.calibration.evidence import FEATURES, Evidence, Hidden, Verification, features
+from diptych_runtime.calibration.evidence import FEATURES, KEYPOINTS, Evidence, Hidden, Verification, features
 from diptych_runtime.closer_look import verification as module
 from diptych_runtime.closer_look.verification import FINE, SIDE, describe, placement, verify
 from diptych_runtime.errors import PictureError
@@ -183,7 +183,7 @@ def test_what_deserves_no_look_has_a_line_of_its_own():
     assert fitted.judged(known, [None] * 3) == pytest.approx(1 / (1 + np.exp(-odds)), abs=1e-7)
     # Never above what the network took for likelier, and what was looked at in vain.
     fitted = replace(verification(odds=4.0, unmatched=-3.0), apart={"bias": 0.0, "odds": 1.0})
-    in_vain = fitted.judged(np.array([0.9]), [Evidence(600)])[0]
+    in_vain = fitted.judged(np.array([0.9]), [Evidence(KEYPOINTS)])[0]
     assert in_vain < 0.5
     assert fitted.judged(np.array([0.1, 0.5, 0.89]), [None] * 3) == pytest.approx([0.1, in_vain, in_vain])
     assert (fitted.judged(np.array([0.95]), [None]) == verification(odds=4.0).judged(np.array([0.95]), [None])).all()
