@@ -22,7 +22,7 @@ from diptych_runtime.calibration.verdicts import verdict
 from diptych_runtime.closer_look.registration import Keypoints
 from diptych_runtime.closer_look.verification import View
 
-VIEW = View(np.zeros((9, 9, 3), np.uint8), Keypoints(np.empty((0, 2), np.float32), np.empty((0, 128), np.float32)))
+VIEW = View(np.zeros((9, 9, 3), np.uint8), Keypoints.none())
 # Only what can be laid over each other, and agrees, is a copy.
 WEIGHTS = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "registered": 4.0, "agreement_60": 12.0}
 LOOK = Verification(0.1, WEIGHTS, {"0.01": 0.5, "0.001": 0.9})

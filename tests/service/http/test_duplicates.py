@@ -23,7 +23,7 @@ from diptych_runtime.closer_look.registration import Keypoints
 from diptych_runtime.closer_look.verification import View
 
 COUNT = 16
-VIEW = View(np.zeros((9, 9, 3), np.uint8), Keypoints(np.empty((0, 2), np.float32), np.empty((0, 128), np.float32)))
+VIEW = View(np.zeros((9, 9, 3), np.uint8), Keypoints.none())
 PATH = "/v1/duplicates"
 
 

@@ -9,7 +9,8 @@ from diptych_runtime.closer_look.verification import View
 
 def view(side: int = 10) -> View:
     return View(
-        np.zeros((side, side, 3), np.uint8), Keypoints(np.zeros((5, 2), np.float32), np.zeros((5, 128), np.float32))
+        np.zeros((side, side, 3), np.uint8),
+        Keypoints(np.zeros((5, 2), np.float32), np.zeros((5, 128), np.float32), np.ones(5, np.complex64)),
     )
 
 
