@@ -39,11 +39,10 @@ class Canvas:
 
     def gradient(self, *stops: tuple[float, Colour], along: Field | None = None) -> Field:
         """A colour for every pixel, blended between (position, colour) stops along `along` (default: y)."""
-        along = self.y if along is None else along
-        positions = [position for position, _ in stops]
-        return np.stack([np.interp(along, positions, [c[i] for _, c in stops]) for i in range(3)], -1).astype(
-            np.float32
-        )
+        positions, colours = zip(*stops, strict=True)
+        where = self.y[:, :1] if along is None else along  # one column is all of them
+        channels = [np.interp(where, positions, channel) for channel in zip(*colours, strict=True)]
+        return np.broadcast_to(np.stack(channels, -1).astype(np.float32), (self.height, self.width, 3))
 
     def wash(self, fill: Fill, opacity: float | Field = 1.0) -> None:
         """Blend a colour or field over the whole canvas; `opacity` may vary over the pixels."""
