@@ -15,6 +15,7 @@ VENV  := .venv
 TOOLS := .venv-test
 # onnxruntime and onnxruntime-gpu overwrite each other: one of them, by whether there is an NVIDIA driver.
 EXTRA = $(shell nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
+COMMA := ,
 MEMORY = $(shell [ -w /dev/shm ] && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 4000000 { print "/dev/shm" }')
 
 .PHONY: help run demo test lint types format docs lock audit train wheel clean pytest
@@ -27,14 +28,6 @@ help: ## this list
 
 # Of the pictures that were taken up the first one is the example: not one that was refused.
 EXAMPLE := import json, sys; found = json.load(sys.stdin)["pictures"]; print((found[0]["path"] or "picture.jpg") if found else "")
-
-# pip says either nothing for a minute or too much; its errors come as they are.
-INSTALL := import re, subprocess, sys; \
-pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", *sys.argv[1:]]; \
-running = subprocess.Popen(pip, stdout=subprocess.PIPE, text=True); \
-[print("Unpacking them." if found[3] else "  " + (found[1] or found[2]), flush=True) for line in running.stdout \
-if (found := re.match(r"Collecting ([\w.-]+)|Processing \S*/(\w+)-|(Installing collected)", line))]; \
-sys.exit(running.wait())
 
 run: ## index pictures and serve them with the web page; without PHOTOS=folder a drawn demonstration collection
 	@begun=$$(date +%s); [ -z "$$PHOTOS" ] || [ -d "$$PHOTOS" ] || { echo "make run: PHOTOS names no folder: $$PHOTOS" >&2; exit 1; }; \
@@ -124,10 +117,10 @@ clean: ## remove what was built here; keeps demo/, store/ and runs/
 
 $(VENV)/installed: pyproject.toml
 	$(call new_environment,$(VENV))
-	@echo "Installing diptych[$(EXTRA),heif] into $(VENV), which takes a minute or more, this once:"
+	@echo "Installing diptych[$(EXTRA),heif] into $(VENV): half a minute, this once, and more where packages are fetched slowly."
 	@# In the versions that the image has; beside them HEIF, which telephones take.
 	@sed -n 's/^\([a-z].*==.*\) \\$$/\1/p' service/requirements-$(EXTRA).txt > $(VENV)/constraints.txt
-	@$(VENV)/bin/python -c '$(INSTALL)' --constraint $(VENV)/constraints.txt --editable ".[$(EXTRA),heif]"
+	$(call install,$(VENV),--constraint $(VENV)/constraints.txt --editable ".[$(EXTRA)$(COMMA)heif]")
 	@touch $@
 
 $(TOOLS)/installed: pyproject.toml
@@ -135,11 +128,19 @@ $(TOOLS)/installed: pyproject.toml
 	@echo "Installing diptych[cpu,train,dev] into $(TOOLS)."
 	@# By its exact version first: where a CPU build of it is at hand, that is taken instead of gigabytes of CUDA.
 	@$(TOOLS)/bin/pip install --quiet torch==2.13.0
-	@$(TOOLS)/bin/pip install --quiet --editable ".[cpu,train,dev]"
+	$(call install,$(TOOLS),--editable ".[cpu$(COMMA)train$(COMMA)dev]")
 	@touch $@
 
 define new_environment
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 echo "Diptych needs Python 3.11 or newer, but $(PYTHON) is $$($(PYTHON) --version 2>&1); name another: make PYTHON=python3.12" >&2; exit 1; }
 @[ -x $(1)/bin/pip ] || { echo "Making the environment $(1)."; $(PYTHON) -m venv --clear $(1); }
+endef
+
+# uv takes a third of pip's time. pip does it where there is no uv to be had, or uv does not find what pip is set up to.
+define install
+@$(1)/bin/pip install --quiet --disable-pip-version-check uv 2>/dev/null && \
+index=$${PIP_INDEX_URL:-$$($(1)/bin/pip config get global.index-url 2>/dev/null)}; \
+UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX:-$${index:-https://pypi.org/simple}} $(1)/bin/uv pip install --quiet --python $(1)/bin/python $(2) || \
+{ echo "uv could not install it; pip tries, which takes longer."; $(1)/bin/pip install --quiet --disable-pip-version-check $(2); }
 endef

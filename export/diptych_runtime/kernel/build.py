@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -58,18 +59,21 @@ def build(target: Path | None = None, *, extra: tuple[str, ...] = ()) -> Path:
     """
     target, command = target or library_path(), compiler()
     sets = GENERIC | (X86 if platform.machine().lower() in ("x86_64", "amd64") else {})
+    parts = [
+        (source, f"-DSET={name}", *flags)
+        for name, flags in sets.items()
+        for source in SOURCES.get(name, ("attention_simd.cc",))
+    ]
+    parts += [(source, f'-DSOURCE_DIGEST="{source_digest()}"') for source in COMMON]
     with tempfile.TemporaryDirectory() as folder:
-        objects: list[str] = []
+        objects = [f"{folder}/{number}.o" for number in range(len(parts))]
 
-        def compile(source: str, *flags: str) -> None:
-            objects.append(f"{folder}/{len(objects)}.o")
-            _run(command, *FLAGS, *extra, *flags, "-c", str(HERE / source), "-o", objects[-1])
+        def compile(part: tuple[str, ...], made: str) -> None:
+            source, *flags = part
+            _run(command, *FLAGS, *extra, *flags, "-c", str(HERE / source), "-o", made)
 
-        for name, flags in sets.items():
-            for source in SOURCES.get(name, ("attention_simd.cc",)):
-                compile(source, f"-DSET={name}", *flags)
-        for source in COMMON:
-            compile(source, f'-DSOURCE_DIGEST="{source_digest()}"')
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(compile, parts, objects))
         made = Path(folder, target.name)
         _run(command, *FLAGS, *extra, "-shared", *objects, "-o", str(made))
         try:
