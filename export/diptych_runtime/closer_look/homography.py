@@ -45,11 +45,13 @@ def fit_homography(
     `turns` complex (N,) say by how much each match magnifies, and by what angle it turns.
     """
     best, kept = None, np.zeros(len(a), bool)
+    if not len(a):
+        return best, kept
     agreeing = _agreeing(a.astype(np.float64), b.astype(np.float64), turns, error)
     left = agreeing.sum(1)
     for _ in range(ATTEMPTS):
-        first = int(left.argmax()) if len(left) else 0
-        if not len(left) or left[first] <= max(CORNERS, kept.sum() // 2):
+        first = int(left.argmax())
+        if left[first] <= max(CORNERS, kept.sum() // 2):  # a fit finds more than agree, seldom twice as many
             break
         found, inliers = _fitted(a, b, agreeing[first], error)
         if found is not None and inliers.sum() > max(CORNERS, kept.sum()):
