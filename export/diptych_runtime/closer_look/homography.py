@@ -64,7 +64,7 @@ def _agreeing(a: np.ndarray, b: np.ndarray, turns: np.ndarray, error: float) -> 
     """Which matches each of them agrees with, bool (N, N): a row for the match that says how one picture lies over the
     other.
     """
-    real, imaginary = turns.real.astype(np.float64)[:, None], turns.imag.astype(np.float64)[:, None]
+    real, imaginary = (part(turns).astype(np.float64)[:, None] for part in (np.real, np.imag))
     square = real**2 + imaginary**2
     along, times = real * real.T + imaginary * imaginary.T, square / square.T
     turned = (along > 0) & (along**2 >= np.cos(np.deg2rad(TURNED)) ** 2 * square * square.T)
