@@ -52,7 +52,7 @@ run: ## index pictures and serve them with the web page; without PHOTOS=folder a
 	  [ "$$example" ] || example=$$($(VENV)/bin/diptych index list --limit 1 --json "$$@" | $(VENV)/bin/python -c '$(EXAMPLE)'); \
 	fi && \
 	if [ -z "$$example" ]; then echo "make run: no picture could be read in $$folder, and the collection has no other; name a folder of pictures with PHOTOS=, or leave it out for a demonstration" >&2; exit 1; fi && \
-	printf '\nSet up and indexed in %s s. Open http://%s:%s/ or try, in another terminal:\n\n' "$$(($$(date +%s) - begun))" "$$HOST" "$$PORT" && \
+	printf '\nSet up and indexed in %s s. Once the service below is up, open http://%s:%s/ or try, in another terminal:\n\n' "$$(($$(date +%s) - begun))" "$$HOST" "$$PORT" && \
 	printf '  curl -F "image=@%s" -F top=5 http://%s:%s/v1/search\n' "$$example" "$$HOST" "$$PORT" && \
 	printf '  source $(VENV)/bin/activate\n  diptych search "%s"%s --top 5\n\nCtrl-C ends it.\n\n' "$$example" "$${STORE:+ --store \"$$STORE\"}" && \
 	{ trap : INT; $(VENV)/bin/diptych serve "$$@" --host "$$HOST" --port "$$PORT" || [ $$? -eq 130 ]; }
@@ -139,8 +139,10 @@ endef
 
 # uv takes a third of pip's time. pip does it where there is no uv to be had, or uv does not find what pip is set up to.
 define install
-@$(1)/bin/pip install --quiet --disable-pip-version-check uv 2>/dev/null && \
+@{ $(1)/bin/pip install --quiet --disable-pip-version-check uv 2>/dev/null && \
 index=$${PIP_INDEX_URL:-$$($(1)/bin/pip config get global.index-url 2>/dev/null)}; \
-UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX:-$${index:-https://pypi.org/simple}} $(1)/bin/uv pip install --quiet --python $(1)/bin/python $(2) || \
-{ echo "uv could not install it; pip tries, which takes longer."; $(1)/bin/pip install --quiet --disable-pip-version-check $(2); }
+[ -x $(1)/bin/uv ] && UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX:-$${index:-https://pypi.org/simple}} \
+$(1)/bin/uv pip install --quiet --python $(1)/bin/python $(2); } || \
+{ echo "Without uv, or where it fails, pip installs it, which takes longer."; \
+$(1)/bin/pip install --quiet --disable-pip-version-check $(2); }
 endef
