@@ -11,9 +11,9 @@ from diptych_runtime.closer_look.homography import fit_homography, opencv, plaus
 
 RATIO = 0.85  # of the distances to the best and to the second best match
 ERROR = 4.0  # pixels by which a match may miss
-# Of the keypoints of the picture that has fewer: with fewer inliers, the mirror image is tried too. What is symmetric, as
-# the front of a house, agrees with its own mirror image in many places, but a copy agrees in more.
-MOST = 0.5
+# Inliers of a copy, as a share of the keypoints of the picture that has fewer: with a smaller one the mirror image is
+# tried too. What is symmetric, as the front of a house, agrees with its own mirror image in many places, but in fewer.
+SURE = 0.5
 _ROWS, _COLUMNS = 48, 32  # of a part of a product of 128 numbers each: fewer than BLAS gives to several threads
 _LAST_BITS = 1e-6  # by which products of the same descriptors differ on one processor or another
 
@@ -71,7 +71,7 @@ class Registration:
 def register(a: Keypoints, b: Keypoints, size: tuple[int, int]) -> Registration:
     """The registration of two pictures, of which the first has this size, or of its mirror image, which fits better."""
     found = _registered(a, b, size)
-    if found.inliers >= MOST * min(len(a.places), len(b.places)):
+    if found.inliers >= SURE * min(len(a.places), len(b.places)):
         return found
     mirrored = _registered(a.mirrored(size[0]), b, size, found.inliers)
     return replace(mirrored, mirrored=True) if mirrored.inliers > found.inliers else found
