@@ -25,7 +25,7 @@ from diptych_training.data.planted import Planted
 
 NEAREST = 20  # candidates of each picture
 _LOOKING = aligned, blocks, homography, registration, verification  # the code that looks
-_VIEWS = 512  # pictures whose keypoints are kept, 1.3 MB each
+_VIEWS = 512  # pictures whose keypoints are kept, 2 MB each at most
 _BATCH = 64  # closer looks, after each of which the file has them
 _EVIDENCE_OF = TypeAdapter(Evidence)
 
