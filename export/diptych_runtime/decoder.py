@@ -282,11 +282,15 @@ def _loaded(picture: Image.Image, label: str) -> Image.Image:
     """The picture decoded, upright and RGB: always a new image, never the caller's own."""
     try:
         picture.load()
-        return _upright(_to_rgb(picture), picture)
+        if picture.mode not in ("I", "F"):
+            return _upright(_to_rgb(picture), picture)
     except MemoryError:
         raise
     except Exception as error:  # as in `read_header`
         raise PictureError(f"{label} is damaged or cut short: {_reason(error)}") from None
+    raise PictureError(
+        f"{label} has 32-bit pixels (mode {picture.mode}), which have no agreed white; save it with 8 or 16 bits"
+    )
 
 
 def _to_rgb(picture: Image.Image) -> Image.Image:
@@ -294,8 +298,6 @@ def _to_rgb(picture: Image.Image) -> Image.Image:
         # Pillow would clip at 255. 257 = 65535 / 255; half of it is added to round.
         grey = (np.asarray(picture).astype(np.uint32) + 128) // 257
         return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
-    if picture.mode in ("I", "F"):
-        raise ValueError(f"32-bit pixels (mode {picture.mode}) have no agreed white; save it with 8 or 16 bits")
     if picture.has_transparency_data:
         opacity = (picture if picture.mode == "RGBA" else picture.convert("RGBA")).getchannel("A")
         white = Image.new("RGB", picture.size, (255, 255, 255))
