@@ -9,7 +9,6 @@ import pytest
 from PIL import Image, ImageDraw, ImageEnhance, ImageFont, ImageOps
 
 from diptych_runtime.calibration.evidence import FEATURES, KEYPOINTS, Evidence, Hidden, Verification, features
-from diptych_runtime.closer_look import registration
 from diptych_runtime.closer_look import verification as module
 from diptych_runtime.closer_look.verification import FINE, SIDE, describe, placement, verify
 from diptych_runtime.errors import PictureError
@@ -399,22 +398,3 @@ def test_without_the_look_that_it_deserves_no_pair_is_the_same_by_itself_or_in_a
     for stated, together in ((low, high), (high, low), (low, {})):
         one = Verification(0.5, dict.fromkeys(FEATURES, 0.0), stated, in_collection=together)
         assert 0.9699 < one.judged(np.array([0.9999]), [None])[0] < 0.97
-
-
-def test_the_mirror_image_is_tried_where_a_part_is_symmetric():
-    """A tower with windows on both sides agrees with its mirror image, moved; all of the picture does not."""
-    rng = np.random.default_rng(2)
-    street = Image.new("RGB", (480, 600), "#88a0b0")
-    street.paste(shapes(1).resize((280, 380)), (190, 210))
-    draw = ImageDraw.Draw(street)
-    for row in range(18):
-        top, height = 12 + 32 * row, int(rng.integers(12, 26))
-        for out, width, light in zip((6, 30, 56), rng.integers(8, 20, 3), rng.integers(60, 256, 3), strict=True):
-            for left in (90 - out - width, 90 + out):
-                draw.rectangle((left, top, left + int(width), top + height), (int(light), 200, 120), "#403020", 2)
-    a, b = describe(street), describe(ImageOps.mirror(street))
-    assert registration._registered(a.keypoints, b.keypoints, a.size).inliers >= 100
-    corners = placement(a, b)
-    assert corners is not None
-    assert corners == pytest.approx(np.array([[1, 0], [0, 0], [0, 1], [1, 1]]), abs=0.02)
-    assert verify(a, b).coverage > 0.97

@@ -3,8 +3,10 @@
 import numpy as np
 from PIL import Image
 
+from diptych_runtime.closer_look.aligned import SCALE
+from diptych_runtime.closer_look.verification import SIDE
 from diptych_training.aligned.pairs import LEAST
-from diptych_training.aligned.things import SIDE, THINGS, thing_pairs
+from diptych_training.aligned.things import THINGS, thing_pairs
 
 
 def photos(count: int) -> np.ndarray:
@@ -22,7 +24,7 @@ def test_copies_are_of_one_picture_and_other_pictures_of_a_thing_are_none() -> N
     assert len(others) >= 4
     for pair in found:
         assert pair.laid.a.shape == pair.laid.b.shape == (*pair.laid.shown.shape, 3)
-        assert max(pair.laid.shown.shape) <= SIDE
+        assert max(pair.laid.shown.shape) <= SCALE * SIDE
         assert np.count_nonzero(pair.laid.shown) >= LEAST
     again = list(thing_pairs(0, 4, photos(5), 3))
     assert all((one.laid.a == other.laid.a).all() for one, other in zip(found, again, strict=True))

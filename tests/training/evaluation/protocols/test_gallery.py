@@ -116,7 +116,7 @@ def test_the_scored_pairs_are_every_query_with_its_candidates(entrants: Entrants
 @pytest.fixture
 def looking(runtime: Runtime) -> Runtime:
     """The runtime, whose model takes a closer look at every pair."""
-    weights = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "registered": 4.0, "agreement_60": 12.0}
+    weights = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "registered": 3.0, "agreement_60": 12.0}
     look = Verification(1e-9, weights, {"0.01": 0.5, "0.001": 0.9})
     view = copy.copy(runtime)
     questions = {name: replace(one, verification=look) for name, one in runtime.manifest.questions.items()}
@@ -130,7 +130,7 @@ def test_what_is_re_ranked_is_what_a_search_answers_after_its_closer_looks(looki
     order = measured.comparison.ours.reranked
     assert measured.scored.shown is not None
     assert measured.alone is not None
-    # A photo lies over itself and over no other: by the network alone it need not come first.
+    # A photo agrees with itself and with no other: by the network alone it need not come first.
     assert order.ranking.relevant[:, 0].all()
     shown, labels = measured.scored.shown, measured.scored.labels
     assert shown[labels].min() > 0.9 > 0.5 > shown[~labels].max()
