@@ -54,7 +54,7 @@ BAD = {
     "a decompression bomb": (lambda photo: png_of_megapixels(), r"12000x12000, 144\.0 megapixels; at most 64\.0"),
     "one pixel": (lambda photo: encoded(photo.resize((1, 1)), "PNG"), "is 1x1; each side must have at least 8 pixels"),
     "a thread": (lambda photo: encoded(photo.resize((300, 7)), "JPEG"), "is 300x7"),
-    "32-bit pixels": (lambda photo: encoded(photo.convert("F"), "TIFF"), r"has 32-bit pixels \(mode F\), which"),
+    "32-bit pixels": (lambda photo: encoded(photo.convert("F"), "TIFF"), r"mode F\), which have no agreed white"),
 }
 
 

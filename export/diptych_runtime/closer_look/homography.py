@@ -92,11 +92,11 @@ def _fitted(a: np.ndarray, b: np.ndarray, kept: np.ndarray, error: float) -> tup
             found = np.vstack([affine.T, [0, 0, 1]])
         if found is None:
             return None, kept
-        kept = _errors(found, a, b) <= limit
+        kept = misses(found, a, b) <= limit
     return found, kept
 
 
-def _errors(homography: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def misses(homography: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The distances float64 (N,) from places in the one picture, laid over the other, to those in that."""
     moved = np.column_stack([a, np.ones(len(a))]) @ homography.T
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from diptych_runtime.calibration.evidence import FEWEST
-from diptych_runtime.closer_look.homography import fit_homography, opencv, plausible
+from diptych_runtime.closer_look.homography import fit_homography, misses, plausible
 
 RATIO = 0.85  # of the distances to the best and to the second best match
 ERROR = 4.0  # pixels by which a match may miss
@@ -89,8 +89,7 @@ def _registered(a: Keypoints, b: Keypoints, size: tuple[int, int], least: int = 
     homography, inliers = fit_homography(places_a, places_b, b.arrows[there] / a.arrows[here], ERROR)
     if homography is None or inliers.sum() < FEWEST or not plausible(homography, size):
         return none
-    moved = opencv().perspectiveTransform(places_a[inliers][:, None], homography)[:, 0]
-    error = float(np.median(np.linalg.norm(moved - places_b[inliers], axis=1)))
+    error = float(np.median(misses(homography, places_a, places_b)[inliers]))
     return Registration(len(here), int(inliers.sum()), error, homography)
 
 

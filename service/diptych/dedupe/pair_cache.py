@@ -64,6 +64,7 @@ _INODES = "ALTER TABLE files ADD COLUMN inode_changed INTEGER NOT NULL DEFAULT 0
 # colour of the picture's own edge, until version 7 it did not look for spots, until version 8 no network saw both
 # laid over each other, and until version 10 fewer keypoints had matches.
 _LOOK_AGAIN = "DELETE FROM evidence;"
+_SIGN_AGAIN = f"DROP TABLE IF EXISTS signatures; {_SIGNATURES}"
 _COLUMNS = "path, id, bytes, modified, width, height, format, exif, taken, inode_changed"
 
 
@@ -227,8 +228,7 @@ class PairCache(CacheDatabase):
             in_one_step(connection, _TABLES, _VERSION)
         elif version in range(1, _VERSION):
             steps = (_LIFT if version == 1 else "") + (_EVIDENCE if version < 3 else _LOOK_AGAIN)
-            steps += (_INODES if version < 4 else "") + (_HASHES if version < 6 else "")
-            steps += ("DROP TABLE signatures;" if version == 9 else "") + _SIGNATURES
+            steps += (_INODES if version < 4 else "") + (_HASHES if version < 6 else "") + _SIGN_AGAIN
             in_one_step(connection, steps, _VERSION)
         elif version != _VERSION:
             raise DedupeError(
