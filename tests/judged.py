@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from diptych_runtime.calibration.evidence import FEATURES, AfterLook, Evidence, Verification
+from diptych_runtime.calibration.after_look import AfterLook
+from diptych_runtime.calibration.evidence import FEATURES, Evidence, Verification
 from diptych_runtime.manifest import Question
 
 PAIRS = 2003
@@ -20,8 +21,8 @@ AFTER = QUESTIONS | {
     "thing": replace(
         QUESTIONS["thing"],
         after_look=AfterLook(
-            {"bias": -1.0, "registered": 0.5, "logit": 0.2, "copy": 0.6},
-            {"bias": -0.5, "logit": 0.8},
+            {"bias": -0.5, "logit": 0.2, "copy": 0.6},
+            {"bias": -0.5, "logit": 0.8, "in_vain": 0.3},
             {"0.01": 0.7, "0.001": 0.95},
         ),
     )

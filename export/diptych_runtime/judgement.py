@@ -61,12 +61,13 @@ def _thing(
     if after is None:
         return found[THING]
     own = logits[:, list(questions).index(THING)]
-    worth = deserving(questions, logits, COPY) & after.counts(_copies(questions, logits))
+    alone = _copies(questions, logits)
+    worth = deserving(questions, logits, COPY) & after.counts(alone)
     looked = worth & np.array([evidence is not None for evidence in seen], bool)
-    registered = np.array([evidence is not None and evidence.registered for evidence in seen], bool)
-    known = np.where(worth, found[THING], after.relevance_apart(own))
-    copies = found[COPY] if after.look is None else after.look.judged(_copies(questions, logits), seen, beside=True)
-    return np.where(looked, after.relevance(own, copies, registered), known)
+    laid = looked & np.array([evidence is not None and evidence.registered for evidence in seen], bool)
+    copies = found[COPY] if after.look is None else after.look.judged(alone, seen, beside=True)
+    unlaid = np.where(worth & ~looked, found[THING], after.relevance_apart(own, alone, looked))
+    return np.where(laid, after.relevance(own, copies), unlaid)
 
 
 def _copies(questions: Mapping[str, Question], logits: np.ndarray) -> np.ndarray:

@@ -16,9 +16,11 @@ from pydantic import ConfigDict, StrictInt, TypeAdapter, ValidationError, field_
 from pydantic.dataclasses import dataclass
 
 from diptych_runtime.atomic import write_atomic
-from diptych_runtime.calibration.evidence import FEATURES, AfterLook, Evidence, Verification
+from diptych_runtime.calibration.after_look import APART, AfterLook
+from diptych_runtime.calibration.evidence import FEATURES, Evidence, Verification
 from diptych_runtime.calibration.normalization import normalized, shifts_of_pairs
 from diptych_runtime.calibration.questions import MATCH, default_question, lifted
+from diptych_runtime.calibration.recalibration import sigmoid
 from diptych_runtime.calibration.thresholds import Negatives, Thresholds, alarm_rate
 from diptych_runtime.calibration.verdicts import Verdict, least_of, verdict
 from diptych_runtime.errors import ArtifactError
@@ -62,6 +64,13 @@ class Question:
         weights = value.get("weights") if isinstance(value, dict) else None
         return None if isinstance(weights, dict) and set(weights) != set(FEATURES) else value
 
+    @field_validator("after_look", mode="before")
+    @classmethod
+    def _weighed(cls, value: object) -> object:
+        # Another version weighed what a look says of a thing differently: such a model is told by its network alone.
+        weights = value.get("apart") if isinstance(value, dict) else None
+        return None if isinstance(weights, dict) and set(weights) != set(APART) else value
+
     def __post_init__(self) -> None:
         if not 0 <= self.crops < 1 or not 0 <= self.cohort < math.inf or not math.isfinite(self.level):
             raise ValueError(
@@ -75,9 +84,7 @@ class Question:
 
     def relevance(self, logits: np.ndarray) -> np.ndarray:
         """Calibrated probabilities float32 in [0, 1] of logits of any shape, computed in float64."""
-        # The sigmoid by tanh: nothing overflows at either end.
-        known = self.scale * np.asarray(logits, np.float64) + self.offset
-        return (0.5 + 0.5 * np.tanh(0.5 * known)).astype(np.float32)
+        return sigmoid(self.scale * np.asarray(logits, np.float64) + self.offset).astype(np.float32)
 
     def logit(self, relevance: float) -> float:
         """The logit of a probability above 0 and below 1."""

@@ -40,6 +40,18 @@ def test_thresholds_of_defined_negatives_are_kept_and_an_artifact_without_them_h
     assert Manifest.load(copied) == manifest
 
 
+def test_what_another_version_made_of_a_look_for_the_thing_is_left_to_the_network_alone(copied):
+    before = {"looked": {"bias": 1.0, "registered": 1.0, "logit": 0.0, "copy": 0.5}, "apart": {"bias": 0, "logit": 1.5}}
+    rewrite(copied, questions={"match": {"after_look": before | {"above": 0.9}, "thresholds": {"0.01": 0.8}}})
+    match = Manifest.load(copied).questions["match"]
+    assert match.after_look is None
+    assert match.stated == {"0.01": 0.8}
+    weights = {"looked": {"bias": 1.0, "logit": 0.0, "copy": 0.5}, "apart": {"bias": 0, "logit": 1.5, "in_vain": 0.2}}
+    rewrite(copied, questions={"match": {"after_look": weights}})
+    assert (after := Manifest.load(copied).questions["match"].after_look) is not None
+    assert after.apart["in_vain"] == 0.2
+
+
 def test_a_directory_without_a_manifest_is_no_artifact_and_the_error_names_the_command(tmp_path):
     with pytest.raises(ArtifactError, match=r"no model artifact.*diptych export CHECKPOINT"):
         Manifest.load(tmp_path)

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from diptych_runtime.calibration.recalibration import AS_RELEASED, log_odds, recalibrated
+from diptych_runtime.calibration.recalibration import AS_RELEASED, log_odds, recalibrated, sigmoid
 from diptych_runtime.calibration.thresholds import Thresholds
 from diptych_runtime.calibration.verdicts import least_of
 
@@ -271,7 +271,7 @@ class Verification:
 
     def worth(self, relevance: np.ndarray) -> np.ndarray:
         """Which pairs of a relevance (P,) by the network alone deserve a look, bool (P,)."""
-        return _rounded(relevance) >= self.above
+        return rounded(relevance) >= self.above
 
     def judged(
         self,
@@ -288,12 +288,12 @@ class Verification:
         those `worth` one bool (P,), by default what the network takes for likely. What lies `beside` each other stays
         below all too, unless it is asked for.
         """
-        known = _rounded(relevance)
+        known = rounded(relevance)
         worth = self.worth(known) if worth is None else worth
         limits = np.where(worth, self.unseen, self.least)
         found = np.minimum(recalibrated(np.where(worth, known, self._apart(known)), *self.recalibration), limits)
         looked = {place: one for place in np.flatnonzero(worth).tolist() if (one := seen[place]) is not None}
-        found[list(looked)] = _rounded(self.relevance(known[list(looked)], list(looked.values())))
+        found[list(looked)] = rounded(self.relevance(known[list(looked)], list(looked.values())))
         apart = [place for place, one in looked.items() if one.beside and not beside]
         found[apart] = np.minimum(found[apart], self.least)
         return found
@@ -302,7 +302,7 @@ class Verification:
         if self.apart is None:
             return known
         odds = self.apart["bias"] + self.apart["odds"] * log_odds(known)
-        return _rounded(_sigmoid(np.minimum(odds, self._odds(np.array([self.above]), [_IN_VAIN]))))
+        return rounded(sigmoid(np.minimum(odds, self._odds(np.array([self.above]), [_IN_VAIN]))))
 
     def _odds(self, relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
         """The log-odds float64 (P,) of pairs that were looked at, as they were fitted."""
@@ -313,7 +313,7 @@ class Verification:
     def relevance(self, relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
         """Probabilities float64 (P,) of pairs that have those by the network alone, from the evidence of each."""
         scale, offset = self.recalibration
-        found = _sigmoid(scale * self._odds(relevance, seen) + offset)
+        found = sigmoid(scale * self._odds(relevance, seen) + offset)
         registered = np.array([evidence.registered for evidence in seen], bool)
         unaltered = np.array([evidence.unaltered for evidence in seen], bool)
         found[unaltered] = np.maximum(found[unaltered], shown_from(least_of(self.thresholds)["same"]))
@@ -321,64 +321,8 @@ class Verification:
         return np.where(registered, found, np.minimum(found, self.least))
 
 
-# What is said of a thing where a possible copy was looked at, and where there was none to look at.
-LOOKED, APART = ("bias", "registered", "logit", "copy"), ("bias", "logit")
-
-
-@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
-class AfterLook:
-    """The calibration of the probability of the same thing by a closer look at a possible copy: its log-odds are
-
-        bias + registered * r + logit * x + copy * log(c / (1 - c))
-
-    by the weights `looked`, of the thing's own logit x, the probability c of a copy after the look, and r, which is 1
-    where the two could be laid over each other and else 0; bias + logit * x by the weights `apart` of pairs that
-    deserve no look, or had a relevance less than `above` as copies before it: of these a look in vain says nothing.
-    `thresholds` are {false-positive rate: relevance} of both, of pairs that are each other's nearest. With a `look`, c
-    is what that says: it is less sure than the one that tells copies, for another view is surely no copy, and yet the
-    thing.
-    """
-
-    looked: dict[str, float]
-    apart: dict[str, float]
-    thresholds: Thresholds = field(default_factory=dict)
-    above: float = 0.0
-    look: Verification | None = None
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.above < 1:
-            raise ValueError(f"'above' needs to be 0 or more and less than 1, got {self.above}")
-        for name, weights, known in (("looked", self.looked, LOOKED), ("apart", self.apart, APART)):
-            finite = set(weights) == set(known) and all(map(math.isfinite, weights.values()))
-            if not finite or weights["logit"] < 0 or weights.get("copy", 0.0) < 0:
-                raise ValueError(
-                    f"{name!r} needs the weights {', '.join(known)}, those of the logit and of the copy 0 or more, "
-                    f"got {weights}"
-                )
-
-    def relevance(self, logits: np.ndarray, copies: np.ndarray, registered: np.ndarray) -> np.ndarray:
-        """Probabilities float64 (P,) of pairs with logits (P,) that were looked at, where `copies` (P,) says how likely
-        a copy is after that, and `registered` bool (P,) whether they could be laid over each other.
-        """
-        registered, logits = np.asarray(registered, np.float64), np.asarray(logits, np.float64)
-        known = np.ones_like(logits), registered, logits, log_odds(copies)
-        weighed = [self.looked[name] * values for name, values in zip(LOOKED, known, strict=True)]
-        return _sigmoid(np.sum(weighed, axis=0))
-
-    def counts(self, relevance: np.ndarray) -> np.ndarray:
-        """Of which pairs of a relevance (P,) as copies by the network alone a look says something, bool (P,)."""
-        return _rounded(relevance) >= self.above
-
-    def relevance_apart(self, logits: np.ndarray) -> np.ndarray:
-        """Probabilities float64 (P,) of pairs with logits (P,) that deserve no look."""
-        return _sigmoid(self.apart["bias"] + self.apart["logit"] * np.asarray(logits, np.float64))
-
-
-def _sigmoid(odds: np.ndarray) -> np.ndarray:
-    return 0.5 + 0.5 * np.tanh(0.5 * odds)
-
-
-def _rounded(relevance: np.ndarray) -> np.ndarray:
+def rounded(relevance: np.ndarray) -> np.ndarray:
+    """Probabilities float64 of 7 decimals, as they are shown."""
     return np.round(np.asarray(relevance, np.float64), _DECIMALS)
 
 

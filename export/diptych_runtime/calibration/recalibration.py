@@ -28,6 +28,11 @@ def log_odds(probabilities: np.ndarray) -> np.ndarray:
     return np.log(known / (1 - known))
 
 
+def sigmoid(odds: np.ndarray) -> np.ndarray:
+    """The probabilities of log-odds of any size, by tanh: nothing overflows at either end."""
+    return 0.5 + 0.5 * np.tanh(0.5 * odds)
+
+
 def recalibrated(probabilities: np.ndarray, scale: float, offset: float) -> np.ndarray:
     """Probabilities whose log-odds are `scale` times those of the given ones, and `offset`; the very same for 1 and 0.
 
@@ -36,7 +41,7 @@ def recalibrated(probabilities: np.ndarray, scale: float, offset: float) -> np.n
     """
     if (scale, offset) == AS_RELEASED:
         return probabilities
-    return 0.5 + 0.5 * np.tanh(0.5 * (scale * log_odds(probabilities) + offset))
+    return sigmoid(scale * log_odds(probabilities) + offset)
 
 
 @dataclass(frozen=True)
@@ -121,13 +126,13 @@ def _prior() -> np.ndarray:
 
 def _loss(x: np.ndarray, labels: np.ndarray, parameters: np.ndarray) -> float:
     away = parameters - np.array(AS_RELEASED)
-    probabilities = 0.5 + 0.5 * np.tanh(0.5 * (x @ parameters))
+    probabilities = sigmoid(x @ parameters)
     return float(log_loss(probabilities, labels).sum() + 0.5 * away @ _prior() @ away)
 
 
 def _slopes(x: np.ndarray, labels: np.ndarray, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The gradient (2,) of the labels' log-likelihood, and its Fisher information (2, 2)."""
-    p = 0.5 + 0.5 * np.tanh(0.5 * (x @ parameters))
+    p = sigmoid(x @ parameters)
     said, moved = _SLIP + (1 - 2 * _SLIP) * p, (1 - 2 * _SLIP) * p * (1 - p)
     weight = moved / (said * (1 - said))
     return x.T @ (weight * (labels - said)), (x * (weight * moved)[:, None]).T @ x

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from diptych_runtime.calibration.recalibration import AS_RELEASED, fit_line, log_loss, log_odds, recalibrated
+from diptych_runtime.calibration.recalibration import AS_RELEASED, fit_line, log_loss, log_odds, recalibrated, sigmoid
 
 
 def drawn(count: int, scale: float, offset: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -19,6 +19,8 @@ def test_recalibrated_is_the_line_in_log_odds_and_as_released_the_very_same():
     assert recalibrated(known, *AS_RELEASED) is known
     assert log_odds(recalibrated(known, 0.5, 1.0)) == pytest.approx(0.5 * log_odds(known) + 1.0)
     assert log_odds(np.array([0.0, 1.0])) == pytest.approx([-13.8, 13.8], abs=0.1)
+    assert sigmoid(log_odds(known[1:4])) == pytest.approx(known[1:4])
+    assert sigmoid(np.array([-1e6, 0.0, 1e6])).tolist() == [0.0, 0.5, 1.0]
 
 
 @pytest.mark.parametrize(("scale", "offset"), [(1.0, 0.0), (0.6, -1.0), (1.6, 2.0)])

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from diptych_model.network import PairNetwork, PairPart
 from diptych_runtime.calibration.questions import COPY, THING
-from diptych_runtime.calibration.recalibration import fit_line, log_loss
+from diptych_runtime.calibration.recalibration import fit_line, log_loss, sigmoid
 from diptych_runtime.manifest import Question
 from diptych_training.errors import DataError
 
@@ -41,7 +41,7 @@ class Link:
 
     def relevance(self, logits: np.ndarray) -> np.ndarray:
         """Probabilities float64 (P,) of logits (P,)."""
-        return 0.5 + 0.5 * np.tanh(0.5 * (self.scale * np.asarray(logits, np.float64) + self.offset))
+        return sigmoid(self.scale * np.asarray(logits, np.float64) + self.offset)
 
 
 class Adapter:

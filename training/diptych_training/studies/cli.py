@@ -314,6 +314,10 @@ def verification(
         float,
         Option(metavar="P", min=0.5, max=1, help="the look says what the thing is from this probability of a copy"),
     ] = 0.9,
+    thing_alone: Annotated[
+        bool,
+        Option("--thing-alone", help="fit only what the look says of the thing; what tells copies stays as it is"),
+    ] = False,
     only: Kinds = (),
     out: KindsFolder = KINDS_FOLDER,
     model: AnyModel = "photo",
@@ -331,7 +335,9 @@ def verification(
     console = Console(as_json, quiet)
     if save:
         described(save)  # before an hour's work, not after it
-    result = measure_kinds(console, model, out, only, partial(study_verification, thing_above=thing_above))
+    result = measure_kinds(
+        console, model, out, only, partial(study_verification, thing_above=thing_above, thing_alone=thing_alone)
+    )
     if save:
         save_verification(result, save)
     console.emit(result, verification_text(result))

@@ -47,44 +47,52 @@ def study_verification(
     *,
     kinds: Sequence[str] = KINDS,
     thing_above: float = ABOVE_THING,
+    thing_alone: bool = False,
     begin: Callable[[str], Callable[[int], object]] = lambda kind: lambda n: None,
 ) -> dict[str, Any]:
     """Look closer in every kind, fit `verification` to all, and report for each the rates of a fit to the others, at
     the thresholds stated and at that of `dedupe`, *auto*, and the thresholds with which the `negatives` of all kinds
     pass. What the look says of the *thing* counts for pairs that the network takes for copies with a probability of
-    `thing_above` or more.
+    `thing_above` or more. With `thing_alone` no more than that is fitted: what tells copies stays as the model has it.
 
-    Raises `DataError` for unknown kinds, and for fewer than two.
+    Raises `DataError` for unknown kinds, for fewer than two, and for a model of which nothing stays.
     """
+    questions = dict(runtime.manifest.questions)
+    copy = runtime.asking(COPY).question
+    if thing_alone and (questions[copy].verification is None or THING not in questions):
+        raise DataError(f"{runtime.name} takes no closer look, or does not tell the thing: leave out --thing-alone")
     opened = open_kinds(kinds, folder, directory / "sets")
     all_examined = [Examined(runtime, planted, begin(planted.kind)) for planted in opened]
     sets = [look_closer(examined) for examined in all_examined]
-    alone = [fit_verification([other for other in sets if other is not one]) for one in sets]
-    together = [in_collection(*each) for each in zip(all_examined, sets, alone, strict=True)]
-    fitted = fit_verification(sets)
-    fitted = replace(fitted, in_collection=collection_thresholds(together, min(fitted.thresholds.values())))
-    copy = runtime.asking(COPY).question
-    questions = dict(runtime.manifest.questions)
-    questions[copy] = replace(questions[copy], verification=fitted)
+    rows = []
+    if not thing_alone:
+        questions[copy] = replace(questions[copy], verification=_fitted(all_examined, sets, rows))
     if THING in questions:
         answers = [_things(examined) for examined in all_examined]
         after = fit_after_look(questions, answers, fit_line(sets), thing_above)
         questions[THING] = replace(questions[THING], after_look=after)
     others = [others_of(examined, questions) for examined in all_examined]
-    rows = []
+    return {
+        "model": runtime.name,
+        "revision": runtime.revision,
+        "verification": asdict(questions[copy])["verification"],
+        "after_look": asdict(questions[THING])["after_look"] if THING in questions else None,
+        "negatives": fit_negatives(questions, others),
+        "kinds": rows,
+    }
+
+
+def _fitted(all_examined: Sequence[Examined], sets: Sequence[Pairs], rows: list[dict[str, Any]]) -> Verification:
+    """The verification fitted to all kinds; adds to `rows` those of the kinds, each with a fit to the others."""
+    alone = [fit_verification([other for other in sets if other is not one]) for one in sets]
+    together = [in_collection(*each) for each in zip(all_examined, sets, alone, strict=True)]
     for one, unseen, (pairs, values) in zip(sets, alone, together, strict=True):
         elsewhere = [other for other in together if other[0] is not pairs]
         bars = collection_thresholds(elsewhere, min(unseen.thresholds.values()))
         bars["auto"] = discovery_threshold(joining(pairs.found, values), one.pictures, min(bars.values()))
         rows.append(row(unseen, one) | {"in_collection": rates_of(pairs, values, bars)})
-    return {
-        "model": runtime.name,
-        "revision": runtime.revision,
-        "verification": asdict(fitted),
-        "after_look": asdict(questions[THING])["after_look"] if THING in questions else None,
-        "negatives": fit_negatives(questions, others),
-        "kinds": rows,
-    }
+    fitted = fit_verification(sets)
+    return replace(fitted, in_collection=collection_thresholds(together, min(fitted.thresholds.values())))
 
 
 def _things(examined: Examined) -> Answers:

@@ -179,7 +179,8 @@ def test_what_a_look_says_of_the_thing_is_calibrated_where_one_line_through_the_
     sets = [things(False), things(True, seed=1)]
     after = fit_after_look(asked, sets, look)
     assert after.looked["logit"] >= 0
-    assert after.looked["copy"] + after.looked["registered"] > 0.5
+    logit, sure = np.array([6.0]), np.array([0.99])
+    assert after.relevance(logit, sure) > 0.7 > 0.5 > after.relevance_apart(logit, sure, np.array([True]))
     assert list(after.thresholds) == ["0.01", "0.005", "0.001"]
     fitted = asked | {"thing": replace(asked["thing"], after_look=after)}
     for one in (things(False, seed=2), things(True, seed=3)):

@@ -7,16 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from diptych_runtime.calibration.evidence import (
-    APART,
-    FEATURES,
-    LOOKED,
-    UNSEEN,
-    AfterLook,
-    Evidence,
-    Verification,
-    features,
-)
+from diptych_runtime.calibration.after_look import APART, LOOKED, AfterLook
+from diptych_runtime.calibration.evidence import FEATURES, UNSEEN, Evidence, Verification, features
 from diptych_runtime.calibration.questions import COPY, THING
 from diptych_runtime.calibration.recalibration import log_odds
 from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, among, open_pairs
@@ -266,33 +258,29 @@ def fit_after_look(
     logits, labels = (np.concatenate(parts) for parts in zip(*((one.logits, one.labels) for one in sets), strict=True))
     seen = [evidence for answers in sets for evidence in answers.seen]
     weight = weights_of_parts([answers.labels for answers in sets])
-    own = logits[:, list(questions).index(THING)].astype(np.float64)
-    worth = deserving(questions, logits, COPY)
-    looked = worth & np.array([evidence is not None for evidence in seen], bool)
+    own = logits[:, list(questions).index(THING)]
     relevance = questions[COPY].relevance(logits[:, list(questions).index(COPY)])
-    worth, looked = (which & (relevance >= above) for which in (worth, looked))
-    registered = np.array([evidence is not None and evidence.registered for evidence in seen], np.float64)
-    odds = log_odds(look.judged(relevance, seen))
-    known = np.stack([np.ones(len(own)), registered, own, odds], 1)
-    after = AfterLook(
-        _weights(LOOKED, known[looked], labels[looked], weight[looked]),
-        _weights(APART, known[~worth][:, [0, 2]], labels[~worth], weight[~worth]),
-        above=above,
-        look=look,
-    )
+    after = AfterLook(dict.fromkeys(LOOKED, 0.0), dict.fromkeys(APART, 0.0), above=above, look=look)
+    worth = deserving(questions, logits, COPY) & after.counts(relevance)
+    looked = worth & np.array([evidence is not None for evidence in seen], bool)
+    laid, untaken = looked & np.array([_laid(evidence) for evidence in seen], bool), worth & ~looked
+    known = after.laid(own, look.judged(relevance, seen, beside=True))
+    fitted = _weights(LOOKED, known[laid], labels[laid], weight[laid])
+    known, apart = after.unlaid(own, relevance, looked), ~laid & ~untaken
+    after = replace(after, looked=fitted, apart=_weights(APART, known[apart], labels[apart], weight[apart]))
     asked = dict(questions) | {THING: replace(questions[THING], after_look=after)}
     shown = [probabilities(asked, one.logits, one.seen)[THING][~one.labels] for one in sets]
     return replace(after, thresholds=_thresholds(shown, [len(one) for one in shown]))
 
 
 def _weights(names: Sequence[str], x: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> dict[str, float]:
-    """The named weights of a logistic regression on x (P, F), those of logits and odds no less than 0: what speaks
-    against matches is left out.
+    """The named weights of a logistic regression on x (P, F), all but the bias no less than 0: what would speak against
+    matches is left out.
     """
     kept = list(range(len(names)))
     while True:
         fitted = dict(zip(kept, _logistic(x[:, kept], labels, weight).tolist(), strict=True))
-        against = [place for place in kept if names[place] in ("logit", "odds", "copy") and fitted[place] < 0]
+        against = [place for place in kept if names[place] != "bias" and fitted[place] < 0]
         if not against:
             return {name: fitted.get(place, 0.0) for place, name in enumerate(names)}
         kept.remove(min(against, key=lambda place: fitted[place]))
