@@ -16,7 +16,7 @@ from pydantic import ConfigDict, StrictInt, TypeAdapter, ValidationError, field_
 from pydantic.dataclasses import dataclass
 
 from diptych_runtime.atomic import write_atomic
-from diptych_runtime.calibration.after_look import APART, AfterLook
+from diptych_runtime.calibration.after_look import AfterLook
 from diptych_runtime.calibration.evidence import FEATURES, Evidence, Verification
 from diptych_runtime.calibration.normalization import normalized, shifts_of_pairs
 from diptych_runtime.calibration.questions import MATCH, default_question, lifted
@@ -67,9 +67,9 @@ class Question:
     @field_validator("after_look", mode="before")
     @classmethod
     def _weighed(cls, value: object) -> object:
-        # Another version weighed what a look says of a thing differently: such a model is told by its network alone.
-        weights = value.get("apart") if isinstance(value, dict) else None
-        return None if isinstance(weights, dict) and set(weights) != set(APART) else value
+        # The version before weighed what a look says of a thing otherwise: such a model is told by its network alone.
+        weights = value.get("looked") if isinstance(value, dict) else None
+        return None if isinstance(weights, dict) and "registered" in weights else value
 
     def __post_init__(self) -> None:
         if not 0 <= self.crops < 1 or not 0 <= self.cohort < math.inf or not math.isfinite(self.level):

@@ -46,6 +46,9 @@ def test_what_another_version_made_of_a_look_for_the_thing_is_left_to_the_networ
     match = Manifest.load(copied).questions["match"]
     assert match.after_look is None
     assert match.stated == {"0.01": 0.8}
+    rewrite(copied, questions={"match": {"after_look": {"looked": 3, "apart": {"bias": 0, "logit": 1.5}}}})
+    with pytest.raises(ArtifactError, match="looked"):
+        Manifest.load(copied)
     weights = {"looked": {"bias": 1.0, "logit": 0.0, "copy": 0.5}, "apart": {"bias": 0, "logit": 1.5, "in_vain": 0.2}}
     rewrite(copied, questions={"match": {"after_look": weights}})
     assert (after := Manifest.load(copied).questions["match"].after_look) is not None

@@ -216,9 +216,13 @@ def open_scorer(
     from diptych.cli.heap import share_one_heap
     from diptych.scoring.decode_pool import decoder
     from diptych.scoring.scorer import Scorer
+    from diptych.signals import deferred
     from diptych_runtime.runtime import Runtime
+    from diptych_runtime.session import import_onnxruntime
 
     share_one_heap()
+    with deferred():  # its extension makes an ImportError of what interrupts its import
+        import_onnxruntime()
     runtime = Runtime.open(model, provider=provider, threads=threads).asking(question)
     return Scorer(runtime, decoder=None if urls is None else decoder(urls, runtime.threads))
 

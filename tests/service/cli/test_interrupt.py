@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from diptych.__main__ import run
+from diptych.cli.options import open_scorer
 
 # What a shell runs, which gets Ctrl-C at the first look for a module (or the first but some).
 IMPORTS = """
@@ -54,3 +55,19 @@ def test_the_handler_of_a_program_that_has_one_stays(monkeypatch):
         assert signal.getsignal(signal.SIGINT) is own
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_waits_until_onnx_runtime_is_imported(monkeypatch):
+    before, imported = signal.signal(signal.SIGINT, signal.default_int_handler), []
+
+    def importing():
+        signal.raise_signal(signal.SIGINT)
+        imported.append(True)
+
+    monkeypatch.setattr("diptych_runtime.session.import_onnxruntime", importing)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            open_scorer("photo-small", "cpu", 1)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert imported

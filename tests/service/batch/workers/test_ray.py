@@ -336,7 +336,7 @@ def test_groups_are_the_same_when_nodes_are_lost_and_when_the_driver_is_killed(n
         cluster, address = nodes(3) if rest else (None, None)
         rest = [*rest, address] if rest else rest
         output = ["--store", tmp_path / name, "-o", tmp_path / f"{name}.csv"]
-        driver = spawn("dedupe", few, "--model", SMALL.model, "--candidates", 10, *output, *rest)
+        driver = spawn("dedupe", few, "--model", SMALL.model, "--candidates", 60, *output, *rest)
         if cluster:
             until_begun(tmp_path / name / "embedding.parts", driver)
             remove_one(cluster)
@@ -348,7 +348,7 @@ def test_groups_are_the_same_when_nodes_are_lost_and_when_the_driver_is_killed(n
         found[name] = out.replace(f"{name}.csv", "groups.csv")
     # And what a killed driver of a cluster left, a run without one goes on with.
     cluster, address = nodes(2)
-    command = ["dedupe", few, "--model", SMALL.model, "--candidates", 10]
+    command = ["dedupe", few, "--model", SMALL.model, "--candidates", 60]
     command += ["--store", tmp_path / "left", "-o", tmp_path / "left.csv"]
     driver = spawn(*command, "--engine", "ray", "--address", address)
     until_left(tmp_path / "left" / "embedding.parts", driver)
