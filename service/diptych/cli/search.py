@@ -72,7 +72,6 @@ def search(
     Works while another process writes to the collection.
     """
     from diptych.collection.collection import Collection
-    from diptych_runtime.calibration.verdicts import least_of
     from diptych_runtime.judgement import CLOSER_LOOKS
 
     console = Console(as_json, quiet)
@@ -101,15 +100,11 @@ def search(
     )
     times = ", ".join(f"{stage} {1000 * seconds:.0f} ms" for stage, seconds in result.timings.items())
     console.remark(f"{counted(total, 'picture')} searched, {result.reranked:,} re-ranked; {times}")
-    remark_calibration(console.remark, scorer.runtime)
     if result.reranked and result.matches:
         console.remark("moved: places gained (+) or lost (-) by re-ranking")
+        _remark_verdicts(console, scorer)
     if alarms is not None:
-        least = least_of(scorer.runtime.stated)["same"]
-        console.remark(
-            f"same: a score of {least:.5f} or more; expect a false one in {percent(alarms)} of the searches for a "
-            "picture that has no match here"
-        )
+        console.remark(f"expect a false same in {percent(alarms)} of the searches for a picture that has no match here")
     _remark_looks(console, [match.closer_look for match in result.matches], spent=result.closer_looks >= CLOSER_LOOKS)
     return 0
 
@@ -164,7 +159,7 @@ def rerank(
         lines.append(f"{counted(len(refused), 'candidate')} could not be read:")
         lines += [f"  {one['reason']}" for one in refused]
     console.emit({"query": query, **_asked(scorer), "results": results, "refused": refused}, "\n".join(lines))
-    remark_calibration(console.remark, scorer.runtime)
+    _remark_verdicts(console, scorer)
     _remark_looks(console, [entry["closer_look"] for entry in results])
     return 1 if refused else 0
 
@@ -269,6 +264,13 @@ def _explained(
 
 def _asked(scorer: Scorer) -> dict[str, Any]:
     return {"model": scorer.runtime.name, "question": scorer.runtime.question}
+
+
+def _remark_verdicts(console: Console, scorer: Scorer) -> None:
+    """Say from which score on each verdict is given, and if the scores are no probabilities."""
+    said = ", ".join(f"{verdict} from {least:.5f}" for verdict, least in scorer.thresholds.items())
+    console.remark(f"verdicts: {said} on")
+    remark_calibration(console.remark, scorer.runtime)
 
 
 def _remark_looks(console: Console, looks: Sequence[CloserLook | None], *, spent: bool = False) -> None:

@@ -186,12 +186,13 @@ def test_how_often_chance_alone_is_called_the_same_is_said_where_it_was_measured
     diptych, collection, artifact_with_negatives, photo_bytes, tmp_path, search
 ):
     assert search("--json").json["alarm_rate"] is None
-    assert "expect a false one" not in search().err
+    assert "expect a false same" not in search().err
     words = ("search", tmp_path / "query.jpg", "--store", collection.directory, "--model", artifact_with_negatives)
     found = diptych(*words, "--threads", 1, "--json").json
     assert found["alarm_rate"] == pytest.approx(12 * 0.001, rel=0.01)
     said = diptych(*words, "--threads", 1).err
-    assert "same: a score of 0.99000 or more; expect a false one in 1.2% of the searches" in said
+    assert "verdicts: same from 0.99000, likely from 0.97000, unsure from 0.50000 on" in said
+    assert "expect a false same in 1.2% of the searches for a picture that has no match here" in said
 
 
 def test_scores_that_are_no_probabilities_are_said_to_be_none(diptych, gallery, tmp_path, artifact):
