@@ -55,7 +55,8 @@ def study_verification(
     pass. What the look says of the *thing* counts for pairs that the network takes for copies with a probability of
     `thing_above` or more. With `thing_alone` no more than that is fitted: what tells copies stays as the model has it.
 
-    Raises `DataError` for unknown kinds, for fewer than two, and for a model of which nothing stays.
+    Raises `DataError` for unknown kinds, for fewer than two, and with `thing_alone` for a model that takes no closer
+    look.
     """
     questions = dict(runtime.manifest.questions)
     copy = runtime.asking(COPY).question
@@ -64,9 +65,10 @@ def study_verification(
     opened = open_kinds(kinds, folder, directory / "sets")
     all_examined = [Examined(runtime, planted, begin(planted.kind)) for planted in opened]
     sets = [look_closer(examined) for examined in all_examined]
-    rows = []
+    rows: list[dict[str, Any]] = []
     if not thing_alone:
-        questions[copy] = replace(questions[copy], verification=_fitted(all_examined, sets, rows))
+        fitted, rows = _fitted(all_examined, sets)
+        questions[copy] = replace(questions[copy], verification=fitted)
     if THING in questions:
         answers = [_things(examined) for examined in all_examined]
         after = fit_after_look(questions, answers, fit_line(sets), thing_above)
@@ -82,17 +84,17 @@ def study_verification(
     }
 
 
-def _fitted(all_examined: Sequence[Examined], sets: Sequence[Pairs], rows: list[dict[str, Any]]) -> Verification:
-    """The verification fitted to all kinds; adds to `rows` those of the kinds, each with a fit to the others."""
+def _fitted(all_examined: Sequence[Examined], sets: Sequence[Pairs]) -> tuple[Verification, list[dict[str, Any]]]:
+    """The verification fitted to all kinds, and a row for each of them with a fit to the others."""
     alone = [fit_verification([other for other in sets if other is not one]) for one in sets]
-    together = [in_collection(*each) for each in zip(all_examined, sets, alone, strict=True)]
+    together, rows = [in_collection(*each) for each in zip(all_examined, sets, alone, strict=True)], []
     for one, unseen, (pairs, values) in zip(sets, alone, together, strict=True):
         elsewhere = [other for other in together if other[0] is not pairs]
         bars = collection_thresholds(elsewhere, min(unseen.thresholds.values()))
         bars["auto"] = discovery_threshold(joining(pairs.found, values), one.pictures, min(bars.values()))
         rows.append(row(unseen, one) | {"in_collection": rates_of(pairs, values, bars)})
     fitted = fit_verification(sets)
-    return replace(fitted, in_collection=collection_thresholds(together, min(fitted.thresholds.values())))
+    return replace(fitted, in_collection=collection_thresholds(together, min(fitted.thresholds.values()))), rows
 
 
 def _things(examined: Examined) -> Answers:
