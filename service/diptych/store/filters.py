@@ -10,6 +10,7 @@ is unequal to everything, and neither more nor less than anything.
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from diptych_runtime.errors import ArgumentError
@@ -146,7 +147,7 @@ def _of_kind(path: str, kinds: str, operator: str, wanted: Any) -> Condition:
 def _kinds(value: Any) -> str | None:
     if isinstance(value, str):
         return "'text'"
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
         return None
     # SQLite's numbers end at 64 bits; a larger one cannot be bound.
     return "'integer', 'real'" if isinstance(value, float) or abs(value) < 2**63 else None

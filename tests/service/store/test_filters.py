@@ -56,6 +56,8 @@ def test_a_bare_value_means_equal_and_types_are_kept_apart(table):
         ({"a": [1]}, "expected a number, a text, true, false or null"),
         ({"a": {"$in": []}}, r"filter\.a\.\$in: expected a list of values"),
         ({"a": {"$gt": True}}, r"filter\.a\.\$gt: expected a number or a text, got true"),
+        ({"a": {"$lt": float("nan")}}, r"filter\.a\.\$lt: expected a number or a text, got NaN"),
+        ({"a": float("nan")}, r"filter\.a\.\$eq: expected a number, a text, true, false or null, got NaN"),
         ({"a": {"$exists": 1}}, "expected true or false"),
         ({"a": 2**63}, "expected a number"),
         ({"$or": []}, "expected a list of conditions"),
