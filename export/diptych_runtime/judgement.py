@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from diptych_runtime.calibration.after_look import AfterLook
 from diptych_runtime.calibration.evidence import Evidence, shown_from
 from diptych_runtime.calibration.questions import COPY, THING
 from diptych_runtime.calibration.verdicts import Verdict, least_of, stronger, verdict
@@ -62,12 +63,21 @@ def _thing(
         return found[THING]
     own = logits[:, list(questions).index(THING)]
     alone = _copies(questions, logits)
-    worth = deserving(questions, logits, COPY) & after.counts(alone)
-    looked = worth & np.array([evidence is not None for evidence in seen], bool)
-    laid = looked & np.array([evidence is not None and evidence.registered for evidence in seen], bool)
+    worth, looked, laid = saying(questions, logits, seen, after)
     copies = found[COPY] if after.look is None else after.look.judged(alone, seen, beside=True)
     unlaid = np.where(worth & ~looked, found[THING], after.relevance_apart(own, alone, looked))
     return np.where(laid, after.relevance(own, copies), unlaid)
+
+
+def saying(
+    questions: Mapping[str, Question], logits: np.ndarray, seen: Sequence[Evidence | None], after: AfterLook
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The pairs with logits (P, Q) that deserve a look which says something of the thing, those of them that got one,
+    and those of these that could be laid over each other, bool (P,) each.
+    """
+    worth = deserving(questions, logits, COPY) & after.counts(_copies(questions, logits))
+    looked = worth & np.array([evidence is not None for evidence in seen], bool)
+    return worth, looked, looked & np.array([evidence is not None and evidence.registered for evidence in seen], bool)
 
 
 def _copies(questions: Mapping[str, Question], logits: np.ndarray) -> np.ndarray:

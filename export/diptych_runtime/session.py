@@ -77,14 +77,18 @@ def run_session(session: Any, feeds: Mapping[str, np.ndarray]) -> list[np.ndarra
 
 
 def import_onnxruntime() -> ModuleType:
-    """The installed ONNX Runtime, without its telemetry. Raises ArtifactError with the line that installs it."""
+    """The installed ONNX Runtime, without its telemetry. Raises ArtifactError with the line that installs it, or with
+    what keeps it from being imported.
+    """
     try:
         import onnxruntime
-    except ImportError:
+    except ModuleNotFoundError:
         raise ArtifactError(
             "ONNX Runtime is not installed; install it with `pip install 'diptych[cpu]'`, "
             "or `pip install 'diptych[gpu]'` for an NVIDIA GPU (one of them, never both)"
         ) from None
+    except ImportError as error:  # a library that it needs is missing, or its import was interrupted
+        raise ArtifactError(f"ONNX Runtime cannot be imported: {error}; try again, or install it again") from None
     onnxruntime.disable_telemetry_events()  # a caller may have imported it before `diptych_runtime` could forbid it
     return onnxruntime
 

@@ -3,6 +3,7 @@ import json
 import logging
 import os
 import shutil
+import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -18,7 +19,7 @@ from diptych_runtime import runtime as module
 from diptych_runtime import session
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.runtime import GPU_PAIR_CHUNK, GPU_PANEL_CHUNK, Runtime
-from diptych_runtime.session import CPU, cgroup_quota, thread_count
+from diptych_runtime.session import CPU, cgroup_quota, import_onnxruntime, thread_count
 
 raised: Any = onnxruntime_pybind11_state
 GPUS = {"cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"}
@@ -309,3 +310,15 @@ def test_a_manifest_of_other_shapes_than_the_graphs_is_refused_before_a_picture_
     (folder / "manifest.json").write_text(json.dumps(described | changed))
     with pytest.raises(ArtifactError, match=r"its panel graph takes .* export the artifact again"):
         Runtime.open(folder, provider="cpu", threads=1)
+
+
+def test_without_onnx_runtime_the_line_installs_it_and_one_that_cannot_be_imported_says_why(monkeypatch, tmp_path):
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "onnxruntime", None)
+        with pytest.raises(ArtifactError, match=r"not installed; install it with `pip install 'diptych\[cpu\]'`"):
+            import_onnxruntime()
+    (tmp_path / "onnxruntime.py").write_text("raise ImportError('libdnnl is missing')")
+    monkeypatch.delitem(sys.modules, "onnxruntime")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ArtifactError, match="ONNX Runtime cannot be imported: libdnnl is missing; try again"):
+        import_onnxruntime()

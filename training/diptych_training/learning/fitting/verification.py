@@ -12,7 +12,7 @@ from diptych_runtime.calibration.evidence import FEATURES, UNSEEN, Evidence, Ver
 from diptych_runtime.calibration.questions import COPY, THING
 from diptych_runtime.calibration.recalibration import log_odds
 from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, among, open_pairs
-from diptych_runtime.judgement import deserving, probabilities
+from diptych_runtime.judgement import deserving, probabilities, saying
 from diptych_runtime.manifest import Question
 from diptych_training.learning.fitting.calibration import weights_of_parts
 from diptych_training.learning.fitting.examined import Examined
@@ -261,13 +261,14 @@ def fit_after_look(
     own = logits[:, list(questions).index(THING)]
     relevance = questions[COPY].relevance(logits[:, list(questions).index(COPY)])
     after = AfterLook(dict.fromkeys(LOOKED, 0.0), dict.fromkeys(APART, 0.0), above=above, look=look)
-    worth = deserving(questions, logits, COPY) & after.counts(relevance)
-    looked = worth & np.array([evidence is not None for evidence in seen], bool)
-    laid, untaken = looked & np.array([_laid(evidence) for evidence in seen], bool), worth & ~looked
-    known = after.laid(own, look.judged(relevance, seen, beside=True))
-    fitted = _weights(LOOKED, known[laid], labels[laid], weight[laid])
-    known, apart = after.unlaid(own, relevance, looked), ~laid & ~untaken
-    after = replace(after, looked=fitted, apart=_weights(APART, known[apart], labels[apart], weight[apart]))
+    worth, looked, laid = saying(questions, logits, seen, after)
+    apart = ~worth | (looked & ~laid)  # all others but those that did not get the look that they deserve
+    over, beside = after.laid(own, look.judged(relevance, seen, beside=True)), after.unlaid(own, relevance, looked)
+    after = replace(
+        after,
+        looked=_weights(LOOKED, over[laid], labels[laid], weight[laid]),
+        apart=_weights(APART, beside[apart], labels[apart], weight[apart]),
+    )
     asked = dict(questions) | {THING: replace(questions[THING], after_look=after)}
     shown = [probabilities(asked, one.logits, one.seen)[THING][~one.labels] for one in sets]
     return replace(after, thresholds=_thresholds(shown, [len(one) for one in shown]))
