@@ -40,7 +40,8 @@ def probabilities(
     """Probabilities float64 (P,) by question, from the logits (P, Q) of pairs and the evidence of a closer look at
     each, if there was one.
 
-    A copy shows the same thing: P(copy) <= P(thing). What a closer look says of the copy says something of the thing.
+    A copy shows the same thing: P(copy) <= P(thing). What a closer look says of the copy says something of the thing;
+    that a pair could be laid over each other never speaks against it.
     """
     seen = [None] * len(logits) if seen is None else seen
     found = {name: one.judged(logits[:, place], seen) for place, (name, one) in enumerate(questions.items())}
@@ -56,7 +57,7 @@ def _thing(
     found: Mapping[str, np.ndarray],
 ) -> np.ndarray:
     """P(thing) float64 (P,): by the network alone where a model says nothing else, or a look was deserved and not
-    taken.
+    taken. A pair that could be laid over each other has no less than after a look in vain.
     """
     after = questions[THING].after_look
     if after is None:
@@ -65,8 +66,8 @@ def _thing(
     alone = _copies(questions, logits)
     worth, looked, laid = saying(questions, logits, seen, after)
     copies = found[COPY] if after.look is None else after.look.judged(alone, seen, beside=True)
-    unlaid = np.where(worth & ~looked, found[THING], after.relevance_apart(own, alone, looked))
-    return np.where(laid, after.relevance(own, copies), unlaid)
+    apart = np.where(worth & ~looked, found[THING], after.relevance_apart(own, alone, looked))
+    return np.where(laid, np.maximum(after.relevance(own, copies), apart), apart)
 
 
 def saying(

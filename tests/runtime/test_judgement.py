@@ -8,7 +8,7 @@ from judged import AFTER, LOOK, QUESTIONS, drawn, evidence
 
 from diptych_runtime.calibration.evidence import FEATURES
 from diptych_runtime.calibration.verdicts import VERDICTS, least_of
-from diptych_runtime.judgement import deserving, judge, probabilities
+from diptych_runtime.judgement import deserving, judge, probabilities, saying
 from diptych_runtime.manifest import Manifest, Question
 from diptych_runtime.models import bundled_models, find_artifact
 
@@ -103,7 +103,9 @@ def test_what_a_look_says_of_a_copy_says_something_of_the_thing():
     laid = np.array([one is not None and one.registered for one in seen])
     alone = AFTER["copy"].relevance(logits[:, 0])
     unlaid = after.relevance_apart(own, alone, looked)
-    expected = np.where(looked & laid, after.relevance(own, copies), unlaid)
+    over = np.maximum(after.relevance(own, copies), unlaid)
+    assert (over > unlaid)[looked & laid].any()
+    expected = np.where(looked & laid, over, unlaid)
     expected = np.where(worth & ~looked, AFTER["thing"].relevance(own), expected)
     assert things.tolist() == np.maximum(expected, copies).tolist()
     assert (things[looked] != np.maximum(AFTER["thing"].relevance(own), copies)[looked]).any()
@@ -122,8 +124,24 @@ def test_the_thing_may_be_told_by_a_look_of_its_own():
     looked = deserving(AFTER, logits, "copy") & np.array([one is not None for one in seen])
     laid = looked & np.array([one is not None and one.registered for one in seen])
     said = own.judged(AFTER["copy"].relevance(logits[:, 0]), seen, beside=True)
-    expected = np.maximum(after.relevance(logits[:, 1], said), copies)
+    apart = after.relevance_apart(logits[:, 1], AFTER["copy"].relevance(logits[:, 0]), looked)
+    expected = np.maximum(np.maximum(after.relevance(logits[:, 1], said), apart), copies)
     assert found["thing"][laid].tolist() == expected[laid].tolist()
+
+
+@pytest.mark.parametrize(
+    "questions", [AFTER, released("photo"), released("photo-small")], ids=["after", "photo", "small"]
+)
+def test_to_be_laid_over_each_other_never_speaks_against_the_same_thing(questions):
+    after, logits, seen = questions["thing"].after_look, drawn(questions), evidence()
+    assert after is not None
+    copy, own = (logits[:, [*questions].index(name)] for name in ("copy", "thing"))
+    _, looked, laid = saying(questions, logits, seen, after)
+    in_vain = after.relevance_apart(own, questions["copy"].relevance(copy), looked)[laid]
+    shown = probabilities(questions, logits, seen)["thing"][laid]
+    assert (shown >= in_vain).all()
+    assert (shown > in_vain).any()
+    assert (shown == in_vain).any()
 
 
 def test_a_thing_without_its_look_is_told_by_the_thresholds_of_the_network_alone():
@@ -155,13 +173,14 @@ def test_below_its_relevance_as_a_copy_a_look_says_nothing_of_the_thing_but_what
     copies = AFTER["copy"].relevance(logits[:, [*AFTER].index("copy")])
     below = deserving(AFTER, logits, "copy") & (copies < 0.97)
     shown, before = probabilities(asked, logits, seen), probabilities(AFTER, logits, seen)
-    vain = deserving(AFTER, logits, "copy") & ~below
-    vain &= np.array([one is not None and not one.registered for one in seen])
-    apart = replace(after, above=0.97).relevance_apart(logits[:, [*AFTER].index("thing")], copies, vain)
+    _, looked, laid = saying(asked, logits, seen, replace(after, above=0.97))
+    vain = looked & ~laid
+    apart = replace(after, above=0.97).relevance_apart(logits[:, [*AFTER].index("thing")], copies, looked)
     assert below.sum() > 20
     assert vain.sum() > 5
     np.testing.assert_array_equal(shown["thing"][below | vain], np.maximum(apart, shown["copy"])[below | vain])
-    np.testing.assert_array_equal(shown["thing"][~below & ~vain], before["thing"][~below & ~vain])
+    expected = np.where(laid, np.maximum(apart, before["thing"]), before["thing"])
+    np.testing.assert_array_equal(shown["thing"][~below & ~vain], expected[~below & ~vain])
     np.testing.assert_array_equal(shown["copy"], before["copy"])
     said = [one for one, which in zip(judge(asked, logits)["thing"], below, strict=True) if which]
     assert {one.closer_look for one in said} == {"not taken"}

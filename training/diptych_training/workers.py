@@ -1,13 +1,31 @@
-"""A process of a pool that computes beside others: one thread, and an end with its parent's."""
+"""Processes that compute beside others: one thread each, and an end with their parent's work, however that comes."""
 
 import multiprocessing
 import os
 import threading
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 
 
-def begin_worker() -> None:
-    """The initializer of a pool: one thread of torch, and an end with the parent's, however that came. Nobody would
-    read what is computed on, and what is begun again would be written by both.
+@contextmanager
+def worker_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+    """A pool of so many processes. What ends the block early, as Ctrl-C or one that failed, ends them at once: what is
+    left may take each of them minutes.
+    """
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _begin) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+
+
+def _begin() -> None:
+    """One thread of torch, and an end with the parent's. Nobody would read what is computed on, and what is begun again
+    would be written by both.
     """
     import torch
 

@@ -31,7 +31,8 @@ class AfterLook:
     of the probability n of a copy by the network alone, and the least, a, from which on a look says something of the
     thing, `above`. The last summand is there only after a look in vain: it speaks against the thing by as much as the
     network was surer of a copy. So where a look begins to count the probability does not jump, and a picture that was
-    looked at in vain does not fall behind all those that are too unlike the query to be looked at.
+    looked at in vain does not fall behind all those that are too unlike the query to be looked at. What could be laid
+    over each other is no less likely the same thing than after a look in vain (`judgement.probabilities`).
 
     `thresholds` are {false-positive rate: relevance} of both, of pairs that are each other's nearest. With a `look`, c
     is what that says: it is less sure than the one that tells copies, for another view is surely no copy, and yet the

@@ -26,7 +26,9 @@ def test_pairs_are_kept_as_they_were_made_and_made_once(tmp_path: Path) -> None:
     def make() -> None:
         make_shelves(sources, tmp_path, photos=2, seed=5, folder=None, processes=2, tick=lambda: ticks.append(1))
 
+    (tmp_path / ".few-killed").mkdir()
     make()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["few", "more"]
     made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.bin")}
     assert len(made) == len(ticks) == 2
     expected = [pair for family in range(3) for pair in document_pairs(family, 5)]

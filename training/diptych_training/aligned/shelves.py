@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
+import shutil
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -16,7 +16,7 @@ from diptych_runtime.atomic import replacing_folder
 from diptych_training.aligned.pairs import AlignedPair, document_pairs, photo_pairs
 from diptych_training.aligned.recipe import Origins
 from diptych_training.aligned.things import printed_photos, thing_pairs
-from diptych_training.workers import begin_worker
+from diptych_training.workers import worker_pool
 
 PIXELS, ROWS = "pixels.bin", "pairs.json"
 FAMILIES, THINGS = 50, 100  # of documents, and things, in a source
@@ -68,22 +68,20 @@ def make_shelves(
     tick: Callable[[], object],
 ) -> None:
     """Make the pairs of the sources that `directory` lacks, in so many processes of one thread each; `tick` is called
-    for each source that is there.
+    for each source that is there. What a killed run left unfinished is removed: no other one writes there.
     """
     missing = [source for source in sources if not (directory / source.name).is_dir()]
     for _ in range(len(sources) - len(missing)):
         tick()
     if not missing:
         return
-    with ProcessPoolExecutor(min(processes, len(missing)), multiprocessing.get_context("spawn"), begin_worker) as pool:
+    for unfinished in directory.glob(".*-*"):
+        shutil.rmtree(unfinished)
+    with worker_pool(min(processes, len(missing))) as pool:
         futures = [pool.submit(_make, source, directory, photos, seed, folder) for source in missing]
-        try:
-            for future in as_completed(futures):
-                future.result()
-                tick()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        for future in as_completed(futures):
+            future.result()
+            tick()
 
 
 def _make(source: Source, directory: Path, photos: int, seed: int, folder: Path | None) -> None:

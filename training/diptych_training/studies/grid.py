@@ -5,17 +5,16 @@ again, so a grid that was interrupted, or is given more seeds, goes on.
 """
 
 import json
-import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from diptych_runtime.atomic import replacing_file
 from diptych_training.errors import DataError
-from diptych_training.workers import begin_worker
+from diptych_training.workers import worker_pool
 
 Settings = Mapping[str, Any]
 
@@ -66,21 +65,14 @@ def run_grid(
                 keep(name, work(**runs[name]))
     elif waiting:
         count = min(processes or len(os.sched_getaffinity(0)), len(waiting))
-        with ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), begin_worker) as pool:
+        with worker_pool(count) as pool:
             futures = {pool.submit(work, **runs[name]): name for name in waiting}
-            try:
-                pending = set(futures)
-                while pending:
-                    done, pending = wait(pending, return_when=FIRST_COMPLETED)
-                    # Those that failed last, so that what ended beside them is kept.
-                    for future in sorted(done, key=lambda future: future.exception() is not None):
-                        keep(futures[future], future.result())
-            except BaseException:
-                # Ctrl-C, or one that failed: what is running is ended, what has finished is kept.
-                pool.shutdown(wait=False, cancel_futures=True)
-                for process in multiprocessing.active_children():
-                    process.terminate()
-                raise
+            pending = set(futures)
+            while pending:
+                done, pending = wait(pending, return_when=FIRST_COMPLETED)
+                # Those that failed last, so that what ended beside them is kept.
+                for future in sorted(done, key=lambda future: future.exception() is not None):
+                    keep(futures[future], future.result())
     return {name: results[name] for name in runs}
 
 
