@@ -111,7 +111,7 @@ def search(
 
 def rerank(
     query: QueryPicture,
-    candidates: Annotated[list[str], Argument(metavar="CANDIDATE", help="picture files")],
+    candidates: Annotated[list[str], Argument(metavar="CANDIDATE", help="picture files, and folders of them")],
     top: Annotated[
         int | None, Option(parser=number(1), metavar="N", help="number of results", show_default="all")
     ] = None,
@@ -130,16 +130,17 @@ def rerank(
     console = Console(as_json, quiet)
     if [query, *candidates].count("-") > 1:
         raise BadParameter("standard input (-) has one picture; name the others by their files")
+    candidates, refused = _with_folders(candidates)
     (first,), others = read_pictures([query], urls=urls), read_pictures(candidates, urls=urls, damaged=True)
     scorer = open_scorer(model, provider, threads, question=question, urls=urls)
-    readable, refused = list(range(len(others))), list[dict[str, str]]()
+    readable = list(range(len(others)))
     try:
         ranking = scorer.rank(first, others, top)
     except PictureError:
         scorer.pixels(first)
         decoded = list(enumerate(scorer.decode(others)))
         readable = [place for place, pixels in decoded if not isinstance(pixels, PictureError)]
-        refused = [{"path": candidates[n], "reason": str(e)} for n, e in decoded if isinstance(e, PictureError)]
+        refused += [{"path": candidates[n], "reason": str(e)} for n, e in decoded if isinstance(e, PictureError)]
         ranking = scorer.rank(first, [others[place] for place in readable], top)
     results = [
         {
@@ -162,6 +163,25 @@ def rerank(
     _remark_verdicts(console, scorer)
     _remark_looks(console, [entry["closer_look"] for entry in results])
     return 1 if refused else 0
+
+
+def _with_folders(names: Sequence[str]) -> tuple[list[str], list[dict[str, str]]]:
+    """Candidates with the picture files below a folder in its place, and what cannot be read there. Raises PictureError
+    for a folder that has none.
+    """
+    from diptych.pictures.walk import pictures_in
+
+    found, refused = list[str](), list[dict[str, str]]()
+    for name in names:
+        if not Path(name).is_dir():
+            found.append(name)
+            continue
+        files = pictures_in([Path(name)], lambda path, reason: refused.append({"path": path, "reason": reason}))
+        below = list(map(str, files))
+        if not below and not refused:
+            raise PictureError(f"{name} is a folder without pictures; name picture files, or a folder of them")
+        found += below
+    return found, refused
 
 
 def explain(

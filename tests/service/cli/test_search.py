@@ -122,6 +122,26 @@ def test_rerank_prints_the_names_as_they_were_given_best_first(diptych, gallery,
     assert top == rows[:2]
 
 
+def test_rerank_takes_folders_and_says_what_cannot_be_read_in_them(diptych, gallery, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    below = tmp_path / "photos" / "more"
+    below.mkdir(parents=True)
+    for name in ("02.jpg", "04.jpg"):
+        (below / name).write_bytes((gallery / name).read_bytes())
+    (below / "notes.txt").write_text("no picture")
+    (tmp_path / "photos" / "gone.jpg").symlink_to("nowhere")
+    query = gallery / "01.jpg"
+    done = diptych("rerank", query, query, "photos", *model, "--json")
+    assert done.code == 1
+    expected = [str(query), "photos/more/02.jpg", "photos/more/04.jpg"]
+    assert sorted(one["path"] for one in done.json["results"]) == expected
+    assert [expected[one["index"]] for one in done.json["results"]] == [one["path"] for one in done.json["results"]]
+    assert [one["path"] for one in done.json["refused"]] == ["photos/gone.jpg"]
+    (tmp_path / "empty").mkdir()
+    refused = diptych("rerank", query, "empty", "--model", tmp_path / "no model")
+    assert refused.err == "diptych: error: empty is a folder without pictures; name picture files, or a folder of them\n"
+
+
 @pytest.fixture
 def looking(artifact_that_looks, tmp_path):
     """A scene, a smaller copy of it and another scene as files, a collection of the two, and what names the model."""
