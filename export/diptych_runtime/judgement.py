@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from diptych_runtime.calibration.after_look import AfterLook
+from diptych_runtime.calibration.after_look import FEW, AfterLook
 from diptych_runtime.calibration.evidence import Evidence, shown_from
 from diptych_runtime.calibration.questions import COPY, THING
 from diptych_runtime.calibration.verdicts import Verdict, least_of, stronger, verdict
@@ -40,8 +40,7 @@ def probabilities(
     """Probabilities float64 (P,) by question, from the logits (P, Q) of pairs and the evidence of a closer look at
     each, if there was one.
 
-    A copy shows the same thing: P(copy) <= P(thing). What a closer look says of the copy says something of the thing;
-    that a pair could be laid over each other never speaks against it.
+    A copy shows the same thing: P(copy) <= P(thing). What a closer look says of the copy says something of the thing.
     """
     seen = [None] * len(logits) if seen is None else seen
     found = {name: one.judged(logits[:, place], seen) for place, (name, one) in enumerate(questions.items())}
@@ -57,7 +56,7 @@ def _thing(
     found: Mapping[str, np.ndarray],
 ) -> np.ndarray:
     """P(thing) float64 (P,): by the network alone where a model says nothing else, or a look was deserved and not
-    taken. A pair that could be laid over each other has no less than after a look in vain.
+    taken. A pair that fewer than `FEW` matches lay over each other has no less than after a look in vain.
     """
     after = questions[THING].after_look
     if after is None:
@@ -67,7 +66,9 @@ def _thing(
     worth, looked, laid = saying(questions, logits, seen, after)
     copies = found[COPY] if after.look is None else after.look.judged(alone, seen, beside=True)
     apart = np.where(worth & ~looked, found[THING], after.relevance_apart(own, alone, looked))
-    return np.where(laid, np.maximum(after.relevance(own, copies), apart), apart)
+    over = after.relevance(own, copies)
+    few = np.array([evidence is not None and evidence.inliers < FEW for evidence in seen], bool)
+    return np.where(laid, np.where(few, np.maximum(over, apart), over), apart)
 
 
 def saying(

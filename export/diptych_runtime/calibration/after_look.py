@@ -15,6 +15,7 @@ from diptych_runtime.calibration.thresholds import Thresholds
 
 # What is said of a thing where a possible copy could be laid over the other picture, and where not.
 LOOKED, APART = ("bias", "logit", "copy"), ("bias", "logit", "in_vain")
+FEW = 10  # matches that one homography explains; fewer do so of things that are not the same, too
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -31,8 +32,8 @@ class AfterLook:
     of the probability n of a copy by the network alone, and the least, a, from which on a look says something of the
     thing, `above`. The last summand is there only after a look in vain: it speaks against the thing by as much as the
     network was surer of a copy. So where a look begins to count the probability does not jump, and a picture that was
-    looked at in vain does not fall behind all those that are too unlike the query to be looked at. What could be laid
-    over each other is no less likely the same thing than after a look in vain (`judgement.probabilities`).
+    looked at in vain does not fall behind all those that are too unlike the query to be looked at. Fewer than `FEW`
+    matches may agree by chance: a pair that they lay over each other has no less than after a look in vain.
 
     `thresholds` are {false-positive rate: relevance} of both, of pairs that are each other's nearest. With a `look`, c
     is what that says: it is less sure than the one that tells copies, for another view is surely no copy, and yet the

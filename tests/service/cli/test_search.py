@@ -139,7 +139,9 @@ def test_rerank_takes_folders_and_says_what_cannot_be_read_in_them(diptych, gall
     assert [one["path"] for one in done.json["refused"]] == ["photos/gone.jpg"]
     (tmp_path / "empty").mkdir()
     refused = diptych("rerank", query, "empty", "--model", tmp_path / "no model")
-    assert refused.err == "diptych: error: empty is a folder without pictures; name picture files, or a folder of them\n"
+    assert (
+        refused.err == "diptych: error: empty is a folder without pictures; name picture files, or a folder of them\n"
+    )
 
 
 @pytest.fixture
