@@ -166,7 +166,7 @@ def rerank(
 
 
 def _with_folders(names: Sequence[str]) -> tuple[list[str], list[dict[str, str]]]:
-    """Candidates with the picture files below a folder in its place, and what cannot be read there. Raises PictureError
+    """Candidates, where a folder is named the picture files below it, and what cannot be read there. Raises PictureError
     for a folder that has none.
     """
     from diptych.pictures.walk import pictures_in
