@@ -166,8 +166,8 @@ def rerank(
 
 
 def _with_folders(names: Sequence[str]) -> tuple[list[str], list[dict[str, str]]]:
-    """Candidates, where a folder is named the picture files below it, and what cannot be read there. Raises PictureError
-    for a folder that has none.
+    """The candidates, with the pictures of a folder in its place, and the files that cannot be read. Raises PictureError
+    for a folder without pictures.
     """
     from diptych.pictures.walk import pictures_in
 
