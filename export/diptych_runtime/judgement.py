@@ -18,6 +18,7 @@ from diptych_runtime.manifest import Question
 
 CloserLook = Literal["taken", "not taken"]
 CLOSER_LOOKS = 100  # of a search, at most: a few seconds
+MORE_LOOKS = 20  # of a ranking, than pairs that are wanted: what a look in vain puts back makes room for others
 NOT_TAKEN = "a copy is likely at most without a closer look"
 
 
@@ -56,7 +57,7 @@ def _thing(
     found: Mapping[str, np.ndarray],
 ) -> np.ndarray:
     """P(thing) float64 (P,): by the network alone where a model says nothing else, or a look was deserved and not
-    taken. A pair that fewer than `FEW` matches lay over each other has no less than after a look in vain.
+    taken. Of a pair that fewer than `FEW` matches lay over each other, what a look in vain says counts if it is more.
     """
     after = questions[THING].after_look
     if after is None:
@@ -108,6 +109,17 @@ def deserving(
         likely = np.where(worth, logits[:, list(questions).index(asked)] if asked else logits.max(1), -np.inf)
         worth[np.argsort(-likely, kind="stable")[most:]] = False
     return worth
+
+
+def competing(questions: Mapping[str, Question], logits: np.ndarray, asked: str, top: int) -> np.ndarray:
+    """Which pairs with logits (P, Q) are judged where the `top` best for the question `asked` are wanted, bool (P,):
+    all that deserve no closer look, and `MORE_LOOKS` more than `top` of those that do, the likeliest.
+    """
+    worth = deserving(questions, logits, asked)
+    likeliest = np.argsort(-logits[:, list(questions).index(asked)], kind="stable")
+    judged = ~worth
+    judged[likeliest[worth[likeliest]][: top + MORE_LOOKS]] = True
+    return judged
 
 
 def judge(

@@ -10,7 +10,7 @@ from judged import AFTER, LOOK, QUESTIONS, drawn, evidence
 from diptych_runtime.calibration.after_look import FEW
 from diptych_runtime.calibration.evidence import FEATURES, Evidence
 from diptych_runtime.calibration.verdicts import VERDICTS, least_of
-from diptych_runtime.judgement import deserving, judge, probabilities, saying
+from diptych_runtime.judgement import MORE_LOOKS, competing, deserving, judge, probabilities, saying
 from diptych_runtime.manifest import Manifest, Question
 from diptych_runtime.models import bundled_models, find_artifact
 
@@ -50,6 +50,20 @@ def test_of_many_pairs_the_likeliest_get_a_closer_look(asked):
     assert not (some & ~every).any()
     assert by[some].min() >= by[every & ~some].max()
     assert (deserving(AFTER, logits, asked, len(logits)) == every).all()
+
+
+@pytest.mark.parametrize("asked", ["copy", "thing"])
+def test_what_competes_for_the_best_is_all_that_needs_no_look_and_the_likeliest_that_do(asked):
+    logits = drawn(AFTER)
+    worth = deserving(AFTER, logits, asked)
+    assert worth.sum() > 50 + MORE_LOOKS
+    for top in (1, 10, 50):
+        judged = competing(AFTER, logits, asked, top)
+        assert judged[~worth].all()
+        looked = logits[judged & worth, [*AFTER].index(asked)]
+        assert len(looked) == top + MORE_LOOKS
+        assert looked.min() >= logits[worth & ~judged, [*AFTER].index(asked)].max()
+    assert competing(AFTER, logits, asked, len(logits)).all()
 
 
 @pytest.mark.parametrize("questions", ALL, ids=NAMES)

@@ -1,5 +1,6 @@
 """Processes that compute beside others: they end with the one that asked for them."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -7,6 +8,18 @@ from pathlib import Path
 
 import pytest
 from waiting import alive, eventually
+
+from diptych_training.errors import DataError
+from diptych_training.workers import worker_pool
+
+
+def be_killed() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_is_killed_is_an_error_that_says_so() -> None:
+    with pytest.raises(DataError, match="was killed, as happens where memory runs out"), worker_pool(1) as pool:
+        pool.submit(be_killed).result()
 
 
 @pytest.mark.parametrize("ended", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])

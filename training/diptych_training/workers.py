@@ -5,21 +5,28 @@ import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+
+from diptych_training.errors import DataError
 
 
 @contextmanager
 def worker_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
     """A pool of so many processes. What ends the block early, as Ctrl-C or one that failed, ends them at once: what is
-    left may take each of them minutes.
+    left may take each of them minutes. Raises `DataError` where one was killed.
     """
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _begin) as pool:
         try:
             yield pool
-        except BaseException:
+        except BaseException as error:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in multiprocessing.active_children():
                 process.terminate()
+            if isinstance(error, BrokenProcessPool):
+                raise DataError(
+                    "a process that computed was killed, as happens where memory runs out; what was finished is kept"
+                ) from None
             raise
 
 

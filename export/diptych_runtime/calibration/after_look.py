@@ -33,7 +33,7 @@ class AfterLook:
     thing, `above`. The last summand is there only after a look in vain: it speaks against the thing by as much as the
     network was surer of a copy. So where a look begins to count the probability does not jump, and a picture that was
     looked at in vain does not fall behind all those that are too unlike the query to be looked at. Fewer than `FEW`
-    matches may agree by chance: a pair that they lay over each other has no less than after a look in vain.
+    matches may agree by chance: of a pair that they lay over each other, the larger of both counts.
 
     `thresholds` are {false-positive rate: relevance} of both, of pairs that are each other's nearest. With a `look`, c
     is what that says: it is less sure than the one that tells copies, for another view is surely no copy, and yet the

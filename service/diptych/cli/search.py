@@ -103,7 +103,11 @@ def search(
     if result.reranked and result.matches:
         console.remark("moved: places gained (+) or lost (-) by re-ranking")
         _remark_verdicts(console, scorer)
-    if alarms is not None:
+        if scorer.runtime.asked.cohort:
+            console.remark(
+                "scores here are held against the rest of the list; `score` and `rerank` judge a pair by itself"
+            )
+    if alarms is not None and result.reranked:
         console.remark(f"expect a false same in {percent(alarms)} of the searches for a picture that has no match here")
     _remark_looks(console, [match.closer_look for match in result.matches], spent=result.closer_looks >= CLOSER_LOOKS)
     return 0
@@ -125,7 +129,8 @@ def rerank(
 ) -> int:
     """Order pictures by their likeness to one.
 
-    Candidates that are damaged or no pictures are listed, and the exit code is 1; one that is not there is an error.
+    All pictures below a folder are candidates. Those that are damaged or no pictures are listed, and the exit code is
+    1; one that is not there is an error.
     """
     console = Console(as_json, quiet)
     if [query, *candidates].count("-") > 1:
@@ -166,21 +171,29 @@ def rerank(
 
 
 def _with_folders(names: Sequence[str]) -> tuple[list[str], list[dict[str, str]]]:
-    """The candidates, with the pictures of a folder in its place, and the files that cannot be read. Raises PictureError
-    for a folder without pictures.
+    """The candidates, with the pictures of a folder in its place, each once, and the files and folders that cannot be
+    read. Raises PictureError where no candidate is left.
     """
     from diptych.pictures.walk import pictures_in
 
-    found, refused = list[str](), list[dict[str, str]]()
+    found, refused, below = list[str](), list[dict[str, str]](), set[str]()
+
+    def refuse(path: str, reason: str) -> None:
+        refused.append({"path": path, "reason": reason})
+
     for name in names:
-        if not Path(name).is_dir():
+        if name == "-" or not Path(name).is_dir():
             found.append(name)
             continue
-        files = pictures_in([Path(name)], lambda path, reason: refused.append({"path": path, "reason": reason}))
-        below = list(map(str, files))
-        if not below and not refused:
-            raise PictureError(f"{name} is a folder without pictures; name picture files, or a folder of them")
-        found += below
+        before, files = len(refused), list(map(str, pictures_in([Path(name)], refuse)))
+        if not files and len(refused) == before:
+            refuse(name, f"{name} is a folder without pictures")
+        # Between the listing and here one may have gone; and two folders may share some.
+        fresh = [file for file in files if file not in below and Path(file).is_file()]
+        below.update(fresh)
+        found += fresh
+    if not found:
+        raise PictureError("; ".join(one["reason"] for one in refused))
     return found, refused
 
 

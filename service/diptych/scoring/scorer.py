@@ -23,7 +23,7 @@ from diptych_runtime.calibration.verdicts import Verdict, least_of
 from diptych_runtime.closer_look.verification import View, describe, verify
 from diptych_runtime.decoder import PictureLimits, PictureSource, panel_pixels, query_pixels
 from diptych_runtime.errors import ArgumentError, ArtifactError, PictureError
-from diptych_runtime.judgement import Judgement, deserving, judge
+from diptych_runtime.judgement import Judgement, competing, deserving, judge
 from diptych_runtime.own_calibration import OwnCalibration
 from diptych_runtime.runtime import Panels, Runtime
 
@@ -364,15 +364,15 @@ class Scorer:
     def ranked(
         self, logits: np.ndarray, pairs: np.ndarray, original: Original, top: int | None = None
     ) -> list[tuple[int, Judgement]]:
-        """The places and judgements of the `top` best of pairs with `all_logits` (P, Q) to its question (see `judged`).
-
-        The network says which these are, and the probability in what order; equals stay in the order of the network.
+        """The places and judgements of the `top` best of pairs with `all_logits` (P, Q) to its question (see `judged`),
+        by their probability, and equals in the order of the network. Not all deserve a look for that (`competing`).
         """
-        best = best_first(logits[:, self.runtime.column])[:top]
-        name = self.runtime.question
-        judged = self.judged(logits[best], pairs[best], original, asked=name)[name]
-        order = best_first(np.array([one.relevance_score for one in judged]))
-        return [(int(best[place]), judged[place]) for place in order.tolist()]
+        name, places = self.runtime.question, best_first(logits[:, self.runtime.column])
+        if top is not None:
+            places = places[competing(self.runtime.manifest.questions, logits, name, top)[places]]
+        judged = self.judged(logits[places], pairs[places], original, asked=name)[name]
+        order = best_first(np.array([one.relevance_score for one in judged]))[:top]
+        return [(int(places[place]), judged[place]) for place in order.tolist()]
 
     def _decoding(self, source: PictureSource, name: str | None) -> Callable[[], np.ndarray]:
         return partial(panel_pixels, source, self.runtime.panel_size, self.limits, name=name)

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from diptych import Scorer
 from diptych.bench.demo.collection import draw_scenes
@@ -314,6 +315,18 @@ def test_what_rank_says_of_copies_it_has_looked_at(artifact_that_looks):
     assert {entry["closer_look"] for entry in ranking} == {"taken"}
     (answer,) = scorer.judge([(scene, other)])
     assert answer["copy"].relevance_score in [entry["score"] for entry in ranking]
+
+
+def test_a_shorter_ranking_is_the_beginning_of_the_whole_one(artifact_that_looks):
+    scorer = Scorer.load(str(artifact_that_looks), "copy", provider="cpu", threads=1)
+    scene, *others = draw_scenes(6)
+    documents = [*others, scene.resize((300, 220)), scene.transpose(Image.Transpose.FLIP_LEFT_RIGHT)]
+    whole = scorer.rank(scene, documents)
+    assert {entry["corpus_id"] for entry in whole[:2]} == {5, 6}
+    network = best_first(np.array([entry["raw_score"] for entry in whole])).tolist()
+    assert network[:2] != [0, 1], "the look puts copies before what the network finds more alike"
+    for top in range(1, len(documents) + 1):
+        assert scorer.rank(scene, documents, top_k=top) == whole[:top]
 
 
 def test_of_many_pairs_the_likeliest_are_looked_at_and_the_others_said_not_to_be(artifact_that_looks):
