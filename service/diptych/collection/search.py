@@ -52,7 +52,7 @@ class Match:
 @dataclass(frozen=True)
 class SearchResult:
     """`matches`: the best after re-ranking, by their probability; `candidates`: the best by the first stage alone;
-    `reranked`: how many of these the network scored; `closer_looks`: how many of both got a closer look, of which
+    `reranked`: how many candidates the network scored; `closer_looks`: how many of these got a closer look, of which
     there are `CLOSER_LOOKS` at most; `timings` in seconds.
     """
 

@@ -149,7 +149,7 @@ class Scorer:
 
         `corpus_id` is the place among the documents, files of a folder in alphabetical order; equal scores keep that
         order. `return_documents` adds "document". With `activation_fn` the score is what it makes of the logit, and the
-        order follows. `question` is asked in place of its own. Copies among the `top_k` are looked at more closely
+        order follows. `question` is asked in place of its own. What may be a copy is looked at more closely
         (`ranked`). Raises what `predict` does.
         """
         if top_k is not None and top_k < 1:

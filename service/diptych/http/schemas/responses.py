@@ -181,7 +181,7 @@ class SearchAnswer(BaseModel):
     candidates: list[MatchItem]
     reranked: int = Field(description="The number of candidates that were re-ranked.")
     closer_looks: int = Field(
-        description=f"How many of the pictures answered got a closer look: the likeliest {CLOSER_LOOKS} at most."
+        description=f"The number of candidates that got a closer look: the likeliest {CLOSER_LOOKS} at most."
     )
     timings: dict[str, float] = Field(description="Seconds by stage.")
 
