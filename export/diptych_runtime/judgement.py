@@ -18,7 +18,7 @@ from diptych_runtime.manifest import Question
 
 CloserLook = Literal["taken", "not taken"]
 CLOSER_LOOKS = 100  # of a search, at most: a few seconds
-MORE_LOOKS = 20  # of a ranking, than pairs that are wanted: what a look in vain puts back makes room for others
+MORE_LOOKS = 10  # of a ranking, than pairs that are wanted: what a look in vain puts back makes room for others
 NOT_TAKEN = "a copy is likely at most without a closer look"
 
 
