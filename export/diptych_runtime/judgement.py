@@ -113,12 +113,13 @@ def deserving(
 
 def competing(questions: Mapping[str, Question], logits: np.ndarray, asked: str, top: int) -> np.ndarray:
     """Which pairs with logits (P, Q) are judged where the `top` best for the question `asked` are wanted, bool (P,):
-    all that deserve no closer look, and `MORE_LOOKS` more than `top` of those that do, the likeliest.
+    the `top` likeliest that deserve no closer look, and `MORE_LOOKS` more than that of those that do.
     """
-    worth = deserving(questions, logits, asked)
     likeliest = np.argsort(-logits[:, list(questions).index(asked)], kind="stable")
-    judged = ~worth
-    judged[likeliest[worth[likeliest]][: top + MORE_LOOKS]] = True
+    worth = deserving(questions, logits, asked)[likeliest]
+    judged = np.zeros(len(logits), bool)
+    judged[likeliest[~worth][:top]] = True
+    judged[likeliest[worth][: top + MORE_LOOKS]] = True
     return judged
 
 

@@ -53,16 +53,15 @@ def test_of_many_pairs_the_likeliest_get_a_closer_look(asked):
 
 
 @pytest.mark.parametrize("asked", ["copy", "thing"])
-def test_what_competes_for_the_best_is_all_that_needs_no_look_and_the_likeliest_that_do(asked):
+def test_what_competes_for_the_best_are_the_likeliest_that_need_no_look_and_more_of_those_that_do(asked):
     logits = drawn(AFTER)
-    worth = deserving(AFTER, logits, asked)
+    worth, own = deserving(AFTER, logits, asked), logits[:, [*AFTER].index(asked)]
     assert worth.sum() > 50 + MORE_LOOKS
     for top in (1, 10, 50):
         judged = competing(AFTER, logits, asked, top)
-        assert judged[~worth].all()
-        looked = logits[judged & worth, [*AFTER].index(asked)]
-        assert len(looked) == top + MORE_LOOKS
-        assert looked.min() >= logits[worth & ~judged, [*AFTER].index(asked)].max()
+        for sort, count in ((worth, top + MORE_LOOKS), (~worth, top)):
+            assert (judged & sort).sum() == count
+            assert own[judged & sort].min() >= own[sort & ~judged].max()
     assert competing(AFTER, logits, asked, len(logits)).all()
 
 

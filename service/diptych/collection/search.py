@@ -22,7 +22,7 @@ from diptych_runtime.calibration.verdicts import Verdict
 from diptych_runtime.crops import nearest_of_all, second_looks
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import ArgumentError
-from diptych_runtime.judgement import CLOSER_LOOKS, CloserLook, Judgement, competing, deserving
+from diptych_runtime.judgement import CLOSER_LOOKS, CloserLook, Judgement, competing
 
 PAIR_BATCH = 64
 
@@ -130,49 +130,25 @@ def search(
     if early_stop is None:
         held[:, column] = scorer.runtime.normalized(logits[:, column])
     order = rerank_order(logits[:, column], len(keys))
-    said = _judged(look, query, keys, order[:top], logits, held, top)
-    order = _by_probability(order, said, top)
+    name, first = scorer.runtime.question, np.arange(min(top, len(keys)))
+    competitors = np.flatnonzero(competing(scorer.runtime.manifest.questions, held, name, top))
+    shown = np.union1d(competitors, first)
     with watch("retrieve"):
-        records = backend.records(keys[np.union1d(order[:top], np.arange(len(keys))[:top])].tolist())
+        records = backend.records(keys[shown].tolist())
+    scored = shown[shown < len(logits)]
+    with watch("pair"):
+        originals = _Originals(backend, scorer, query, [records.get(key) for key in keys[scored].tolist()])
+        pairs = np.stack([np.zeros(len(scored), np.int64), np.arange(len(scored)) + 1], 1)
+        judged = scorer.judged(logits[scored], pairs, originals, held=held[scored], asked=name, most=CLOSER_LOOKS)
+    said = dict(zip(scored.tolist(), judged[name], strict=True))
+    known = [place for place in order.tolist() if place in said]
+    best = sorted(known, key=lambda place: -said[place].relevance_score)[:top]
+    order = np.concatenate([np.array(best, np.int64), order[~np.isin(order, best)]])
     ranks = np.empty(len(keys), np.int64)
     ranks[order] = np.arange(len(keys))
     listed = _Candidates(keys, cosines, said, ranks, records)
-    first = listed.matches(np.arange(len(keys))[:top])
     closer_looks = sum(one.closer_look == "taken" for one in said.values())
-    return SearchResult(listed.matches(order[:top]), first, len(logits), closer_looks, watch.seconds)
-
-
-def _judged(
-    look: _Look,
-    query: PictureSource,
-    keys: np.ndarray,
-    best: np.ndarray,
-    logits: np.ndarray,
-    held: np.ndarray,
-    top: int,
-) -> dict[int, Judgement]:
-    """The judgements, by place, of the candidates with logits (K, Q), and those `held` (K, Q) against their rivals,
-    that compete for the `top` of the answer, and of the first `top` by the network, `best`, and by the embedding.
-    """
-    runtime = look.scorer.runtime
-    questions, name = runtime.manifest.questions, runtime.question
-    competitors = np.flatnonzero(competing(questions, held, name, top))
-    places = np.unique(np.concatenate([competitors, best[best < len(logits)], np.arange(min(top, len(logits)))]))
-    with look.watch("retrieve"):
-        records = look.backend.records(keys[places[deserving(questions, held[places], name)]].tolist())
-    with look.watch("pair"):
-        pictures = [records.get(key) for key in keys[places].tolist()]
-        pairs = np.stack([np.zeros(len(places), np.int64), np.arange(len(places)) + 1], 1)
-        originals = _Originals(look.backend, look.scorer, query, pictures)
-        judged = look.scorer.judged(logits[places], pairs, originals, held=held[places], asked=name, most=CLOSER_LOOKS)
-    return dict(zip(places.tolist(), judged[name], strict=True))
-
-
-def _by_probability(order: np.ndarray, said: Mapping[int, Judgement], top: int) -> np.ndarray:
-    """The re-ranked order int64 (total,), led by the `top` likeliest of those of whom something is `said`."""
-    judged = [place for place in order.tolist() if place in said]
-    best = sorted(judged, key=lambda place: -said[place].relevance_score)[:top]
-    return np.concatenate([np.array(best, np.int64), order[~np.isin(order, best)]])
+    return SearchResult(listed.matches(order[:top]), listed.matches(first), len(logits), closer_looks, watch.seconds)
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def make_shelves(
     tick: Callable[[], object],
 ) -> None:
     """Make the pairs of the sources that `directory` lacks, in so many processes of one thread each; `tick` is called
-    for each source that is there. What a killed run left unfinished is removed: no other one writes there.
+    for each source that is there. What a run left unfinished is removed: no other one writes there.
     """
     missing = [source for source in sources if not (directory / source.name).is_dir()]
     for _ in range(len(sources) - len(missing)):
