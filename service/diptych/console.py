@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -205,6 +206,24 @@ def percent(share: float) -> str:
     ('0.11%', '1%', '25%')
     """
     return f"{100 * share:.2g}%" if share < 0.995 else "100%"
+
+
+def verdict_limits(least: Mapping[str, float]) -> str:
+    """The lowest score of each verdict, as a sentence.
+
+    >>> verdict_limits({"same": 0.99, "unsure": 0.5})
+    'verdicts: same from 0.99000, unsure from 0.50000 on'
+    """
+    return f"verdicts: {', '.join(f'{verdict} from {rounded_down(score)}' for verdict, score in least.items())} on"
+
+
+def rounded_down(score: float) -> str:
+    """A lowest score with five digits; rounded up, the score itself would not reach it.
+
+    >>> rounded_down(0.978416), rounded_down(0.57)
+    ('0.97841', '0.57000')
+    """
+    return f"{math.floor(score * 1e5 + 1e-6) / 1e5:.5f}"
 
 
 def shortened(lines: list[str]) -> list[str]:

@@ -29,7 +29,7 @@ from diptych.cli.options import (
     remark_calibration,
 )
 from diptych.command_tree import Json, Quiet, number
-from diptych.console import Console, counted, percent, table
+from diptych.console import Console, counted, percent, table, verdict_limits
 from diptych_runtime.calibration.questions import THING
 from diptych_runtime.errors import PictureError
 
@@ -296,13 +296,12 @@ def _explained(
 
 
 def _asked(scorer: Scorer) -> dict[str, Any]:
-    return {"model": scorer.runtime.name, "question": scorer.runtime.question}
+    return {"model": scorer.runtime.name, "question": scorer.runtime.question, "verdicts": scorer.thresholds}
 
 
 def _remark_verdicts(console: Console, scorer: Scorer) -> None:
     """Say from which score on each verdict is given, and if the scores are no probabilities."""
-    said = ", ".join(f"{verdict} from {least:.5f}" for verdict, least in scorer.thresholds.items())
-    console.remark(f"verdicts: {said} on")
+    console.remark(verdict_limits(scorer.thresholds))
     remark_calibration(console.remark, scorer.runtime)
 
 

@@ -21,7 +21,7 @@ from diptych.dedupe.pair_cache import KnownFile, PairCache
 from diptych.errors import DedupeError
 from diptych.pictures.content import picture_id
 from diptych.pictures.file_info import Picture, picture_of, read_file
-from diptych.pictures.walk import TRASH, FoundFile, Refuse, Tree, check_name, places_in, real_path
+from diptych.pictures.walk import TRASH, FoundFile, Refuse, Tree, check_name, no_picture, places_in, real_path
 from diptych.scoring.threads import map_pictures
 from diptych_runtime.decoder import SUFFIXES, PictureLimits
 from diptych_runtime.errors import PictureError
@@ -122,7 +122,7 @@ def listed(
             files.append(PictureFile(path, number, stamp.bytes, stamp.modified, file.inode_changed, not outside))
     if all(file.reference for file in files):
         but = " that is not in a reference folder" if files else ""
-        raise DedupeError(f"there is no picture ({', '.join(sorted(SUFFIXES))}){but} in {', '.join(map(str, roots))}")
+        raise DedupeError(no_picture(roots, but))
     return sorted(files, key=lambda file: file.path)
 
 

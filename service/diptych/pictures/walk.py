@@ -127,6 +127,11 @@ class Tree:
             self.closed[error.filename] = f"{error.filename} cannot be listed: {error.strerror}"
 
 
+def no_picture(folders: Iterable[str | os.PathLike[str]], but: str = "") -> str:
+    """The sentence that there is no picture in any of these folders, `but` for those that do not count."""
+    return f"there is no picture ({', '.join(sorted(SUFFIXES))}){but} in {', '.join(map(os.fspath, folders))}"
+
+
 def count_skipped(counts: dict[str, Skipped], more: Mapping[str, Skipped]) -> None:
     """Add further skipped files to the counts by ending."""
     for ending, (files, first) in more.items():

@@ -12,8 +12,8 @@ import numpy as np
 from PIL import Image
 
 from diptych.pictures.sources import Fetch, is_url
-from diptych.pictures.walk import Refuse, Tree
-from diptych_runtime.decoder import SUFFIXES, PictureSource
+from diptych.pictures.walk import Refuse, Tree, no_picture
+from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import ArgumentError, PictureError
 
 Pair = Sequence[PictureSource]
@@ -55,7 +55,7 @@ def files_below(folder: str | os.PathLike[str], refuse: Refuse = lambda path, re
     for unread, reason in (tree.refused | tree.closed).items():
         refuse(unread, reason)
     if not tree.files:
-        raise PictureError(f"there is no picture ({', '.join(sorted(SUFFIXES))}) in the folder {os.fspath(folder)}")
+        raise PictureError(no_picture([folder]))
     return list(map(Path, tree.files))
 
 

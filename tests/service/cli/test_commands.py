@@ -99,7 +99,7 @@ def test_search_as_json_has_both_orders(diptych, store, gallery, model):
     arguments = ("search", gallery / "01.jpg", "--store", store, "--top", 4, "--candidates", 3, *model, "--json")
     found = diptych(*arguments).json
     expected = {"query", "model", "question", "matches", "candidates", "reranked", "closer_looks", "timings"}
-    assert set(found) == expected | {"alarm_rate"}
+    assert set(found) == expected | {"verdicts", "alarm_rate"}
     assert len(found["matches"]) == len(found["candidates"]) == 4
     assert SCORES | {"verdict", "closer_look", "id", "path", "metadata", "similarity", "rank", "first_rank"} == set(
         found["matches"][0]

@@ -320,8 +320,10 @@ def test_it_says_how_often_chance_alone_passes_its_threshold_where_that_was_meas
     found = diptych(*words, "--threshold", 0.99, "--json").json
     assert found["alarm_rate"] == pytest.approx(0.002, rel=0.01), "three pictures, each of which has two others"
     said = diptych(*words, "--threshold", 0.99).err
+    assert found["verdicts"] == {"same": 0.99, "likely": 0.97, "unsure": 0.5}
     taken = "those that score 0.99000 or more are taken for copies\n"
-    assert f"{taken}expect fewer than 0.1 of the 6 pictures to have a false match\n" in said
+    verdicts = "verdicts: same from 0.99000, likely from 0.97000, unsure from 0.50000 on\n"
+    assert f"{taken}{verdicts}expect fewer than 0.1 of the 6 pictures to have a false match\n" in said
 
 
 def test_it_says_how_many_pairs_came_near_and_where_they_are_shown():
@@ -331,11 +333,13 @@ def test_it_says_how_many_pairs_came_near_and_where_they_are_shown():
         threshold=0.98,
         bound=0.9,
         alarm_rate=0.5,
+        verdicts={"same": 0.99, "likely": 0.98},
         pairs=[("a", "b", 0.99), ("a", "c", 0.97)],
     )
     data = {"pictures": 9, "new": 9, "changed": 0, "gone": 0, "pairs": 20, "pairs_scored": 20, "references": 0}
     said = searched_text(found, data)
-    near = "0.98000 or more are taken for the same thing\n1 more pair from 0.900 on, which --report shows"
+    taken = "0.98000 or more are taken for the same thing\nverdicts: same from 0.99000, likely from 0.98000 on"
+    near = f"{taken}\n1 more pair from 0.900 on, which --report shows"
     assert said.endswith(f"{near}\nexpect about 4.5 of the 9 pictures to have a false match")
     found.alarm_rate = 0.0
     assert searched_text(found, data).endswith(near), "none is proposed"

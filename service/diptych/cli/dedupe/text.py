@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diptych.console import byte_size, counted, one_line
+from diptych.console import byte_size, counted, one_line, rounded_down, verdict_limits
 from diptych_runtime.calibration.questions import THING
 
 if TYPE_CHECKING:
@@ -64,11 +63,11 @@ def _compared(found: Duplicates, data: Mapping[str, Any]) -> list[str]:
     """The lines about the comparison."""
     if found.method == "network":
         near = sum(score < found.threshold for _, _, score in found.pairs)
-        least = math.floor(found.threshold * 1e5) / 1e5  # rounded up, the last pair would not reach it
         alike = "the same thing" if found.question == THING else "copies"
         return [
             f"{counted(data['pairs'], 'pair')} scored, {data['pairs_scored']:,} of them now; those that score "
-            f"{least:.5f} or more are taken for {alike}",
+            f"{rounded_down(found.threshold)} or more are taken for {alike}",
+            verdict_limits(found.verdicts),
             *([f"{counted(near, 'more pair')} from {found.bound:.3f} on, which --report shows"] if near else []),
         ]
     lines = [

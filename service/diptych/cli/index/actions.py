@@ -77,7 +77,7 @@ def add(
     """
     from diptych.batch.ingest import add_with_workers
     from diptych.collection.metadata_table import read_metadata
-    from diptych.pictures.walk import Skipped, pictures_in, skipped_entries, skipped_lines
+    from diptych.pictures.walk import Skipped, no_picture, pictures_in, skipped_entries, skipped_lines
 
     check_engine(engine, address)
     if engine == "ray":
@@ -89,6 +89,8 @@ def add(
     skipped: dict[str, Skipped] = {}
     tally, interrupted = _Tally(dry_run, by_path), False
     files = list(pictures_in((path for path in paths if str(path) != "-"), tally.unread, skipped))
+    if not files and not tally.refused and Path("-") not in paths:
+        console.remark(no_picture(paths))
     strays = _strays(by_path, files, metadata)
     scorer = open_scorer(model := model_of(model, store), provider, threads)
 

@@ -68,6 +68,7 @@ def summary(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str
         "unhashed": found.unhashed,
         "bytes": sum(member.picture.bytes for member in others),
         "threshold": found.threshold,
+        "verdicts": found.verdicts,
         "alarm_rate": found.alarm_rate,
         "pairs": found.scored,
         "pairs_scored": found.computed,

@@ -120,10 +120,12 @@ def test_a_store_among_pictures_is_remarked_upon(diptych, model, gallery, tmp_pa
     assert diptych("index", "add", gallery, "--store", tmp_path / "store", *model).err == ""
 
 
-def test_adding_an_empty_folder_makes_an_empty_collection_and_is_no_error(diptych, model, tmp_path):
+def test_adding_an_empty_folder_makes_an_empty_collection_says_so_and_is_no_error(diptych, model, tmp_path):
     (tmp_path / "empty").mkdir()
     result = diptych("index", "add", tmp_path / "empty", "--store", tmp_path / "store", *model)
-    assert (result.code, result.err) == (0, "")
+    assert result.code == 0
+    assert "there is no picture (.avif, " in result.err
+    assert result.err.endswith(f".webp) in {tmp_path / 'empty'}\n")
     assert result.out == f"0 added, 0 already there, 0 refused\n0 pictures in {tmp_path / 'store'}\n"
     assert "none yet" in diptych("index", "stats", "--store", tmp_path / "store").out
 
