@@ -4,12 +4,12 @@ ARG EXTRA=cpu
 WORKDIR /source
 # For the kernel of the attention; without a compiler the wheel is built without it.
 RUN apt-get update && apt-get install --yes --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
-COPY pyproject.toml README.md CHANGELOG.md LICENSE NOTICE ./
+COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY model model
 COPY training training
 COPY export export
 COPY service service
-# What the wheel needs comes from the lock file, by digest: an image built twice has the same in it.
+# What the wheel needs comes from the lock file, by digest.
 RUN python -m venv /opt/diptych \
  && /opt/diptych/bin/pip install --no-cache-dir --require-hashes --requirement "service/requirements-${EXTRA}.txt" \
  && pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
