@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from diptych.console import rounded_down
 from diptych_runtime.calibration.verdicts import least_of
 from diptych_runtime.manifest import CARD, Manifest
 from diptych_runtime.models import bundled_models
@@ -80,15 +81,17 @@ def _scores(manifest: Manifest) -> str:
             for name, found in measured.items()
         ]
         said.append(
-            "The `relevance_score` that this share of the pairs that do not match reaches, among every held-out query "
-            "and its nearest candidates:"
+            "The `relevance_score` by the network alone that this share of the pairs that do not match reaches, among "
+            "every held-out query and its nearest candidates:"
         )
         said.append("| question | 1 % | 0.1 % | 0.01 % |\n|---|---:|---:|---:|\n" + _lines(table))
     for name, question in manifest.questions.items():
         if not question.calibrated:
             continue
-        least = least_of(question.thresholds)
-        said.append(f"*{name}* is `same` from {least['same']:.4f} and `likely` from {least['likely']:.4f} on.")
+        least = least_of(question.stated)
+        when = ", after the closer look at what may be a copy" if question.verification or question.after_look else ""
+        same, likely = (rounded_down(least[verdict]) for verdict in ("same", "likely"))
+        said.append(f"*{name}* is `same` from {same} and `likely` from {likely} on{when}.")
     if not any(question.verification for question in manifest.questions.values()):
         said.append("It takes no closer look at pairs: scores are those of the network alone.")
     if rest := [f"*{name}*" for name, question in manifest.questions.items() if not question.calibrated]:

@@ -57,7 +57,7 @@ def test_thresholds_are_stated_where_they_were_measured(tiny_network, written_gr
     export_artifact(tiny_network, tmp_path / "known", check=False, questions=known)
     card = (tmp_path / "known" / CARD).read_text()
     assert "| match | 0.7000 | not stated | not stated |" in card
-    assert "*match* is `same` from 0.9900 and `likely` from 0.7000 on." in card
+    assert "*match* is `same` from 0.99000 and `likely` from 0.70000 on." in card
     assert "It takes no closer look at pairs" in card
     assert "Not calibrated" not in card
 

@@ -47,12 +47,12 @@ def pair_graph(manifest: Manifest, library: Library | None, precision: str) -> P
     """
     if precision == "float32":
         return PairGraph(PAIR_GRAPH, "float32: it was asked for")
-    if PAIR_INT8_GRAPH not in manifest.digests:
-        obstacle = f"the artifact has no {PAIR_INT8_GRAPH}"
-    elif library is None:
+    if library is None:
         obstacle = "8 bits need the kernel"
     elif not library.byte_instructions:
         obstacle = "this processor has no AVX-512 VNNI"
+    elif PAIR_INT8_GRAPH not in manifest.digests:
+        obstacle = f"the model has no {PAIR_INT8_GRAPH}; `diptych export MODEL --int8-pairs --pictures PHOTOS` adds it"
     else:
         return PairGraph(PAIR_INT8_GRAPH, f"int8 ({library.byte_instructions})")
     if precision == "int8":

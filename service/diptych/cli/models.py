@@ -87,6 +87,7 @@ def use(
     embedded = done.rebuilt.embedded if done.rebuilt else 0
     kept = f"{counted(done.kept, 'picture')} {'keeps its' if done.kept == 1 else 'keep their'} features"
     lines = [f"{store}: model {opened} ({runtime.revision}); {kept}, {embedded:,} embedded anew"]
+    lines.append(f"pairs are scored in {runtime.pair_path}")
     if done.calibration:
         lines.append("the calibration over the model before was removed; `diptych calibrate` makes one over this")
     if failed:

@@ -57,7 +57,9 @@ def test_from_then_on_commands_open_the_collection_with_it_unless_one_is_named(
     assert diptych("models", "use", artifact, "--store", store, *WAY).code == 0
     used = diptych("models", "use", "better", "--store", store, *WAY)
     assert (used.code, used.err) == (0, "")
-    assert used.out == (f"{store}: model better (0123456789ab); 12 pictures keep their features, 0 embedded anew\n")
+    kept, scored = used.out.splitlines()
+    assert kept == f"{store}: model better (0123456789ab); 12 pictures keep their features, 0 embedded anew"
+    assert scored.startswith("pairs are scored in float32: ")
     picture = next(gallery.glob("*.jpg"))
     found = diptych("search", picture, "--store", store, "--threads", 1, "--json")
     assert found.code == 0

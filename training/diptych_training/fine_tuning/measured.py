@@ -65,8 +65,11 @@ def measured_text(results: Mapping[str, Any]) -> str:
                 ]
             )
         lines.append(table(head, rows))
-        if one["strength"] is None:
-            lines.append("the labels tell no better network from this one: only its calibration is another")
+        lines.append(
+            "the labels support no better network: only its calibration is another"
+            if one["strength"] is None
+            else "the labels support a better network: it is fitted to them, and calibrated"
+        )
         if one["models"]["fine-tuned"]["gain"][1] <= 0:
             lines.append("not told apart from the release by these labels: label more pairs before you use it")
     return "\n".join(lines)
