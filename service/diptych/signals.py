@@ -44,12 +44,14 @@ def interruptible() -> Iterator[list[int]]:
 
 
 @contextmanager
-def deferred() -> Iterator[None]:
-    """Let the signals that a program handles wait until the block is left, so that none falls into the middle of it."""
+def deferred() -> Iterator[list[int]]:
+    """Let the signals that a program handles wait until the block is left, so that none falls into the middle of it;
+    gives the list of those that wait.
+    """
     waiting: list[int] = []
     try:
         with _handled(lambda number, _: waiting.append(number), callable):
-            yield
+            yield waiting
     finally:
         for number in waiting:
             signal.raise_signal(number)

@@ -81,6 +81,25 @@ def test_a_run_stopped_between_two_checkpoints_resumes_to_the_same_numbers(
     assert_same_run(tmp_path / "cut", finished)
 
 
+def test_an_interrupted_run_keeps_the_step_that_it_was_taking(
+    recipe: Recipe, archives: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    learn = Learner.learn
+
+    def interrupted(self: Learner, *args: Any) -> dict[str, float]:
+        if self.step == 4:
+            signal.raise_signal(signal.SIGINT)
+        return learn(self, *args)
+
+    monkeypatch.setattr(Learner, "learn", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run.train(recipe, tmp_path / "cut", data=archives)
+    assert f"stopped after step 5; the state of step 5 is kept in {tmp_path / 'cut'}, and" in capsys.readouterr().err
+    monkeypatch.undo()
+    run.train(recipe, tmp_path / "cut", data=archives, resume=True, quiet=True)
+    assert_same_run(tmp_path / "cut", finished)
+
+
 def assert_same_run(one: Path, other: Path) -> None:
     assert notes(one) == notes(other)
     weights = [load_checkpoint(directory / "best")[0].state_dict() for directory in (one, other)]

@@ -17,6 +17,7 @@ import tomli_w
 import torch
 
 from diptych.console import counted
+from diptych.signals import deferred
 from diptych_model import load_checkpoint, save_checkpoint
 from diptych_model.checkpoint import read_description
 from diptych_runtime.atomic import replacing
@@ -140,8 +141,11 @@ class Run:
             while learner.step < end:
                 if learner.step % recipe.mine_every == 0:
                     self.mine(stage)
-                self.advance(stage, journal)
-                validated = learner.step % recipe.validate_every == 0 or learner.step == recipe.steps
+                with deferred() as waiting:
+                    self.advance(stage, journal)
+                    validated = learner.step % recipe.validate_every == 0 or learner.step == recipe.steps
+                    if waiting and not validated and first:
+                        self.save()
                 if validated and first:
                     measured = self.validate(stage)
                     journal.note(learner.step, measured, beneath="validation")
