@@ -112,7 +112,8 @@ wheel: $(TOOLS)/installed ## build dist/diptych-*.whl
 	@$(TOOLS)/bin/python -m build --wheel --outdir dist .
 
 clean: ## remove what was built here; keeps demo/, store/ and runs/
-	rm -rf $(VENV) $(TOOLS) dist build .cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(TOOLS) .venv-milvus dist build .cache .pytest_cache .ruff_cache
+	rm -f export/diptych_runtime/kernel/*.so export/diptych_runtime/kernel/*.dylib
 	find model training export service tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/installed: pyproject.toml

@@ -21,7 +21,7 @@ AFTER = QUESTIONS | {
     "thing": replace(
         QUESTIONS["thing"],
         after_look=AfterLook(
-            {"bias": -0.5, "logit": 0.2, "copy": 0.6},
+            {"bias": -2.5, "agreement_60": 4.0, "explained": 1.5, "inliers": 1.0},
             {"bias": -0.5, "logit": 0.8, "in_vain": 0.3},
             {"0.01": 0.7, "0.001": 0.95},
         ),

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from diptych_runtime.calibration.after_look import FEW, AfterLook
+from diptych_runtime.calibration.after_look import AfterLook
 from diptych_runtime.calibration.evidence import Evidence, shown_from
 from diptych_runtime.calibration.questions import COPY, THING
 from diptych_runtime.calibration.verdicts import Verdict, least_of, stronger, verdict
@@ -57,7 +57,7 @@ def _thing(
     found: Mapping[str, np.ndarray],
 ) -> np.ndarray:
     """P(thing) float64 (P,): by the network alone where a model says nothing else, or a look was deserved and not
-    taken. Of a pair that fewer than `FEW` matches lay over each other, what a look in vain says counts if it is more.
+    taken.
     """
     after = questions[THING].after_look
     if after is None:
@@ -65,11 +65,11 @@ def _thing(
     own = logits[:, list(questions).index(THING)]
     alone = _copies(questions, logits)
     worth, looked, laid = saying(questions, logits, seen, after)
-    copies = found[COPY] if after.look is None else after.look.judged(alone, seen, beside=True)
-    apart = np.where(worth & ~looked, found[THING], after.relevance_apart(own, alone, looked))
-    over = after.relevance(own, copies)
-    few = np.array([evidence is not None and evidence.inliers < FEW for evidence in seen], bool)
-    return np.where(laid, np.where(few, np.maximum(over, apart), over), apart)
+    things = np.where(worth & ~looked, found[THING], after.relevance_apart(own, alone, looked))
+    over = [evidence for evidence, which in zip(seen, laid.tolist(), strict=True) if evidence is not None and which]
+    things[laid] = after.relevance(alone[laid], over)
+    blank = looked & ~laid & np.array([evidence is not None and evidence.blank for evidence in seen], bool)
+    return np.where(blank, np.minimum(things, after.least), things)
 
 
 def saying(

@@ -67,9 +67,9 @@ class Question:
     @field_validator("after_look", mode="before")
     @classmethod
     def _weighed(cls, value: object) -> object:
-        # The version before weighed what a look says of a thing otherwise: such a model is told by its network alone.
+        # Versions before weighed what a look says of the copy, too: such a model is told by its network alone.
         weights = value.get("looked") if isinstance(value, dict) else None
-        return None if isinstance(weights, dict) and "registered" in weights else value
+        return None if isinstance(weights, dict) and "copy" in weights else value
 
     def __post_init__(self) -> None:
         if not 0 <= self.crops < 1 or not 0 <= self.cohort < math.inf or not math.isfinite(self.level):

@@ -41,15 +41,17 @@ def test_thresholds_of_defined_negatives_are_kept_and_an_artifact_without_them_h
 
 
 def test_what_another_version_made_of_a_look_for_the_thing_is_left_to_the_network_alone(copied):
-    before = {"looked": {"bias": 1.0, "registered": 1.0, "logit": 0.0, "copy": 0.5}, "apart": {"bias": 0, "logit": 1.5}}
-    rewrite(copied, questions={"match": {"after_look": before | {"above": 0.9}, "thresholds": {"0.01": 0.8}}})
-    match = Manifest.load(copied).questions["match"]
-    assert match.after_look is None
-    assert match.stated == {"0.01": 0.8}
+    first = {"looked": {"bias": 1.0, "registered": 1.0, "logit": 0.0, "copy": 0.5}, "apart": {"bias": 0, "logit": 1.5}}
+    second = {"looked": {"bias": 1.0, "logit": 0.0, "copy": 0.5}, "apart": {"bias": 0, "logit": 1.5, "in_vain": 0.2}}
+    for before in (first, second | {"look": {"above": 0.5, "weights": {}}}):
+        rewrite(copied, questions={"match": {"after_look": before | {"above": 0.9}, "thresholds": {"0.01": 0.8}}})
+        match = Manifest.load(copied).questions["match"]
+        assert match.after_look is None
+        assert match.stated == {"0.01": 0.8}
     rewrite(copied, questions={"match": {"after_look": {"looked": 3, "apart": {"bias": 0, "logit": 1.5}}}})
     with pytest.raises(ArtifactError, match="looked"):
         Manifest.load(copied)
-    weights = {"looked": {"bias": 1.0, "logit": 0.0, "copy": 0.5}, "apart": {"bias": 0, "logit": 1.5, "in_vain": 0.2}}
+    weights = {"looked": {"bias": 1.0, "inliers": 0.5}, "apart": {"bias": 0, "logit": 1.5, "in_vain": 0.2}}
     rewrite(copied, questions={"match": {"after_look": weights}})
     assert (after := Manifest.load(copied).questions["match"].after_look) is not None
     assert after.apart["in_vain"] == 0.2

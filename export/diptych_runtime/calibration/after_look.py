@@ -3,65 +3,67 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import field
 
 import numpy as np
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from diptych_runtime.calibration.evidence import Verification, rounded
+from diptych_runtime.calibration.evidence import FEATURES, Evidence, below_all, features, rounded
 from diptych_runtime.calibration.recalibration import log_odds, sigmoid
 from diptych_runtime.calibration.thresholds import Thresholds
 
-# What is said of a thing where a possible copy could be laid over the other picture, and where not.
-LOOKED, APART = ("bias", "logit", "copy"), ("bias", "logit", "in_vain")
-FEW = 10  # matches that one homography explains; fewer do so of things that are not the same, too
+APART = ("bias", "logit", "in_vain")  # what is said of a thing where nothing could be laid over the other picture
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class AfterLook:
-    """The calibration of the probability of the same thing by a closer look at a possible copy: its log-odds are
+    """The calibration of the probability of the same thing by a closer look at a possible copy.
 
-        bias + logit * x + copy * log(c / (1 - c))
-
-    by the weights `looked`, where the two could be laid over each other, of the thing's own logit x and the probability
-    c of a copy after the look; and elsewhere, by the weights `apart`,
+    Where the two could be laid over each other, its log-odds are the sum of the evidence's `FEATURES` by the weights
+    `looked`, 0 for those that are not named: another view of a thing differs from it otherwise than another page of one
+    layout does. Elsewhere they are, by the weights `apart`,
 
         bias + logit * x - in_vain * max(0, log(n / (1 - n)) - log(a / (1 - a)))
 
-    of the probability n of a copy by the network alone, and the least, a, from which on a look says something of the
-    thing, `above`. The last summand is there only after a look in vain: it speaks against the thing by as much as the
-    network was surer of a copy. So where a look begins to count the probability does not jump, and a picture that was
-    looked at in vain does not fall behind all those that are too unlike the query to be looked at. Fewer than `FEW`
-    matches may agree by chance: of a pair that they lay over each other, the larger of both counts.
+    of the thing's own logit x, the probability n of a copy by the network alone, and the least, a, from which on a look
+    says something of the thing, `above`. The last summand is there only after a look in vain: it speaks against the
+    thing by as much as the network was surer of a copy. So where a look begins to count the probability does not jump,
+    and a picture that was looked at in vain does not fall behind all those that are too unlike the query to be looked
+    at. Where there is too little to be matched (`Evidence.blank`), it stays below all thresholds: of two blank pictures
+    nobody can say whether they show the same.
 
-    `thresholds` are {false-positive rate: relevance} of both, of pairs that are each other's nearest. With a `look`, c
-    is what that says: it is less sure than the one that tells copies, for another view is surely no copy, and yet the
-    thing.
+    `thresholds` are {false-positive rate: relevance} of both, of pairs that are each other's nearest.
     """
 
     looked: dict[str, float]
     apart: dict[str, float]
     thresholds: Thresholds = field(default_factory=dict)
     above: float = 0.9
-    look: Verification | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.above < 1:
             raise ValueError(f"'above' needs to be more than 0 and less than 1, got {self.above}")
-        for name, weights, known in (("looked", self.looked, LOOKED), ("apart", self.apart, APART)):
-            finite = set(weights) == set(known) and all(map(math.isfinite, weights.values()))
-            if not finite or any(weights[one] < 0 for one in known if one != "bias"):
-                raise ValueError(
-                    f"{name!r} needs the weights {', '.join(known)}, all but the bias 0 or more, got {weights}"
-                )
+        if not self.looked.keys() <= FEATURES.keys() or not all(map(math.isfinite, self.looked.values())):
+            raise ValueError(f"'looked' needs finite weights of {', '.join(FEATURES)}, got {self.looked}")
+        finite = set(self.apart) == set(APART) and all(map(math.isfinite, self.apart.values()))
+        if not finite or any(self.apart[name] < 0 for name in APART if name != "bias"):
+            raise ValueError(
+                f"'apart' needs the weights {', '.join(APART)}, all but the bias 0 or more, got {self.apart}"
+            )
 
-    def relevance(self, logits: np.ndarray, copies: np.ndarray) -> np.ndarray:
-        """Probabilities float64 (P,) of pairs with logits (P,) that could be laid over each other, where `copies` (P,)
-        says how likely a copy is after that.
+    @property
+    def least(self) -> float:
+        """The highest probability of pairs in which there is too little to be matched: below any threshold."""
+        return below_all(self.thresholds)
+
+    def relevance(self, copies: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
+        """Probabilities float64 (P,) of pairs that could be laid over each other, from the evidence of each, of a
+        relevance as copies (P,) by the network alone.
         """
-        weights = [self.looked[name] for name in LOOKED]
-        return sigmoid((self.laid(logits, copies) * weights).sum(1))
+        weights = np.array([self.looked.get(name, 0.0) for name in FEATURES])
+        return sigmoid((features(copies, seen) * weights).sum(1))
 
     def relevance_apart(self, logits: np.ndarray, copies: np.ndarray, looked: np.ndarray) -> np.ndarray:
         """Probabilities float64 (P,) of pairs with logits (P,) that could not, or deserve no look: of a relevance as
@@ -69,10 +71,6 @@ class AfterLook:
         """
         weights = [self.apart[name] for name in APART]
         return sigmoid((self.unlaid(logits, copies, looked) * weights).sum(1))
-
-    def laid(self, logits: np.ndarray, copies: np.ndarray) -> np.ndarray:
-        """The summands of pairs of `relevance` before they are weighed, float64 (P, 3)."""
-        return np.stack([np.ones(len(logits)), np.asarray(logits, np.float64), log_odds(copies)], 1)
 
     def unlaid(self, logits: np.ndarray, copies: np.ndarray, looked: np.ndarray) -> np.ndarray:
         """The summands of pairs of `relevance_apart` before they are weighed, float64 (P, 3)."""

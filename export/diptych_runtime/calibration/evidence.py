@@ -93,6 +93,11 @@ class Evidence:
         return self.inliers >= FEWEST
 
     @property
+    def blank(self) -> bool:
+        """True if one of the pictures has too little for them to be laid over each other, whatever they show."""
+        return self.keypoints < FEWEST
+
+    @property
     def beside(self) -> bool:
         """True if the pictures overlap, and neither shows most of the other: windows on one panorama, for example."""
         return self.registered and 0 < self.containment < MOST
@@ -261,7 +266,7 @@ class Verification:
     @property
     def least(self) -> float:
         """The highest probability without a look, or where nothing can be laid over each other: below any threshold."""
-        return _below(min(self.thresholds.values(), default=least_of(self.thresholds)["likely"]))
+        return below_all(self.thresholds)
 
     @property
     def unseen(self) -> float:
@@ -278,15 +283,13 @@ class Verification:
         relevance: np.ndarray,
         seen: Sequence[Evidence | None],
         worth: np.ndarray | None = None,
-        *,
-        beside: bool = False,
     ) -> np.ndarray:
         """Probabilities float64 (P,) as they are shown, of 7 decimals, of pairs that have those by the network alone,
         and the evidence of each, or None where there is none.
 
         What deserves no look stays below all thresholds, what deserved one and did not get it below the strictest:
         those `worth` one bool (P,), by default what the network takes for likely. What lies `beside` each other stays
-        below all too, unless it is asked for.
+        below all too.
         """
         known = rounded(relevance)
         worth = self.worth(known) if worth is None else worth
@@ -294,7 +297,7 @@ class Verification:
         found = np.minimum(recalibrated(np.where(worth, known, self._apart(known)), *self.recalibration), limits)
         looked = {place: one for place in np.flatnonzero(worth).tolist() if (one := seen[place]) is not None}
         found[list(looked)] = rounded(self.relevance(known[list(looked)], list(looked.values())))
-        apart = [place for place, one in looked.items() if one.beside and not beside]
+        apart = [place for place, one in looked.items() if one.beside]
         found[apart] = np.minimum(found[apart], self.least)
         return found
 
@@ -324,6 +327,11 @@ class Verification:
 def rounded(relevance: np.ndarray) -> np.ndarray:
     """Probabilities float64 of 7 decimals, as they are shown."""
     return np.round(np.asarray(relevance, np.float64), _DECIMALS)
+
+
+def below_all(thresholds: Mapping[str, float]) -> float:
+    """The highest probability of 7 decimals that is below all thresholds; without any, below that of a likely match."""
+    return _below(min(thresholds.values(), default=least_of(thresholds)["likely"]))
 
 
 def _below(threshold: float) -> float:

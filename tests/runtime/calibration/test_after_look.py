@@ -1,10 +1,14 @@
 """The probability of a thing after a closer look: what counts for it and what against."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from judged import AFTER
+from judged import AFTER, evidence
 
 from diptych_runtime.calibration.after_look import AfterLook
+from diptych_runtime.calibration.evidence import FEATURES, features
+from diptych_runtime.calibration.recalibration import log_odds
 
 
 def test_a_look_in_vain_costs_a_thing_nothing_where_it_begins_to_count_and_the_more_the_surer_a_copy_was():
@@ -19,20 +23,34 @@ def test_a_look_in_vain_costs_a_thing_nothing_where_it_begins_to_count_and_the_m
     assert (np.diff(after.relevance_apart(alike, np.full(50, 0.99), looked)) > 0).all()
 
 
-def test_the_thing_after_a_look_is_no_less_likely_the_surer_the_copy_or_the_network_is():
+def test_what_was_not_laid_over_each_other_is_no_less_likely_the_surer_the_network_is():
     after = AFTER["thing"].after_look
     assert after is not None
     odds, shares = np.linspace(-20, 20, 41), np.linspace(0, 1, 41)
-    assert (np.diff(after.relevance(odds, np.full(41, 0.3))) >= 0).all()
-    assert (np.diff(after.relevance(np.full(41, 1.0), shares)) >= 0).all()
     assert (np.diff(after.relevance_apart(odds, shares, odds > 99)) > 0).all()
 
 
-@pytest.mark.parametrize(("wrong", "value"), [("logit", -1.0), ("copy", -0.1), ("bias", float("inf")), ("colour", 1.0)])
-def test_weights_that_would_turn_the_order_of_scores_around_are_refused(wrong, value):
-    looked, apart = {"bias": 0.0, "logit": 0.0, "copy": 0.0}, {"bias": -1.0, "logit": 0.0, "in_vain": 0.0}
+def test_what_was_laid_over_each_other_is_judged_by_its_evidence_alone_and_by_itself():
+    after = AFTER["thing"].after_look
+    assert after is not None
+    seen = [one for one in evidence() if one is not None and one.registered]
+    copies = np.linspace(0, 1, len(seen))
+    found = after.relevance(copies, seen)
+    assert found.tolist() == after.relevance(copies[::-1], seen).tolist()
+    assert found[7:9].tolist() == after.relevance(copies[7:9], seen[7:9]).tolist()
+    agreeing = [replace(one, agreement=share) for one, share in zip(seen, np.linspace(0.6, 1, len(seen)), strict=True)]
+    less = [replace(one, agreement=0.6) for one in seen]
+    assert (after.relevance(copies, agreeing) >= after.relevance(copies, less)).all()
+    known = features(copies, seen)[:, [*FEATURES].index("inliers")]
+    plain = replace(after, looked={"inliers": 2.0})
+    np.testing.assert_allclose(log_odds(plain.relevance(copies, seen)), 2 * known)
+
+
+@pytest.mark.parametrize(("wrong", "value"), [("bias", float("inf")), ("colour", 1.0), ("copy", 0.5)])
+def test_weights_of_what_no_look_sees_or_that_would_turn_the_order_of_scores_around_are_refused(wrong, value):
+    looked, apart = {"bias": 0.0, "agreement_60": -1.0}, {"bias": -1.0, "logit": 0.0, "in_vain": 0.0}
     AfterLook(looked, apart)
-    with pytest.raises(ValueError, match="'looked' needs the weights bias, logit, copy, all but the bias 0 or more"):
+    with pytest.raises(ValueError, match="'looked' needs finite weights of bias, odds, .*, got .*" + wrong):
         AfterLook(looked | {wrong: value}, apart)
     with pytest.raises(ValueError, match="'apart' needs the weights bias, logit, in_vain, all but the bias 0 or more"):
         AfterLook(looked, apart | {"in_vain": -0.1})

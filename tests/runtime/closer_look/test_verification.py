@@ -172,7 +172,7 @@ def test_windows_beside_each_other_are_no_copies_but_of_one_thing():
         seen = look(wide.crop((0, 0, 480, 600)), wide.crop((shift, 0, 480 + shift, 600)))
         assert seen.containment == pytest.approx(1 - shift / 480, abs=0.02)
         assert (seen.registered, seen.beside) == (True, beside)
-        assert fitted.judged(np.array([0.99]), [seen], beside=True) > 0.99
+        assert fitted.relevance(np.array([0.99]), [seen])[0] > 0.99
         assert (fitted.judged(np.array([0.99]), [seen])[0] < min(fitted.thresholds.values())) == beside
 
 

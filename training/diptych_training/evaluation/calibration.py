@@ -35,12 +35,10 @@ from diptych_training.learning.fitting.negatives import NEAREST, random_pairs
 from diptych_training.learning.fitting.verification import (
     ABOVE,
     ABOVE_THING,
-    FIRM,
     Answers,
     Pairs,
     answers_of,
     fit_after_look,
-    fit_line,
     fit_verification,
     looking,
 )
@@ -136,7 +134,7 @@ def _fitted(kinds: Mapping[str, Sequence[Kind]], released: Mapping[str, Question
     """The questions as they are fitted to kinds by question: scale and offset, and what a closer look says of the pairs
     that deserve one by the `released` scale and offset.
     """
-    asked, look = {}, None
+    asked = {}
     for column, (question, found) in enumerate(kinds.items()):
         near = [kind.answers() for kind in found]
         logits, labels = [one.logits[:, column] for one in near], [one.labels for one in near]
@@ -145,13 +143,12 @@ def _fitted(kinds: Mapping[str, Sequence[Kind]], released: Mapping[str, Question
         if question == COPY:
             alone = [asked[COPY].relevance(kind.logits[:, column]).astype(np.float64) for kind in found]
             looks = [kind.closer(relevance) for kind, relevance in zip(found, alone, strict=True)]
-            worth, firm = (float(asked[COPY].relevance(released[COPY].logit(bound))) for bound in (ABOVE, FIRM))
+            worth = float(asked[COPY].relevance(released[COPY].logit(ABOVE)))
             asked[COPY] = replace(asked[COPY], verification=fit_verification(looks, worth))
-            look = fit_line(looks, worth, firm)
-    if look is not None and THING in asked:
+    if COPY in asked and THING in asked:
         known = released[THING].after_look
         above = float(asked[COPY].relevance(released[COPY].logit(ABOVE_THING if known is None else known.above)))
-        after = fit_after_look(asked, [kind.answers() for kind in kinds[THING]], look, above)
+        after = fit_after_look(asked, [kind.answers() for kind in kinds[THING]], above)
         asked[THING] = replace(asked[THING], after_look=after)
     return asked
 

@@ -32,7 +32,6 @@ from diptych_training.learning.fitting.verification import (
     answers_of,
     collection_thresholds,
     fit_after_look,
-    fit_line,
     fit_verification,
     in_collection,
     look_closer,
@@ -71,7 +70,7 @@ def study_verification(
         questions[copy] = replace(questions[copy], verification=fitted)
     if THING in questions:
         answers = [_things(examined) for examined in all_examined]
-        after = fit_after_look(questions, answers, fit_line(sets), thing_above)
+        after = fit_after_look(questions, answers, thing_above)
         questions[THING] = replace(questions[THING], after_look=after)
     others = [others_of(examined, questions) for examined in all_examined]
     return {

@@ -11,11 +11,10 @@ from diptych_runtime.session import open_session
 
 FOLDER = Path(__file__).parent
 SGEMM_SIZE = 1024
-YARDSTICKS = ("sgemm", "vit_s16_pair", "cnn_pair", "late")
 
 
 def open_yardstick(name: str, threads: int) -> Any:
-    """An ONNX Runtime session of one of `YARDSTICKS`, on the CPU.
+    """An ONNX Runtime session of one of the graphs of this folder, on the CPU.
 
     *sgemm* multiplies two float32 (1024, 1024); *vit_s16_pair* scores two pictures (B, 3, 224, 448) side by side with
     the layers of ViT-S/16: 12 of width 384 with 6 heads, over 392 patches and a class token; *cnn_pair* scores them as

@@ -37,6 +37,7 @@ from diptych_runtime.errors import ArgumentError, PictureError
 
 if TYPE_CHECKING:
     from diptych.collection.ingest import Added
+    from diptych.pictures.walk import Skipped
     from diptych.store.backend import Backend
 
 _ID = re.compile(r"[0-9a-f]{32}")
@@ -77,7 +78,7 @@ def add(
     """
     from diptych.batch.ingest import add_with_workers
     from diptych.collection.metadata_table import read_metadata
-    from diptych.pictures.walk import Skipped, no_picture, pictures_in, skipped_entries, skipped_lines
+    from diptych.pictures.walk import skipped_entries, skipped_lines
 
     check_engine(engine, address)
     if engine == "ray":
@@ -88,9 +89,7 @@ def add(
     by_path = {} if metadata is None else read_metadata(metadata)
     skipped: dict[str, Skipped] = {}
     tally, interrupted = _Tally(dry_run, by_path), False
-    files = list(pictures_in((path for path in paths if str(path) != "-"), tally.unread, skipped))
-    if not files and not tally.refused and Path("-") not in paths:
-        console.remark(no_picture(paths))
+    files = _pictures(paths, tally, skipped, console)
     strays = _strays(by_path, files, metadata)
     scorer = open_scorer(model := model_of(model, store), provider, threads)
 
@@ -136,6 +135,15 @@ def add(
         console.remark("interrupted; what was added is kept, and the same command takes up the rest")
         return 130
     return 1 if tally.failed or _failed(tally, strict=strict, missing=bool(_missing(paths))) else 0
+
+
+def _pictures(paths: list[Path], tally: _Tally, skipped: dict[str, Skipped], console: Console) -> list[Path]:
+    from diptych.pictures.walk import no_picture, pictures_in
+
+    files = list(pictures_in((path for path in paths if str(path) != "-"), tally.unread, skipped))
+    if not files and not tally.refused and Path("-") not in paths:
+        console.remark(no_picture(paths))
+    return files
 
 
 def _failed(tally: _Tally, *, strict: bool, missing: bool) -> bool:

@@ -10,7 +10,7 @@ const PART_BYTES = 1024; // what a form adds to each file, and more
 const PATIENCE = 5;
 
 /** The items, [{ file, path }, ...], in batches within `limits`; one that is too large for any is alone in its own. */
-export function batches(items, limits) {
+function batches(items, limits) {
   const most = Math.min(limits.pictures, BATCH_PICTURES);
   const room = Math.min(limits.body_bytes - PART_BYTES, BATCH_BYTES);
   const made = [];

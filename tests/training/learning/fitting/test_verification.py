@@ -24,10 +24,10 @@ from diptych_training.learning.fitting import examined
 from diptych_training.learning.fitting.calibration import even_weights
 from diptych_training.learning.fitting.examined import Examined
 from diptych_training.learning.fitting.verification import (
+    OVERLAP,
     Answers,
     Pairs,
     fit_after_look,
-    fit_line,
     fit_verification,
     look_closer,
     looking,
@@ -156,7 +156,6 @@ def test_what_local_features_vote_for_is_looked_at_whatever_the_network_says():
 
 
 QUESTIONS = looking({"copy": Question(1.0, 0.0), "thing": Question(1.0, 0.0)})
-LOOKING = Verification(0.5, {})
 
 
 def things(documents: bool, seed: int = 0, count: int = 3000) -> Answers:
@@ -167,20 +166,26 @@ def things(documents: bool, seed: int = 0, count: int = 3000) -> Answers:
     labels = rng.random(count) < 0.5
     logits = np.stack([rng.normal(5, 1, count), rng.normal(np.where(labels | documents, 6, 1), 1)], 1)
     logits[::3, 0] = -5
-    laid = labels == (rng.random(count) < 0.95)
-    seen = [Evidence(300, 100, 60 if one else 0) if x > 0 else None for one, x in zip(laid, logits[:, 0], strict=True)]
+    alike = labels == (rng.random(count) < 0.95)
+    agreement = np.where(alike, rng.uniform(0.7, 1, count), rng.uniform(0, 0.8, count))
+    laid = alike | (rng.random(count) < 0.3)
+    seen = [
+        (Evidence(300, 100, 60, agreement=float(share)) if one else Evidence(300)) if odds > 0 else None
+        for one, share, odds in zip(laid, agreement, logits[:, 0], strict=True)
+    ]
     return Answers(logits.astype(np.float32), labels, seen)
 
 
 def test_what_a_look_says_of_the_thing_is_calibrated_where_one_line_through_the_logit_is_not():
-    weights = dict.fromkeys(FEATURES, 0.0) | {"bias": -2.0, "registered": 4.0}
-    look = Verification(0.9, weights)
-    asked = QUESTIONS | {"copy": replace(QUESTIONS["copy"], verification=look)}
+    surely_none = Verification(0.5, dict.fromkeys(FEATURES, 0.0) | {"bias": -9.0})
+    asked = QUESTIONS | {"copy": replace(QUESTIONS["copy"], verification=surely_none)}
     sets = [things(False), things(True, seed=1)]
-    after = fit_after_look(asked, sets, look)
-    assert after.looked["logit"] >= 0
+    after = fit_after_look(asked, sets)
+    assert after.looked.keys() == set(OVERLAP)
     logit, sure = np.array([6.0]), np.array([0.99])
-    assert after.relevance(logit, sure) > 0.7 > 0.5 > after.relevance_apart(logit, sure, np.array([True]))
+    alike, unlike = (Evidence(300, 100, 60, agreement=share) for share in (0.95, 0.3))
+    assert after.relevance(sure, [alike]) > 0.7 > 0.5 > after.relevance(sure, [unlike])
+    assert after.relevance_apart(logit, sure, np.array([True])) < 0.5
     assert list(after.thresholds) == ["0.01", "0.005", "0.001"]
     fitted = asked | {"thing": replace(asked["thing"], after_look=after)}
     for one in (things(False, seed=2), things(True, seed=3)):
@@ -196,8 +201,8 @@ def test_what_a_look_says_of_the_thing_is_calibrated_where_one_line_through_the_
 def test_a_logit_that_speaks_against_matches_counts_for_nothing():
     one = things(False)
     turned = replace(one, logits=one.logits * np.array([1, -1], np.float32))
-    after = fit_after_look(QUESTIONS, [turned, replace(turned, labels=np.ones(len(turned.labels), bool))], LOOKING)
-    assert after.looked["logit"] == after.apart["logit"] == 0
+    after = fit_after_look(QUESTIONS, [turned, replace(turned, labels=np.ones(len(turned.labels), bool))])
+    assert after.apart["logit"] == 0
 
 
 def test_a_pair_is_looked_at_once_whatever_the_model_and_half_a_line_is_passed_over(
@@ -309,15 +314,3 @@ def test_the_table_has_a_row_for_every_kind():
     assert "found at 0.001" in lines[0]
     assert lines[0].endswith("found at auto  wrong pictures at auto")
     assert lines[-4].split()[-2:] == ["0.500", "0.250"]
-
-
-def test_a_line_knows_no_spots_and_is_less_sure_than_layers():
-    sets = [pairs("one", 200, 300), pairs("two", 200, 300, seed=1)]
-    line, layers = fit_line(sets, ABOVE), fit_verification(sets, ABOVE)
-    assert line.hidden is None
-    assert line.weights.keys() < FEATURES.keys()
-    assert not {"spot", "deviations", "unlike"} & line.weights.keys()
-    one = sets[0]
-    shown = line.judged(one.relevance, one.seen)
-    assert shown[one.looked & one.copies].mean() > 0.7 > 0.5 > shown[one.looked & ~one.copies].mean()
-    assert line.apart == layers.apart

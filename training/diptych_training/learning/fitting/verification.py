@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from diptych_runtime.calibration.after_look import APART, LOOKED, AfterLook
+from diptych_runtime.calibration.after_look import APART, AfterLook
 from diptych_runtime.calibration.evidence import FEATURES, UNSEEN, Evidence, Verification, features
 from diptych_runtime.calibration.questions import COPY, THING
 from diptych_runtime.calibration.recalibration import log_odds
@@ -20,11 +20,14 @@ from diptych_training.learning.fitting.layers import IN_VAIN, fit_layers, mean_o
 
 # The relevance as copies of pairs that get a closer look, and of those of which it says something of the thing.
 ABOVE, ABOVE_THING = 0.5, 0.9
-# Of pairs that teach `fit_line`: less likely ones are unlike in other ways, and would teach that a colour counts less.
-FIRM = 0.9
-LINE = list(FEATURES)[: list(FEATURES).index("blocks") + 1]  # all but the spots
 FOLDS = 5  # of the kinds
 PENALTY = 1e-4  # of the squared weights
+# What a look says of the thing: how two pictures lie over each other and agree there, not in which spots they differ.
+_NAMES = list(FEATURES)
+_SPOTS = slice(_NAMES.index("aligned_detail"), _NAMES.index("aligned_odds"))
+OVERLAP = ["bias", *_NAMES[_NAMES.index("agreement_60") : _SPOTS.start], *_NAMES[_SPOTS.stop :]]
+OVERLAP_PENALTY = 1e-2  # of their squared weights, each in deviations of its feature: kinds are few
+_CONSTANT = 1e-9  # a spread that is rounding
 # The look-alikes are the nearest that there are, of which few collections have many.
 RATES = (0.01, 0.005, 0.001)
 
@@ -104,9 +107,7 @@ def looking(questions: Mapping[str, Question]) -> dict[str, Question]:
     if COPY in asked:
         asked[COPY] = replace(asked[COPY], verification=Verification(ABOVE, dict.fromkeys(FEATURES, 0.0)))
         if THING in asked:
-            asked[THING] = replace(
-                asked[THING], after_look=AfterLook(dict.fromkeys(LOOKED, 1.0), dict.fromkeys(APART, 1.0))
-            )
+            asked[THING] = replace(asked[THING], after_look=AfterLook({}, dict.fromkeys(APART, 1.0)))
     return asked
 
 
@@ -193,29 +194,6 @@ def collection_thresholds(sets: Sequence[tuple[Pairs, np.ndarray]], least: float
     return {rate: max(bar, least) for rate, bar in found.items()}
 
 
-def fit_line(sets: Sequence[Pairs], above: float = ABOVE, firm: float = FIRM) -> Verification:
-    """Fit a logistic regression on the features `LINE`, every kind and within all of them copies and others weighing
-    the same: first to pairs that were looked at and have a relevance of `firm`, and then scale and offset over all
-    candidates. It tells copies from others less well than `fit_verification`, and is less sure of it: what it says
-    helps to tell the thing (`fit_after_look`).
-    """
-    relevance, labels, looked = (
-        np.concatenate(parts) for parts in zip(*((one.relevance, one.copies, one.looked) for one in sets), strict=True)
-    )
-    weight = _even([one.copies for one in sets])
-    sure = relevance[looked] >= firm
-    known = features(relevance[looked], [evidence for one in sets for evidence in one.evidence])[sure]
-    known, teaching = known[:, [list(FEATURES).index(name) for name in LINE]], np.flatnonzero(looked)[sure]
-    even = _even([one.copies[one.looked & (one.relevance >= firm)] for one in sets])
-    fitted = _logistic(known, labels[teaching], even)
-    line = np.stack([np.ones(len(known)), known @ fitted], 1)
-    offset, scale = _logistic(line, labels[teaching], weight[teaching])
-    fitted = scale * fitted + offset * (np.array(LINE) == "bias")
-    plain = Verification(above, dict(zip(LINE, fitted.tolist(), strict=True)), apart=_fit_apart(sets))
-    others = [_registered(plain, one) for one in sets]
-    return replace(plain, thresholds=_thresholds(others, [int((~one.copies).sum()) for one in sets]))
-
-
 def _fit_apart(sets: Sequence[Pairs]) -> dict[str, float]:
     """The weights `UNSEEN` of the candidates that were not looked at."""
     odds = log_odds(np.concatenate([one.relevance[~one.looked] for one in sets]))
@@ -245,12 +223,10 @@ def _registered(verification: Verification, pairs: Pairs) -> np.ndarray:
     return pairs.judged(verification)[registered & ~pairs.copies]
 
 
-def fit_after_look(
-    questions: Mapping[str, Question], sets: Sequence[Answers], look: Verification, above: float = ABOVE_THING
-) -> AfterLook:
-    """The calibration of *thing* by a closer look at possible copies, as `look` judges them, of a relevance `above`:
-    fitted by log-loss, every kind and within all of them matches and others weighing the same, with the thresholds that
-    each rate allows among what does not match, a mean over kinds.
+def fit_after_look(questions: Mapping[str, Question], sets: Sequence[Answers], above: float = ABOVE_THING) -> AfterLook:
+    """The calibration of *thing* by a closer look at possible copies, of a relevance `above`: fitted by log-loss, every
+    kind and within all of them matches and others weighing the same, with the thresholds that each rate allows among
+    what does not match, a mean over kinds.
 
     A kind of which all pairs match, or none does, counts for nothing. Raises ValueError where no kind is left.
     """
@@ -260,18 +236,31 @@ def fit_after_look(
     weight = weights_of_parts([answers.labels for answers in sets])
     own = logits[:, list(questions).index(THING)]
     relevance = questions[COPY].relevance(logits[:, list(questions).index(COPY)])
-    after = AfterLook(dict.fromkeys(LOOKED, 0.0), dict.fromkeys(APART, 0.0), above=above, look=look)
+    after = AfterLook({}, dict.fromkeys(APART, 0.0), above=above)
     worth, looked, laid = saying(questions, logits, seen, after)
     apart = ~worth | (looked & ~laid)  # all others but those that did not get the look that they deserve
-    over, beside = after.laid(own, look.judged(relevance, seen, beside=True)), after.unlaid(own, relevance, looked)
+    over = features(relevance[laid], [one for one, which in zip(seen, laid, strict=True) if one is not None and which])
+    beside = after.unlaid(own, relevance, looked)
     after = replace(
         after,
-        looked=_weights(LOOKED, over[laid], labels[laid], weight[laid]),
+        looked=_overlap_weights(over, labels[laid], weight[laid]),
         apart=_weights(APART, beside[apart], labels[apart], weight[apart]),
     )
     asked = dict(questions) | {THING: replace(questions[THING], after_look=after)}
     shown = [probabilities(asked, one.logits, one.seen)[THING][~one.labels] for one in sets]
     return replace(after, thresholds=_thresholds(shown, [len(one) for one in shown]))
+
+
+def _overlap_weights(x: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> dict[str, float]:
+    """The weights `OVERLAP` of a logistic regression on `FEATURES` x (P, F); 0 where there are no pairs."""
+    if not len(x):
+        return dict.fromkeys(OVERLAP, 0.0)
+    known = x[:, [list(FEATURES).index(name) for name in OVERLAP]]
+    mean, spread = known.mean(0), known.std(0)
+    mean[0], spread[spread < _CONSTANT] = 0.0, 1.0  # the bias is its own
+    fitted = _logistic((known - mean) / spread, labels, weight, OVERLAP_PENALTY) / spread
+    fitted[0] -= fitted @ mean
+    return dict(zip(OVERLAP, fitted.tolist(), strict=True))
 
 
 def _weights(names: Sequence[str], x: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> dict[str, float]:
@@ -308,9 +297,9 @@ def _threshold(others: Sequence[np.ndarray], totals: Sequence[int], rate: float)
     return max(0.5, float(np.nextafter(scores[order][place], 1))) if place < len(scores) else 0.5
 
 
-def _logistic(x: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def _logistic(x: np.ndarray, labels: np.ndarray, weight: np.ndarray, squares: float = PENALTY) -> np.ndarray:
     """Weights (F,) of a logistic regression by Newton's method, with a penalty on all but the first."""
-    weights, penalty = np.zeros(x.shape[1]), np.eye(x.shape[1]) * PENALTY
+    weights, penalty = np.zeros(x.shape[1]), np.eye(x.shape[1]) * squares
     penalty[0, 0] = 1e-6
     for _ in range(100):
         p = 1 / (1 + np.exp(-np.clip(x @ weights, -60, 60)))
