@@ -92,6 +92,13 @@ class PictureLimits:
     pixels: int = 64_000_000
     side: int = 8
 
+    def check_bytes(self, size: int, label: str) -> None:
+        """Raise PictureError for a file of more bytes."""
+        if size > self.bytes:
+            raise PictureError(
+                f"{label} has {size:,} bytes, more than the {self.bytes:,} that are allowed (DIPTYCH_PICTURE_BYTES)"
+            )
+
 
 _DEFAULT_LIMITS = PictureLimits()
 
@@ -163,8 +170,7 @@ def _decode(source: PictureSource, limits: PictureLimits, name: str | None, leas
     data = bytes(source) if isinstance(source, bytes | bytearray | memoryview) else _read(Path(source), limits, label)
     if not data:
         raise PictureError(f"{label} is empty (0 bytes); expected a picture ({_ANY})")
-    if len(data) > limits.bytes:
-        raise PictureError(f"{label} has {len(data):,} bytes, more than the {limits.bytes:,} that are allowed")
+    limits.check_bytes(len(data), label)
     with read_header(data, label) as picture:
         _check_size(picture, limits, label)
         if least is not None and picture.format == "JPEG":
@@ -200,9 +206,7 @@ def check_file(path: str | os.PathLike[str]) -> None:
 
 def _read(path: Path, limits: PictureLimits, label: str) -> bytes:
     with _explained(label):
-        size = _status(path, label).st_size
-        if size > limits.bytes:
-            raise PictureError(f"{label} has {size:,} bytes, more than the {limits.bytes:,} that are allowed")
+        limits.check_bytes(_status(path, label).st_size, label)
         return path.read_bytes()
 
 
@@ -272,7 +276,7 @@ def _check_size(picture: Image.Image, limits: PictureLimits, label: str) -> None
     if width * height > limits.pixels:
         raise PictureError(
             f"{label} is {width}x{height}, {width * height / 1e6:,.1f} megapixels; "
-            f"at most {limits.pixels / 1e6:,.1f} are allowed: scale it down first"
+            f"at most {limits.pixels / 1e6:,.1f} are allowed (DIPTYCH_PICTURE_PIXELS): scale it down first"
         )
     if min(width, height) < limits.side:
         raise PictureError(f"{label} is {width}x{height}; each side must have at least {limits.side} pixels")

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from diptych_runtime.calibration.after_look import AfterLook
-from diptych_runtime.calibration.evidence import Evidence, shown_from
+from diptych_runtime.calibration.evidence import BLANK, Evidence, shown_from
 from diptych_runtime.calibration.questions import COPY, THING
 from diptych_runtime.calibration.verdicts import Verdict, least_of, stronger, verdict
 from diptych_runtime.manifest import Question
@@ -69,7 +69,7 @@ def _thing(
     over = [evidence for evidence, which in zip(seen, laid.tolist(), strict=True) if evidence is not None and which]
     things[laid] = after.relevance(alone[laid], over)
     blank = looked & ~laid & np.array([evidence is not None and evidence.blank for evidence in seen], bool)
-    return np.where(blank, np.minimum(things, after.least), things)
+    return np.where(blank, np.minimum(things, BLANK), things)
 
 
 def saying(

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from diptych_runtime.calibration.evidence import FEATURES, Evidence, below_all, features, rounded
+from diptych_runtime.calibration.evidence import FEATURES, Evidence, features, rounded
 from diptych_runtime.calibration.recalibration import log_odds, sigmoid
 from diptych_runtime.calibration.thresholds import Thresholds
 
@@ -31,8 +31,7 @@ class AfterLook:
     says something of the thing, `above`. The last summand is there only after a look in vain: it speaks against the
     thing by as much as the network was surer of a copy. So where a look begins to count the probability does not jump,
     and a picture that was looked at in vain does not fall behind all those that are too unlike the query to be looked
-    at. Where there is too little to be matched (`Evidence.blank`), it stays below all thresholds: of two blank pictures
-    nobody can say whether they show the same.
+    at. Two pictures with too little to be matched (`Evidence.blank`) have even odds at most: nobody can say more.
 
     `thresholds` are {false-positive rate: relevance} of both, of pairs that are each other's nearest.
     """
@@ -52,11 +51,6 @@ class AfterLook:
             raise ValueError(
                 f"'apart' needs the weights {', '.join(APART)}, all but the bias 0 or more, got {self.apart}"
             )
-
-    @property
-    def least(self) -> float:
-        """The highest probability of pairs in which there is too little to be matched: below any threshold."""
-        return below_all(self.thresholds)
 
     def relevance(self, copies: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
         """Probabilities float64 (P,) of pairs that could be laid over each other, from the evidence of each, of a

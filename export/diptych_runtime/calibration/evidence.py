@@ -17,6 +17,7 @@ from diptych_runtime.calibration.verdicts import least_of
 
 FEWEST = 7  # matches that one homography explains: more than four, which one always does
 KEYPOINTS = 1000  # of a picture at most, the strongest
+BLANK = 0.5  # the probability of two pictures with too little to be matched, at most: nobody can say more
 MOST = 0.6  # of a picture: less of either is no copy of the other
 _DECIMALS = 7  # of a probability, as many as a float32 has below 1
 
@@ -233,10 +234,11 @@ class Verification:
     Pairs of a relevance `above` are looked at; the log-odds of others are bias + odds * x by the weights `apart`, of
     their log-odds x by the network alone, and no higher than those of a pair that was looked at in vain: the network
     took that one for the likelier. None leaves them as they are. `thresholds` are {false-positive rate: relevance}
-    after the look, of pairs that are each other's nearest. What could not be laid over each other passes none of them:
-    of two blank pictures nobody can say whether they are copies. `in_collection` are those of the scores that pairs of
-    one collection have together (`calibration.transitivity`), none lower than the lowest of the others. `recalibration`
-    is the scale and the offset of the log-odds that are shown in place of these (`calibration.recalibration`).
+    after the look, of pairs that are each other's nearest. What could not be laid over each other passes none of them,
+    and two pictures with too little to be matched have even odds at most (`BLANK`). `in_collection` are those of the
+    scores that pairs of one collection have together (`calibration.transitivity`), none lower than the lowest of the
+    others. `recalibration` is the scale and the offset of the log-odds that are shown in place of these
+    (`calibration.recalibration`).
     """
 
     above: float
@@ -266,7 +268,7 @@ class Verification:
     @property
     def least(self) -> float:
         """The highest probability without a look, or where nothing can be laid over each other: below any threshold."""
-        return below_all(self.thresholds)
+        return _below(min(self.thresholds.values(), default=least_of(self.thresholds)["likely"]))
 
     @property
     def unseen(self) -> float:
@@ -321,17 +323,13 @@ class Verification:
         unaltered = np.array([evidence.unaltered for evidence in seen], bool)
         found[unaltered] = np.maximum(found[unaltered], shown_from(least_of(self.thresholds)["same"]))
         found[registered & np.array([evidence.identical for evidence in seen], bool)] = 1.0
-        return np.where(registered, found, np.minimum(found, self.least))
+        limits = np.where([evidence.blank for evidence in seen], BLANK, self.least)
+        return np.where(registered, found, np.minimum(found, limits))
 
 
 def rounded(relevance: np.ndarray) -> np.ndarray:
     """Probabilities float64 of 7 decimals, as they are shown."""
     return np.round(np.asarray(relevance, np.float64), _DECIMALS)
-
-
-def below_all(thresholds: Mapping[str, float]) -> float:
-    """The highest probability of 7 decimals that is below all thresholds; without any, below that of a likely match."""
-    return _below(min(thresholds.values(), default=least_of(thresholds)["likely"]))
 
 
 def _below(threshold: float) -> float:

@@ -57,7 +57,8 @@ def doctor(
 
     Exits with 1 if something is damaged or does not run.
     """
-    from diptych_runtime.decoder import FORMATS, PictureLimits
+    from diptych.pictures.settings import picture_limits
+    from diptych_runtime.decoder import FORMATS
     from diptych_runtime.models import bundled_models
 
     check_one_of(store, collections)
@@ -66,7 +67,7 @@ def doctor(
     report: dict[str, Any] = {
         "versions": versions(),
         "threads": thread_facts(),
-        "limits": {**asdict(PictureLimits()), "formats": list(FORMATS)},
+        "limits": {**asdict(picture_limits()), "formats": list(FORMATS)},
         "models": [_attempt(problems, lambda name=name: inspect_model(name)) for name in bundled_models()],
         "runtime": _attempt(problems, lambda: measure(open_scorer(model, provider, threads))),
         "store": None if store is None else _attempt(problems, lambda: inspect_store(store, problems)),

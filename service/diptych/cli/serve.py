@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -108,8 +109,9 @@ def serve(
         workers = stack.enter_context(
             DecodePool(max(2, runtime.threads), seconds=settings.decode_seconds, memory=settings.decode_memory)
         )
-        scorer = Scorer(runtime, decoder=workers)
-        load = None if model else lambda name: Scorer(open_scorer(name, provider, threads).runtime, decoder=workers)
+        scorer_of = partial(Scorer, limits=settings.picture_limits, decoder=workers)
+        scorer = scorer_of(runtime)
+        load = None if model else lambda name: scorer_of(open_scorer(name, provider, threads).runtime)
         stored = _opened(stack, store, collections, scorer, say, create=create, load=load)
         _introduce(say, stored, runtime, settings.keys)
         shown = f"[{host}]" if ":" in host else host

@@ -13,11 +13,11 @@ from typing import TextIO
 
 from diptych.errors import LabellingError
 from diptych.pictures.content import picture_id, read_bytes
+from diptych.pictures.settings import picture_limits
 from diptych.pictures.walk import full_path
 from diptych.store.records import ANSWERS, Answer, Label, NewLabel
 from diptych.store.sqlite.backend import SqliteBackend
 from diptych_runtime.calibration.questions import ASKED, COPY, MATCH
-from diptych_runtime.decoder import PictureLimits
 from diptych_runtime.errors import PictureError
 
 COLUMNS = ("image_a", "image_b", "question", "answer", "added", "id_a", "id_b")
@@ -148,7 +148,7 @@ def _id(store: SqliteBackend, row: LabelledRow, id: str, path: str) -> str:
     if len(stored) == 1:
         return stored[0]
     try:
-        return picture_id(hashlib.sha256(read_bytes(path, PictureLimits())).hexdigest())
+        return picture_id(hashlib.sha256(read_bytes(path, picture_limits())).hexdigest())
     except PictureError as error:
         there = f"the path of {len(stored)} pictures of the collection" if stored else "not in the collection"
         raise LabellingError(

@@ -55,11 +55,8 @@ def read_bytes(source: PictureSource, limits: PictureLimits, *, name: str | None
     try:
         if path.is_file():
             with path.open("rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                if size <= limits.bytes:
-                    return file.read(limits.bytes + 1)
-                too_large = f"{name or path} has {size:,} bytes, more than the {limits.bytes:,} that are allowed"
-                raise PictureError(too_large)
+                limits.check_bytes(os.fstat(file.fileno()).st_size, name or str(path))
+                return file.read(limits.bytes + 1)
         open_picture(source, limits, name=name)
         reason = "it changed while it was read"
     except OSError as error:

@@ -16,8 +16,10 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from diptych.errors import SettingsError
 from diptych.pictures.url_guard import FetchLimits
+from diptych_runtime.decoder import PictureLimits
 
 PREFIX = "DIPTYCH_"
+_LIMITS = PictureLimits()
 # Variables of packages that know no settings (the kernel, the runtime, training), a password, and those that stand for
 # options of the command line.
 ELSEWHERE = frozenset(
@@ -40,10 +42,12 @@ class FetchSettings(BaseSettings):
     """Limits of fetching and decoding."""
 
     # How names begin that are its own, so that one of them which it does not know is a misspelt one.
-    OWN: ClassVar[tuple[str, ...]] = ("url", "decode_")
+    OWN: ClassVar[tuple[str, ...]] = ("url", "decode_", "picture_")
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, env_ignore_empty=True)
 
+    picture_bytes: int = Field(default=_LIMITS.bytes, gt=0, description="bytes of a picture that is read")
+    picture_pixels: int = Field(default=_LIMITS.pixels, gt=0, description="pixels of a picture that is read")
     decode_seconds: float = Field(default=10.0, gt=0, description="how long decoding a picture may take")
     decode_memory: int = Field(default=2 * 1024**3, gt=0, description="bytes of memory that decoding one may take")
     urls: bool = Field(default=False, description="fetch pictures that a request names by web address")
@@ -70,6 +74,11 @@ class FetchSettings(BaseSettings):
     def remote_limits(self) -> FetchLimits:
         """The limits of fetching, where it is allowed."""
         return FetchLimits(self.url_bytes, self.url_seconds, hosts=self.url_hosts, private=self.url_private)
+
+    @property
+    def picture_limits(self) -> PictureLimits:
+        """The limits of pictures that are read."""
+        return PictureLimits(self.picture_bytes, self.picture_pixels)
 
     @classmethod
     def load(cls, file: str | os.PathLike[str] | None = None) -> Self:
@@ -100,6 +109,11 @@ class FetchSettings(BaseSettings):
     @classmethod
     def _misspelt(cls, name: str) -> bool:
         return name.startswith(cls.OWN) and name not in cls.model_fields
+
+
+def picture_limits() -> PictureLimits:
+    """The limits of pictures that are read, as the settings have them. Raises SettingsError."""
+    return FetchSettings.load().picture_limits
 
 
 def _read(path: Path) -> dict[str, Any]:

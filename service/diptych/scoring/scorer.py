@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 
 from diptych.console import Console
+from diptych.pictures.settings import picture_limits
 from diptych.pictures.sources import Fetch, make_fetcher
 from diptych.scoring.deadline import current_deadline
 from diptych.scoring.decode_pool import Decoder, ThreadDecoder
@@ -57,7 +58,7 @@ class Scorer:
         the bytes behind a web address; by default it does where the setting DIPTYCH_URLS allows it.
         """
         self.runtime, self.scheduler = runtime, PairScheduler(runtime)
-        self.limits, self.decoder = limits or PictureLimits(), decoder or ThreadDecoder(runtime.threads)
+        self.limits, self.decoder = limits or picture_limits(), decoder or ThreadDecoder(runtime.threads)
         self.fetch = fetch or make_fetcher(urls=False)
 
     @classmethod

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageEnhance, ImageFont, ImageOps
 
-from diptych_runtime.calibration.evidence import FEATURES, KEYPOINTS, Evidence, Hidden, Verification, features
+from diptych_runtime.calibration.evidence import FEATURES, FEWEST, KEYPOINTS, Evidence, Hidden, Verification, features
 from diptych_runtime.closer_look import verification as module
 from diptych_runtime.closer_look.verification import FINE, SIDE, describe, placement, verify
 from diptych_runtime.errors import PictureError
@@ -159,7 +159,9 @@ def test_the_same_pixels_are_a_copy_unless_there_is_nothing_to_see():
 
 def test_what_cannot_be_laid_over_each_other_passes_no_threshold():
     fitted = verification(odds=4.0)
-    assert fitted.relevance(np.array([0.3, 0.99]), [Evidence(0)] * 2) == pytest.approx([0.3, 0.8])
+    assert fitted.relevance(np.array([0.3, 0.99]), [Evidence(FEWEST)] * 2) == pytest.approx([0.3, 0.8])
+    blank = [Evidence(0), Evidence(FEWEST - 1)]
+    assert fitted.relevance(np.array([0.3, 0.99]), blank) == pytest.approx([0.3, 0.5]), "nobody can say more"
     assert max(fitted.relevance(np.array([0.99]), [Evidence(0)])) < min(fitted.thresholds.values())
 
 

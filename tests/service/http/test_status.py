@@ -134,7 +134,7 @@ def test_info_and_models_tell_what_really_runs(reader, scorer):
     bounds = Settings().model_dump(
         exclude={"keys", "hosts", "url_hosts", "url_private", "stuck_seconds", "drain_seconds", "log"}
     )
-    own = {"metadata_bytes", "picture_bytes", "picture_pixels", "picture_side"} | {
+    own = {"metadata_bytes", "picture_side"} | {
         "duplicates_pictures",
         "duplicates_pairs",
     }

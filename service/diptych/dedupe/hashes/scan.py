@@ -14,6 +14,7 @@ from diptych.dedupe.hashes.phash import perceptual_hashes, reduced
 from diptych.dedupe.pair_cache import LEDGER, PairCache
 from diptych.dedupe.scan import NamedBytes, PictureFile, Scan, finished, read_in_batches, remembered, sorted_out
 from diptych.errors import StoreError
+from diptych.pictures.settings import picture_limits
 from diptych.pictures.walk import Refuse
 from diptych.scoring.threads import map_pictures
 from diptych.store.lock import LOCK, WriterLock
@@ -62,7 +63,7 @@ def scan_hashes(
     Files that the ledger knows with their size and times are not read. What cannot be read goes to `refuse` with a
     reason. Stop at any time: the next call takes up the rest.
     """
-    limits = limits or PictureLimits()
+    limits = limits or picture_limits()
     known = ledger.files(map(str, roots))
     hashes = ledger.hashes()
     pictures, fresh = sorted_out(files, known, hashes)

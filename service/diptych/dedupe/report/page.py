@@ -15,6 +15,7 @@ from diptych.dedupe.keeper import deciding, reasons
 from diptych.dedupe.report.table import unwritable
 from diptych.dedupe.report.thumbnails import thumbnails
 from diptych.pictures.file_info import Picture
+from diptych.pictures.settings import picture_limits
 from diptych_runtime.atomic import replacing
 from diptych_runtime.decoder import PictureLimits
 
@@ -56,7 +57,7 @@ def write(
     }
     try:
         with replacing(path) as file:
-            for text in _filled(parts, thumbnails(shown, limits or PictureLimits(), threads), tick):
+            for text in _filled(parts, thumbnails(shown, limits or picture_limits(), threads), tick):
                 file.write(text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise unwritable(path, error) from None

@@ -20,7 +20,7 @@ from diptych.http.routes.collections import summaries
 from diptych.http.schemas.calibration import CalibratedQuestion, CalibrationItem, QuestionItem
 from diptych.http.schemas.responses import Health, Info, Limits, ModelItem, ModelList, Ready
 from diptych_runtime.calibration.verdicts import least_of
-from diptych_runtime.decoder import FORMATS, PictureLimits
+from diptych_runtime.decoder import FORMATS
 from diptych_runtime.own_calibration import OwnCalibration
 
 router = APIRouter(tags=["service"], responses=documented(500))
@@ -43,7 +43,7 @@ async def info(
     ] = None,
 ) -> Info:
     """The description of this service: model, provider, thresholds, limits, and figures of the collections."""
-    settings, picture = here.settings, PictureLimits()
+    settings = here.settings
     figures, listed = await here.reads.run(lambda: (_figures(here.collections, collection), summaries(here)))
     # A collection that is damaged, or none, has no calibration of its own.
     runtime = here.scorer_of(collection if figures else None).runtime
@@ -69,9 +69,7 @@ async def info(
             duplicates_pictures=duplicates.PICTURES,
             duplicates_pairs=duplicates.PAIRS,
             metadata_bytes=METADATA_BYTES,
-            picture_bytes=picture.bytes,
-            picture_pixels=picture.pixels,
-            picture_side=picture.side,
+            picture_side=settings.picture_limits.side,
         ),
         collection=figures,
         collections=listed,
