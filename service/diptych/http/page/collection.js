@@ -3,7 +3,7 @@
 import { addAll } from "./adding.js";
 import { Fault, api, loadInfo, onInfo, service } from "./api.js";
 import { collection, noneBecause, onCollection, within } from "./collections.js";
-import { $, confirmed, el, nameOf, plural, showFault, thumbnail } from "./dom.js";
+import { $, confirmed, el, nameElement, nameOf, plural, showFault, thumbnail } from "./dom.js";
 import { onChoice, onFiles } from "./intake.js";
 
 const PAGE = 48;
@@ -58,7 +58,7 @@ function tile(item) {
   link.setAttribute("aria-label", `Search for ${name}`);
   const button = el("button", { type: "button", className: "remove", textContent: "✕", title: `Remove ${name}` });
   button.setAttribute("aria-label", `Remove ${name}`);
-  const node = el("li", { className: "tile" }, link, el("span", { className: "name", textContent: name }), button);
+  const node = el("li", { className: "tile" }, link, nameElement("span", {}, name), button);
   node.dataset.id = item.id;
   button.addEventListener("click", () => asked(item, () => remove(item, node)));
   return node;

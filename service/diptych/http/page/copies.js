@@ -1,6 +1,6 @@
 // What the view Duplicates draws: a group with its pictures side by side, and pairs near the threshold.
 
-import { el, nameOf, plural, probability, thumbnail } from "./dom.js";
+import { el, nameElement, nameOf, plural, probability, thumbnail } from "./dom.js";
 
 /** A group's node; `act` is told { tick: [picture, on] } or { keep: picture } when the visitor chooses. */
 export function drawGroup(group, act) {
@@ -33,7 +33,7 @@ function drawCopy({ picture, score, verdict, keeper, reasons, passes, going }, a
     : passes
       ? el("span", { textContent: `${verdict}, score ${probability(score)}` })
       : el("span", { className: "differs", textContent: "does not match the one to keep" });
-  const link = el("a", { className: "name", href: `#/search?q=${picture.id}`, title: picture.path ?? name, textContent: name });
+  const link = nameElement("a", { href: `#/search?q=${picture.id}`, title: picture.path ?? name }, name);
   const copy = el("div", { className: ["copy", keeper && "keeper", going && "going"].filter(Boolean).join(" ") },
     thumb, link, el("span", { textContent: `${picture.width} × ${picture.height}` }), match, line);
   copy.dataset.id = picture.id;

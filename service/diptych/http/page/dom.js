@@ -37,6 +37,13 @@ export const odds = (share) => Math.log(share / (1 - Math.min(share, 1 - 1e-9)))
 
 export const nameOf = (item) => item.path?.split(/[\\/]/).pop() || item.metadata?.filename || item.id.slice(0, 12);
 
+/** An element for a file's name, of which a narrow place leaves out the middle: files of a series differ at the end. */
+export function nameElement(kind, properties, name) {
+  const end = Math.max(0, name.length - 12);
+  return el(kind, { ...properties, className: "name" },
+    el("span", { className: "start", textContent: name.slice(0, end) }), el("span", { textContent: name.slice(end) }));
+}
+
 /** A picture, small; where it cannot be had, because a stored file is gone, say, a word in its place. */
 export function thumbnail(source, alt = "", word = "no file") {
   const image = el("img", { alt, loading: "lazy", decoding: "async" });

@@ -1,6 +1,6 @@
 // The two columns of a search, and the threads between the places of a picture in both.
 
-import { $, el, nameOf, plural, shape, thumbnail } from "./dom.js";
+import { $, el, nameElement, nameOf, plural, shape, thumbnail } from "./dom.js";
 import { isMatch } from "./verdicts.js";
 
 const lists = () => [$("first"), $("second")];
@@ -37,7 +37,7 @@ function row(match, reranked, queryId, onWhy) {
   const measure = `${reranked ? "probability" : "cosine"} ${value === null ? "not known" : number}`;
   why.setAttribute("aria-label", `Why ${name}? Place ${place}, ${measure}, ${words}`);
   const title = el("div", { className: "title" },
-    el("span", { className: "name", textContent: name, title: match.path ?? name }));
+    nameElement("span", { title: match.path ?? name }, name));
   if (match.id === queryId) title.append(el("span", { className: "tag", textContent: "the query" }));
   title.append(el("span", { className: `move ${kind}`, textContent: sign, title: words, ariaHidden: "true" }));
   const fill = el("i");
