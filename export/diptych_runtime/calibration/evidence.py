@@ -323,7 +323,7 @@ class Verification:
         unaltered = np.array([evidence.unaltered for evidence in seen], bool)
         found[unaltered] = np.maximum(found[unaltered], shown_from(least_of(self.thresholds)["same"]))
         found[registered & np.array([evidence.identical for evidence in seen], bool)] = 1.0
-        limits = np.where([evidence.blank for evidence in seen], BLANK, self.least)
+        limits = np.where([evidence.blank for evidence in seen], min(BLANK, self.least), self.least)
         return np.where(registered, found, np.minimum(found, limits))
 
 
