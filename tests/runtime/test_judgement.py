@@ -117,8 +117,9 @@ def test_what_a_look_says_of_a_copy_says_something_of_the_thing():
     alone = AFTER["copy"].relevance(logits[:, 0])
     unlaid = after.relevance_apart(own, alone, looked)
     expected = unlaid.copy()
-    for place in np.flatnonzero(looked & laid):
-        expected[place : place + 1] = after.relevance(alone[place : place + 1], [seen[place]])
+    for place, one in enumerate(seen):
+        if one is not None and looked[place] and laid[place]:
+            expected[place : place + 1] = after.relevance(alone[place : place + 1], [one])
     assert ((expected < unlaid) & looked & laid).any()
     assert ((expected > unlaid) & looked & laid).any()
     expected = np.where(worth & ~looked, AFTER["thing"].relevance(own), expected)

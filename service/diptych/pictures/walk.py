@@ -129,7 +129,7 @@ class Tree:
 
 def no_picture(folders: Iterable[str | os.PathLike[str]], but: str = "") -> str:
     """The sentence that there is no picture in any of these folders, `but` for those that do not count."""
-    return f"there is no picture ({', '.join(sorted(SUFFIXES))}){but} in {', '.join(map(os.fspath, folders))}"
+    return f"there is no picture ({', '.join(sorted(SUFFIXES))}){but} in {', '.join(map(str, folders))}"
 
 
 def count_skipped(counts: dict[str, Skipped], more: Mapping[str, Skipped]) -> None:
