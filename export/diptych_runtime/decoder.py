@@ -24,7 +24,7 @@ from PIL.WebPImagePlugin import WebPImageFile
 
 from diptych_runtime.colour import to_srgb
 from diptych_runtime.crops import boxes
-from diptych_runtime.errors import PictureError
+from diptych_runtime.errors import PictureError, TooLargeError
 
 try:
     from pillow_heif import HeifImageFile
@@ -93,9 +93,9 @@ class PictureLimits:
     side: int = 8
 
     def check_bytes(self, size: int, label: str) -> None:
-        """Raise PictureError for a file of more bytes."""
+        """Raise TooLargeError for a file of more bytes."""
         if size > self.bytes:
-            raise PictureError(
+            raise TooLargeError(
                 f"{label} has {size:,} bytes, more than the {self.bytes:,} that are allowed (DIPTYCH_PICTURE_BYTES)"
             )
 

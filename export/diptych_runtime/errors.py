@@ -16,6 +16,10 @@ class PictureError(DiptychError, ValueError):
     code = "invalid_picture"
 
 
+class TooLargeError(PictureError):
+    """A file of more bytes than a picture may have, which was not read."""
+
+
 class ArgumentError(DiptychError, ValueError):
     """An argument of a call that is out of its range, of another form than expected, or does not go with the others."""
 

@@ -68,7 +68,7 @@ def _thing(
     things = np.where(worth & ~looked, found[THING], after.relevance_apart(own, alone, looked))
     over = [evidence for evidence, which in zip(seen, laid.tolist(), strict=True) if evidence is not None and which]
     things[laid] = after.relevance(alone[laid], over)
-    blank = looked & ~laid & np.array([evidence is not None and evidence.blank for evidence in seen], bool)
+    blank = np.array([evidence is not None and evidence.blank for evidence in seen], bool)
     return np.where(blank, np.minimum(things, BLANK), things)
 
 

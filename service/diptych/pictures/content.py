@@ -55,8 +55,10 @@ def read_bytes(source: PictureSource, limits: PictureLimits, *, name: str | None
     try:
         if path.is_file():
             with path.open("rb") as file:
-                limits.check_bytes(os.fstat(file.fileno()).st_size, name or str(path))
-                return file.read(limits.bytes + 1)
+                size = os.fstat(file.fileno()).st_size
+                limits.check_bytes(size, name or str(path))
+                if len(data := file.read(size + 1)) <= size:
+                    return data
         open_picture(source, limits, name=name)
         reason = "it changed while it was read"
     except OSError as error:

@@ -46,7 +46,7 @@ class FetchSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, env_ignore_empty=True)
 
-    picture_bytes: int = Field(default=_LIMITS.bytes, gt=0, description="bytes of a picture that is read")
+    picture_bytes: int = Field(default=_LIMITS.bytes, gt=0, lt=2**31, description="bytes of a picture that is read")
     picture_pixels: int = Field(default=_LIMITS.pixels, gt=0, description="pixels of a picture that is read")
     decode_seconds: float = Field(default=10.0, gt=0, description="how long decoding a picture may take")
     decode_memory: int = Field(default=2 * 1024**3, gt=0, description="bytes of memory that decoding one may take")

@@ -24,7 +24,7 @@ from diptych.pictures.content import Content, picture_id
 from diptych.pictures.walk import Skipped, Tree, can_be_kept, full_path
 from diptych.scoring.threads import map_pictures
 from diptych_runtime.decoder import PictureLimits
-from diptych_runtime.errors import PictureError
+from diptych_runtime.errors import PictureError, TooLargeError
 
 # A file that was changed this short before it is looked at (ns; FAT counts 2 s) may change again without getting
 # another time, so it is read again the next time.
@@ -171,6 +171,8 @@ class Run:
                 self._tree.closed[path] = self.outcome.closed[path] = one
             else:
                 self.outcome.refused[path] = str(one)
+                if isinstance(one, TooLargeError):
+                    self._tree.closed[path] = str(one)  # with other limits it was read, and its picture stays
                 notes[path] = None  # its stamp would not say that it may be read by now
         arrivals = []
         received = self.collection.read_new([(data, path) for path, data in whole.items()])
@@ -253,10 +255,13 @@ def checked(folders: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 
 def _read(path: str, limits: PictureLimits) -> bytes | str | None:
-    """A file as `_Read`; raises PictureError if this user may not read it."""
+    """A file as `_Read`; raises PictureError if this user may not read it, or it is larger than the limits allow."""
     try:
         with Path(path).open("rb") as file:
-            return file.read(limits.bytes + 1)
+            size = os.fstat(file.fileno()).st_size
+            limits.check_bytes(size, path)
+            data = file.read(size + 1)
+            return data if len(data) <= size else f"{path} changed while it was read"
     except (FileNotFoundError, NotADirectoryError):
         return None
     except PermissionError as error:
