@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from diptych.progress import ProgressBar, display
+
+if TYPE_CHECKING:
+    from diptych_runtime.calibration.verdicts import Verdict
 
 T = TypeVar("T")
 _SHOWN = 20  # lines of a list, at most
@@ -208,7 +211,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.2g}%" if share < 0.995 else "100%"
 
 
-def verdict_limits(least: Mapping[str, float]) -> str:
+def verdict_limits(least: Mapping[Verdict, float]) -> str:
     """The lowest score of each verdict, as a sentence.
 
     >>> verdict_limits({"same": 0.99, "unsure": 0.5})
