@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from diptych_runtime.calibration.evidence import FEATURES, Evidence, features, rounded
+from diptych_runtime.calibration.evidence import FEATURES, Evidence, features, in_order, rounded
 from diptych_runtime.calibration.recalibration import log_odds, sigmoid
 from diptych_runtime.calibration.thresholds import Thresholds
 
@@ -56,8 +56,7 @@ class AfterLook:
         """Probabilities float64 (P,) of pairs that could be laid over each other, from the evidence of each, of a
         relevance as copies (P,) by the network alone.
         """
-        weights = np.array([self.looked.get(name, 0.0) for name in FEATURES])
-        return sigmoid((features(copies, seen) * weights).sum(1))
+        return sigmoid((features(copies, seen) * in_order(self.looked)).sum(1))
 
     def relevance_apart(self, logits: np.ndarray, copies: np.ndarray, looked: np.ndarray) -> np.ndarray:
         """Probabilities float64 (P,) of pairs with logits (P,) that could not, or deserve no look: of a relevance as

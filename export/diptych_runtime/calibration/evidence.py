@@ -312,7 +312,7 @@ class Verification:
     def _odds(self, relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
         """The log-odds float64 (P,) of pairs that were looked at, as they were fitted."""
         known = features(relevance, seen)
-        odds = known @ np.array([self.weights.get(name, 0.0) for name in FEATURES])
+        odds = known @ in_order(self.weights)
         return odds if self.hidden is None else odds + self.hidden(known)
 
     def relevance(self, relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
@@ -341,6 +341,11 @@ def shown_from(threshold: float) -> float:
     """The lowest probability of 7 decimals that is no less than a threshold."""
     least = round(threshold, _DECIMALS)
     return least if least >= threshold else round(least + 10**-_DECIMALS, _DECIMALS)
+
+
+def in_order(weights: Mapping[str, float]) -> np.ndarray:
+    """The weights of all `FEATURES`, float64 (F,), 0 for those that are not named."""
+    return np.array([weights.get(name, 0.0) for name in FEATURES])
 
 
 def features(relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:

@@ -57,7 +57,7 @@ def doctor(
 
     Exits with 1 if something is damaged or does not run.
     """
-    from diptych.pictures.settings import picture_limits
+    from diptych.pictures.sources import picture_limits
     from diptych_runtime.decoder import FORMATS
     from diptych_runtime.models import bundled_models
 

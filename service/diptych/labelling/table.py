@@ -13,7 +13,7 @@ from typing import TextIO
 
 from diptych.errors import LabellingError
 from diptych.pictures.content import picture_id, read_bytes
-from diptych.pictures.settings import picture_limits
+from diptych.pictures.sources import picture_limits
 from diptych.pictures.walk import full_path
 from diptych.store.records import ANSWERS, Answer, Label, NewLabel
 from diptych.store.sqlite.backend import SqliteBackend

@@ -39,6 +39,15 @@ def picture_id(sha256: str) -> str:
     return sha256[:32]
 
 
+def whole_file(path: Path, limits: PictureLimits, label: str) -> bytes | None:
+    """The bytes of a file, None of one that grew while it was read. Raises TooLargeError and OSError."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        limits.check_bytes(size, label)
+        data = file.read(size + 1)
+    return data if len(data) <= size else None
+
+
 def read_bytes(source: PictureSource, limits: PictureLimits, *, name: str | None = None) -> bytes:
     """The bytes of a picture file; pixels in memory are written as PNG.
 
@@ -54,11 +63,9 @@ def read_bytes(source: PictureSource, limits: PictureLimits, *, name: str | None
     path = Path(source)
     try:
         if path.is_file():
-            with path.open("rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                limits.check_bytes(size, name or str(path))
-                if len(data := file.read(size + 1)) <= size:
-                    return data
+            data = whole_file(path, limits, name or str(path))
+            if data is not None:
+                return data
         open_picture(source, limits, name=name)
         reason = "it changed while it was read"
     except OSError as error:

@@ -111,11 +111,6 @@ class FetchSettings(BaseSettings):
         return name.startswith(cls.OWN) and name not in cls.model_fields
 
 
-def picture_limits() -> PictureLimits:
-    """The limits of pictures that are read, as the settings have them. Raises SettingsError."""
-    return FetchSettings.load().picture_limits
-
-
 def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text("utf-8"))

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from diptych.errors import RemoteRefusedError
+from diptych_runtime.decoder import PictureLimits
 
 if TYPE_CHECKING:
     from diptych.pictures.settings import FetchSettings
@@ -53,3 +54,12 @@ def fetch_settings(urls: bool) -> FetchSettings | None:
 
     settings = FetchSettings.load()
     return settings if urls or settings.urls else None
+
+
+def picture_limits() -> PictureLimits:
+    """The limits of pictures that are read, as the settings have them. Raises SettingsError."""
+    if not any(name.startswith("DIPTYCH_PICTURE_") or name == "DIPTYCH_CONFIG" for name in os.environ):
+        return PictureLimits()  # as in `fetch_settings`
+    from diptych.pictures.settings import FetchSettings
+
+    return FetchSettings.load().picture_limits

@@ -11,8 +11,7 @@ from typing import Self
 import numpy as np
 
 from diptych.console import Console
-from diptych.pictures.settings import picture_limits
-from diptych.pictures.sources import Fetch, make_fetcher
+from diptych.pictures.sources import Fetch, make_fetcher, picture_limits
 from diptych.scoring.deadline import current_deadline
 from diptych.scoring.decode_pool import Decoder, ThreadDecoder
 from diptych.scoring.inputs import Pair, distinct, is_picture, listed, pairs_of, pictures_of, with_contents

@@ -1,12 +1,16 @@
 """The limits of pictures that are read: as the settings have them, in commands, from Python and in the service."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from PIL import Image
 
 from diptych import Scorer
 from diptych.errors import SettingsError
-from diptych.pictures.settings import picture_limits
+from diptych.pictures.sources import picture_limits
 from diptych_runtime.decoder import PictureLimits
 from diptych_runtime.errors import PictureError
 
@@ -27,6 +31,15 @@ def test_limits_are_those_of_the_decoder_unless_a_setting_has_others(monkeypatch
     monkeypatch.setenv("DIPTYCH_PICTURE_PIXEL", "5")
     with pytest.raises(SettingsError, match="did you mean DIPTYCH_PICTURE_PIXELS"):
         picture_limits()
+
+
+def test_without_settings_nothing_is_imported_for_them():
+    # Their package takes half a second, which every command would wait for.
+    command = "import sys, diptych; from diptych.pictures.sources import picture_limits; picture_limits()"
+    command += "; from diptych.scoring.scorer import Scorer; print('pydantic_settings' in sys.modules)"
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("DIPTYCH_")}
+    done = subprocess.run([sys.executable, "-c", command], env=plain, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 @pytest.mark.parametrize(

@@ -63,10 +63,9 @@ def study_verification(
         raise DataError(f"{runtime.name} takes no closer look, or does not tell the thing: leave out --thing-alone")
     opened = open_kinds(kinds, folder, directory / "sets")
     all_examined = [Examined(runtime, planted, begin(planted.kind)) for planted in opened]
-    sets = [look_closer(examined) for examined in all_examined]
     rows: list[dict[str, Any]] = []
     if not thing_alone:
-        fitted, rows = _fitted(all_examined, sets)
+        fitted, rows = _fitted(all_examined, [look_closer(examined) for examined in all_examined])
         questions[copy] = replace(questions[copy], verification=fitted)
     if THING in questions:
         answers = [_things(examined) for examined in all_examined]

@@ -20,7 +20,7 @@ from diptych.collection.sync.plan import Plan, going, objection, planned, refuse
 from diptych.collection.sync.seen_files import Seen, SeenFiles
 from diptych.console import counted
 from diptych.errors import SyncError
-from diptych.pictures.content import Content, picture_id
+from diptych.pictures.content import Content, picture_id, whole_file
 from diptych.pictures.walk import Skipped, Tree, can_be_kept, full_path
 from diptych.scoring.threads import map_pictures
 from diptych_runtime.decoder import PictureLimits
@@ -257,11 +257,8 @@ def checked(folders: Iterable[str | os.PathLike[str]]) -> list[str]:
 def _read(path: str, limits: PictureLimits) -> bytes | str | None:
     """A file as `_Read`; raises PictureError if this user may not read it, or it is larger than the limits allow."""
     try:
-        with Path(path).open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            limits.check_bytes(size, path)
-            data = file.read(size + 1)
-            return data if len(data) <= size else f"{path} changed while it was read"
+        data = whole_file(Path(path), limits, path)
+        return f"{path} changed while it was read" if data is None else data
     except (FileNotFoundError, NotADirectoryError):
         return None
     except PermissionError as error:

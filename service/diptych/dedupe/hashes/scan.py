@@ -14,7 +14,7 @@ from diptych.dedupe.hashes.phash import perceptual_hashes, reduced
 from diptych.dedupe.pair_cache import LEDGER, PairCache
 from diptych.dedupe.scan import NamedBytes, PictureFile, Scan, finished, read_in_batches, remembered, sorted_out
 from diptych.errors import StoreError
-from diptych.pictures.settings import picture_limits
+from diptych.pictures.sources import picture_limits
 from diptych.pictures.walk import Refuse
 from diptych.scoring.threads import map_pictures
 from diptych.store.lock import LOCK, WriterLock

@@ -15,7 +15,7 @@ from diptych.dedupe.keeper import deciding, reasons
 from diptych.dedupe.report.table import unwritable
 from diptych.dedupe.report.thumbnails import thumbnails
 from diptych.pictures.file_info import Picture
-from diptych.pictures.settings import picture_limits
+from diptych.pictures.sources import picture_limits
 from diptych_runtime.atomic import replacing
 from diptych_runtime.decoder import PictureLimits
 
