@@ -1,7 +1,7 @@
 """Pairs of pictures laid over each other, as a closer look lays them: copies, and look-alikes that are none.
 
 Copies are edited as training edits (`data.augment`), never as copies to measure with are. Look-alikes are drawn
-documents of one layout, training photos that are nearest to each other, photos of which one segment has another colour,
+documents of one layout, training photos that are nearest to each other, photos of which a part has another colour,
 and edited copies of all of them. Only what can be laid over each other counts.
 """
 
@@ -26,8 +26,9 @@ from diptych_runtime.runtime import Runtime
 from diptych_training.data.archives import list_photos, read_photos
 from diptych_training.data.augment import HARD, HEAVY, MILD, Layers, draw_layers, draw_sprites, edit
 from diptych_training.data.documents import KINDS, MEMBERS, TEXTURES, draw_documents
+from diptych_training.data.variants import recoloured
 
-DOCUMENTS = "documents"
+VARIANTS = "variants"
 SIDE, SIDES = 640, (192, 256, 320, 384, 480, 640)  # pixels of a drawn document, and of its edited copies
 SQUARE, SQUARES = 256, (128, 192, 224, 256, 320)  # of a photo to be edited, and of its edited copies
 SPRITES, LAYERS = 512, 64
@@ -35,7 +36,6 @@ HEAVILY, HARDLY = 0.35, 0.5  # shares of the edits that are such; the others are
 RESHAPED = 0.25  # the share of edited copies that get another ratio of their sides
 EDITED, NEAREST = 2, 4  # copies of a photo, and look-alikes
 THUMBNAIL, SAME, SAME_SCREEN = 64, 4.0, 0.5  # pixels, and the mean difference of two of one photo, 0 to 255
-RECOLOURED = 0.6  # the share of photos of which a segment gets another colour
 LEAST = 400  # pixels that both pictures have to show
 
 
@@ -86,7 +86,8 @@ def document_pairs(family: int, seed: int) -> Iterator[AlignedPair]:
 
 def photo_pairs(archive: str, most: int, seed: int, folder: Path) -> Iterator[AlignedPair]:
     """The pairs of up to so many training photos of an archive: each with two edited copies, its nearest with the first
-    of them and with itself, and some with one in which a segment has another colour.
+    of them and with itself; and the photo in which a part has another colour with it, and an edited copy of that with
+    both.
     """
     rng = np.random.default_rng([seed, 2])
     photos = training_photos(archive, most, rng, folder)
@@ -103,10 +104,12 @@ def photo_pairs(archive: str, most: int, seed: int, folder: Path) -> Iterator[Al
             yield from laid(views[other], copies[0], False, archive)
             if other > place:
                 yield from laid(views[other], views[place], False, archive)
-        changed = recoloured(photo, rng) if rng.random() < RECOLOURED else None
-        if changed is not None:
-            picture = changed if rng.random() < 0.3 else changing(resized([changed], SQUARE))[0]
-            yield from laid(views[place], describe_pixels(picture), False, archive)
+        variant = recoloured(photo, rng)
+        if variant is not None:
+            changed, copy = (describe_pixels(p) for p in (variant, changing(resized([variant], SQUARE))[0]))
+            yield from laid(views[place], changed, False, VARIANTS)
+            yield from laid(views[place], copy, False, VARIANTS)
+            yield from laid(changed, copy, True, VARIANTS)
 
 
 def training_photos(archive: str, most: int, rng: np.random.Generator, folder: Path) -> list[np.ndarray]:
@@ -114,26 +117,6 @@ def training_photos(archive: str, most: int, rng: np.random.Generator, folder: P
     rows = [photo for photo in list_photos(folder, [archive]) if photo.split == "train"]
     rows = [rows[place] for place in np.sort(rng.permutation(len(rows))[:most])]
     return [np.asarray(Image.open(io.BytesIO(data)).convert("RGB")) for data in read_photos(folder, rows)]
-
-
-def recoloured(photo: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
-    """A photo uint8 (h, w, 3) of which one segment has another colour; None where there is no segment to take."""
-    lab = cv2.cvtColor(photo, cv2.COLOR_RGB2LAB)
-    small = cv2.resize(lab, (64, 64), interpolation=cv2.INTER_AREA).reshape(-1, 3).astype(np.float32)
-    cv2.setRNGSeed(int(rng.integers(2**30)))
-    stop = (cv2.TERM_CRITERIA_EPS + cv2.TERM_CRITERIA_MAX_ITER, 15, 1.0)
-    _, labels, centres = cv2.kmeans(small, 5, np.empty(0, np.int32), stop, 1, cv2.KMEANS_PP_CENTERS)
-    shares = np.bincount(labels.ravel(), minlength=5) / len(small)
-    segments = np.flatnonzero((shares > 0.06) & (shares < 0.5))
-    if not len(segments):
-        return None
-    which = np.linalg.norm(lab[:, :, None].astype(np.float32) - centres, axis=-1).argmin(-1) == rng.choice(segments)
-    share = cv2.GaussianBlur(which.astype(np.float32), (0, 0), 1.2)[..., None]
-    angle, reach = rng.uniform(0, 2 * np.pi), rng.uniform(25, 60)
-    moved = np.array([rng.uniform(-50, 50), reach * np.cos(angle), reach * np.sin(angle)])
-    changed = cv2.cvtColor((lab + share * moved).clip(0, 255).astype(np.uint8), cv2.COLOR_LAB2RGB)
-    # Of white or black there may be no other shade in reach.
-    return changed if np.abs(changed.astype(int) - photo).max(-1).mean() >= 4 else None
 
 
 @cache
