@@ -2,13 +2,14 @@
 
 import io
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from diptych_training.aligned.pairs import LEAST, document_pairs, edited, photo_pairs, recoloured
+from diptych_training.aligned.pairs import LEAST, VARIANTS, document_pairs, edited, photo_pairs
 from diptych_training.data.documents import KINDS
 
 
@@ -46,26 +47,14 @@ def archives(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_photos_give_their_edited_copies_and_one_with_a_segment_in_another_colour(archives: Path) -> None:
+def test_photos_give_their_edited_copies_and_what_has_a_part_in_another_colour_is_none(archives: Path) -> None:
     found = list(photo_pairs("trashnet", 6, 0, archives))
-    assert {pair.kind for pair in found} == {"trashnet"}
-    assert sum(pair.copy for pair in found) >= 6
-    # Different blots cannot be laid over each other: what is no copy is recoloured.
-    assert 0 < sum(not pair.copy for pair in found) <= 6
+    counted = Counter((pair.kind, pair.copy) for pair in found)
+    assert counted["trashnet", True] >= 6
+    assert counted["trashnet", False] <= 2  # different blots can hardly be laid over each other
+    assert 0 < counted[VARIANTS, True] <= 6
+    assert counted[VARIANTS, True] < counted[VARIANTS, False] <= 12
     assert all(np.abs(pair.laid.a.astype(int) - pair.laid.b).mean() > 0.2 for pair in found)
-
-
-def test_a_segment_in_another_colour_leaves_the_rest_as_it_is() -> None:
-    photo = np.full((96, 96, 3), (200, 30, 40), np.uint8)
-    photo[20:60, 20:70] = (30, 60, 190)
-    changed = recoloured(photo, np.random.default_rng(0))
-    assert changed is not None
-    differs = np.abs(changed.astype(int) - photo).max(-1) > 8
-    inside = np.zeros((96, 96), bool)
-    inside[20:60, 20:70] = True
-    assert differs[inside].mean() > 0.9
-    assert differs[~inside].mean() < 0.15
-    assert recoloured(np.zeros((96, 96, 3), np.uint8), np.random.default_rng(0)) is None
 
 
 def test_edits_follow_the_random_numbers() -> None:

@@ -90,3 +90,27 @@ def test_every_pair_of_copies_is_counted(small, tmp_path):
 def test_unknown_kinds_are_refused(tmp_path):
     with pytest.raises(DataError, match="there is no kind 'stamps': kinds are clothing"):
         open_planted("stamps", tmp_path, tmp_path)
+
+
+def test_variants_are_pictures_of_their_own_of_which_it_is_not_known_whether_they_show_the_same(
+    small, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(module, "SHOWN", ("trashnet",))
+    rng = np.random.default_rng(0)
+    with zipfile.ZipFile(tmp_path / "trashnet.zip", "w") as file:
+        for number in range(120):  # one in ten is held out from training
+            photo = np.full((48, 64, 3), 240, np.uint8)
+            photo[12:36, 16:48] = rng.integers(0, 200, 3)
+            with file.open(f"class_x/{number}.png", "w") as entry:
+                Image.fromarray(photo).save(entry, "PNG")
+    found = open_planted("variants", tmp_path, tmp_path / "sets")
+    count = len(found.names) - 8
+    assert count >= 8
+    twos = np.arange(count).reshape(-1, 2)
+    for one, other in twos:
+        a, b = (np.asarray(Image.open(found.folder / found.names[place])).astype(int) for place in (one, other))
+        assert 0.05 < (np.abs(a - b).max(-1) > 12).mean() < 0.6
+    assert not found.matches(twos, "thing").any()
+    assert found.unknown(twos, "thing").all()
+    assert not found.unknown(twos, "copy").any()
+    assert not found.unknown(np.array([[0, 2]]), "thing").any()

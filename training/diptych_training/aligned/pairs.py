@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-import cv2
 import faiss
 import numpy as np
 import torch

@@ -1,10 +1,12 @@
 """Collections of many kinds of pictures with copies planted in them: what calibration is fitted to and held against.
 
-Kinds are archives (docs/data.md), of which held-out pictures are taken where there are enough, and groups of documents
-that a program draws. Half of the copies are edited easily, half hard (`edits`).
+Kinds are archives (docs/data.md), of which held-out pictures are taken where there are enough, groups of documents that
+a program draws, and photos beside those in which a part has another colour (`variants`). Half of the copies are edited
+easily, half hard (`edits`).
 """
 
 import csv
+import io
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,15 +22,17 @@ from diptych_training.data.archives import CLASS, Photo, list_photos, read_photo
 from diptych_training.data.csv import read_table
 from diptych_training.data.documents import GROUPS, draw_documents
 from diptych_training.data.edits import REPERTOIRES, picture_names, write_queries
+from diptych_training.data.variants import recoloured
 from diptych_training.errors import DataError
 
 ARCHIVES = (
     *("clothing", "flowers", "trashnet", "openimages_doors", "goods", "screens", "cards_coins"),
     *("lookalike_objects", "boofcv_views", "sfm_sets"),
 )
-KINDS = (*ARCHIVES, *GROUPS)
+VARIANTS, SHOWN = "variants", ("clothing", "goods", "trashnet", "flowers")  # the kind, and whose photos it shows
+KINDS = (*ARCHIVES, VARIANTS, *GROUPS)
 PICTURES, COPIES = 300, 50  # of a kind at most, and how many of them are copied by either repertoire
-DRAWN = 160  # documents of a group
+DRAWN = 160  # documents of a group, or photos that are shown in two colours
 SIDE = 640  # of a drawn document
 SEED = 31
 COLUMNS = ("path", "photo", "thing", "group")
@@ -103,7 +107,10 @@ def _prepare(kind: str, folder: Path, sets: Path) -> Path:
     with replacing_folder(target) as fresh:
         originals = fresh / "originals"
         originals.mkdir()
-        rows = _draw(kind, originals) if kind in GROUPS else _write_photos(kind, folder, originals)
+        if kind == VARIANTS:
+            rows = _write_variants(folder, originals)
+        else:
+            rows = _draw(kind, originals) if kind in GROUPS else _write_photos(kind, folder, originals)
         with (fresh / "originals.csv").open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([COLUMNS, *rows])
         count = min(COPIES, len(picture_names(originals)) // 2)
@@ -118,6 +125,29 @@ def _draw(group: str, target: Path) -> list[tuple[str, str, str, str]]:
         name = f"originals/{number:03d}.png"
         Image.fromarray(pixels).save(target.parent / name)
         rows.append((name, name, name, ""))
+    return rows
+
+
+def _write_variants(folder: Path, target: Path) -> list[tuple[str, str, str, str]]:
+    """Write held-out photos of several archives, each beside itself with a part in another colour: another picture, of
+    which it is not known whether it shows the same thing.
+    """
+    rows: list[tuple[str, str, str, str]] = []
+    for archive in SHOWN:
+        photos = [photo for photo in list_photos(folder, [archive]) if photo.split != "train"]
+        rng, first = np.random.default_rng(SEED), len(rows)
+        ordered = [photos[place] for place in rng.permutation(len(photos))]
+        for data in read_photos(folder, ordered):
+            if len(rows) - first == 2 * (DRAWN // len(SHOWN)):
+                break
+            photo = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+            variant = recoloured(photo, rng)
+            if variant is not None:
+                group = f"originals/{len(rows):03d}.jpg"
+                for pixels in (photo, variant):
+                    name = f"originals/{len(rows):03d}.jpg"
+                    Image.fromarray(pixels).save(target.parent / name, quality=95)
+                    rows.append((name, name, name, group))
     return rows
 
 

@@ -17,8 +17,8 @@ _SMALL = 96  # pixels a side in which colours are looked for
 
 
 def recoloured(photo: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
-    """A photo uint8 (h, w, 3) of which one part has another hue, lightness or none of its colour, its shading as it was;
-    None where there is no part to take: the ground stays, and so does what is nearly as large.
+    """A photo uint8 (h, w, 3) of which one part has another hue or lightness, or has lost its colour, its shading as it
+    was; None where there is no part to take: the ground stays, and so does what fills half of the photo.
     """
     lab = cv2.cvtColor(photo.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
     flat = lab * np.array([SHADED, 1, 1], np.float32)
@@ -26,9 +26,7 @@ def recoloured(photo: np.ndarray, rng: np.random.Generator) -> np.ndarray | None
     cv2.setRNGSeed(int(rng.integers(2**30)))
     stop = (cv2.TERM_CRITERIA_EPS + cv2.TERM_CRITERIA_MAX_ITER, 15, 1.0)
     count = int(rng.choice(COLOURS))
-    _, labels, centres = cv2.kmeans(
-        small.reshape(-1, 3), count, np.empty(0, np.int32), stop, 1, cv2.KMEANS_PP_CENTERS
-    )
+    _, labels, centres = cv2.kmeans(small.reshape(-1, 3), count, np.empty(0, np.int32), stop, 1, cv2.KMEANS_PP_CENTERS)
     labels = labels.reshape(_SMALL, _SMALL)
     edge = np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1]])
     shares, ground = (np.bincount(part.ravel(), minlength=count) / part.size for part in (labels, edge))
