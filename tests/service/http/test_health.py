@@ -13,6 +13,9 @@ from diptych.errors import StoreError
 from diptych.http import app
 from diptych.http.settings import Settings
 from diptych.http.warmup import warm_up
+from diptych.scoring.scorer import Scorer
+from diptych_runtime.closer_look import aligned
+from diptych_runtime.runtime import Runtime
 
 
 def test_the_service_is_ready_once_the_golden_pair_came_out_right(reader, scorer, shelf):
@@ -23,6 +26,13 @@ def test_the_service_is_ready_once_the_golden_pair_came_out_right(reader, scorer
         assert answer.status_code == 200
         assert (answer.json()["same"], answer.json()["other"]) == (expected.same, expected.other)
     assert expected.same > expected.other
+
+
+def test_what_a_first_closer_look_needs_is_loaded_before_it(shelf):
+    aligned._session.cache_clear()
+    warmed = warm_up(Scorer(Runtime.open("photo", provider="cpu", threads=1)), Collections.of(shelf))
+    assert warmed.proven
+    assert aligned._session.cache_info().currsize == 1
 
 
 def test_a_warm_up_may_take_longer_than_a_request(running, collection, scorer):
