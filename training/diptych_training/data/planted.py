@@ -32,7 +32,7 @@ ARCHIVES = (
 VARIANTS, SHOWN = "variants", ("clothing", "goods", "trashnet", "flowers")  # the kind, and whose photos it shows
 KINDS = (*ARCHIVES, VARIANTS, *GROUPS)
 PICTURES, COPIES = 300, 50  # of a kind at most, and how many of them are copied by either repertoire
-DRAWN = 160  # documents of a group, or photos that are shown in two colours
+DRAWN = 160  # documents of a group
 SIDE = 640  # of a drawn document
 SEED = 31
 COLUMNS = ("path", "photo", "thing", "group")
@@ -113,9 +113,13 @@ def _prepare(kind: str, folder: Path, sets: Path) -> Path:
             rows = _draw(kind, originals) if kind in GROUPS else _write_photos(kind, folder, originals)
         with (fresh / "originals.csv").open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([COLUMNS, *rows])
-        count = min(COPIES, len(picture_names(originals)) // 2)
+        # A copy in shades of grey is one of both, the photo and its variant: of these none are made.
+        among = [Path(name).name for name, *_, group in rows if kind != VARIANTS or not group]
+        count = min(COPIES, len(picture_names(originals)) // 2, len(among))
         for number, repertoire in enumerate(REPERTOIRES):
-            write_queries(originals, fresh / repertoire, count=count, seed=SEED + number, repertoire=repertoire)
+            write_queries(
+                originals, fresh / repertoire, count=count, seed=SEED + number, among=among, repertoire=repertoire
+            )
     return target
 
 
@@ -129,22 +133,23 @@ def _draw(group: str, target: Path) -> list[tuple[str, str, str, str]]:
 
 
 def _write_variants(folder: Path, target: Path) -> list[tuple[str, str, str, str]]:
-    """Write held-out photos of several archives, each beside itself with a part in another colour: another picture, of
-    which it is not known whether it shows the same thing.
+    """Write held-out photos of several archives, a third of the pictures alone, and others beside themselves with a
+    part in another colour: another picture, of which it is not known whether it shows the same thing.
     """
     rows: list[tuple[str, str, str, str]] = []
+    count = PICTURES // (3 * len(SHOWN))  # of an archive alone, and as many of which there is a variant
     for archive in SHOWN:
         photos = [photo for photo in list_photos(folder, [archive]) if photo.split != "train"]
         rng, first = np.random.default_rng(SEED), len(rows)
-        ordered = [photos[place] for place in rng.permutation(len(photos))]
-        for data in read_photos(folder, ordered):
-            if len(rows) - first == 2 * (DRAWN // len(SHOWN)):
+        for data in read_photos(folder, [photos[place] for place in rng.permutation(len(photos))]):
+            if len(rows) - first >= 3 * count:
                 break
             photo = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
-            variant = recoloured(photo, rng)
+            variant = recoloured(photo, rng) if len(rows) - first >= count else photo
             if variant is not None:
-                group = f"originals/{len(rows):03d}.jpg"
-                for pixels in (photo, variant):
+                shown = [photo] if variant is photo else [photo, variant]
+                group = "" if variant is photo else f"originals/{len(rows):03d}.jpg"
+                for pixels in shown:
                     name = f"originals/{len(rows):03d}.jpg"
                     Image.fromarray(pixels).save(target.parent / name, quality=95)
                     rows.append((name, name, name, group))
