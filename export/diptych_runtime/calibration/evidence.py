@@ -48,10 +48,6 @@ class Evidence:
     `one_sided` in one alone, and `surely_one_sided` very much there and almost none in the other. `contrast` is the
     distance of the logarithms of the pictures' contrasts.
 
-    `tinted_blocks` is the size of the largest part in which colours are off by more than elsewhere (`blocks.tints`),
-    `tinted_share` its share of the overlap, `tinted_off` how far they are off there, and `tinted_alike` the share of
-    its textured blocks that correlate: of another colour of the same thing nearly all do, of what was laid over few.
-
     `aligned_odds` are the log-odds of a copy that the aligned-pair network gives to the overlap (`aligned`).
     """
 
@@ -90,10 +86,6 @@ class Evidence:
     one_sided: float = 0.0
     surely_one_sided: float = 0.0
     contrast: float = 0.0
-    tinted_blocks: float = 0.0
-    tinted_share: float = 0.0
-    tinted_off: float = 0.0
-    tinted_alike: float = 0.0
     aligned_odds: float = 0.0
 
     @property
@@ -184,10 +176,6 @@ FEATURES: Mapping[str, Callable[[float, Evidence], float]] = {
     "one_sided": lambda odds, seen: seen.one_sided,
     "surely_one_sided": lambda odds, seen: min(seen.surely_one_sided, 0.1) * 10,
     "contrast": lambda odds, seen: min(seen.contrast, 1.6),
-    "tinted_blocks": lambda odds, seen: math.log1p(seen.tinted_blocks) / 5,
-    "tinted_share": lambda odds, seen: min(seen.tinted_share, 0.2) * 5,
-    "tinted_off": lambda odds, seen: min(seen.tinted_off, 120.0) / 60,
-    "tinted_alike": lambda odds, seen: seen.tinted_alike,
     "aligned_odds": lambda odds, seen: seen.aligned_odds / 4,
     "aligned_odds_above": lambda odds, seen: _above(seen.aligned_odds, 2, 0.5),
     "aligned_odds_below": lambda odds, seen: _above(-seen.aligned_odds, 2, 0.5),

@@ -22,7 +22,6 @@ UNLIKE, DEVIATIONS = 0.5, 4.0  # the correlation of blocks of a spot, and by how
 _NOISE = 0.02  # added to the deviation: of the correlations of two pictures that are all but the same
 _FEWEST = 5  # blocks of which a spread can be told
 _CONSTANT = 1e-18  # the variance of what is a constant but for rounding
-TINTED, ABOVE_MEDIAN = 20.0, 3.0  # such a distance of what has another colour, and medians that it is above
 RECOLOURED, EXPLAINED = 30.0, 6.0  # distances of two colours, each channel 0 to 255
 
 
@@ -106,7 +105,7 @@ def spots(blocks: Blocks, off: np.ndarray) -> dict[str, float]:
     one_sided, surely_one_sided, differing = (
         np.count_nonzero(which) / np.count_nonzero(textured) for which in (textured & ~both, surely, unlike)
     )
-    largest = np.count_nonzero(_largest_part(unlike))
+    largest = _largest(unlike)
     return {
         "aligned_detail": share(blocks.aligned[textured] > ALIKE),
         "aligned_both": share(known > ALIKE),
@@ -127,29 +126,6 @@ def spots(blocks: Blocks, off: np.ndarray) -> dict[str, float]:
     }
 
 
-def tints(blocks: Blocks, off: np.ndarray) -> dict[str, float]:
-    """The measurements of `Evidence` from `tinted_blocks` on, of the largest part in which colours are `off` (rows,
-    columns) by more than elsewhere; none without one.
-
-    What was laid over a picture has edges of its own; what has another colour has those of the picture.
-    """
-    if not blocks.inside.any():
-        return {}
-    tinted = blocks.inside & (off > TINTED + ABOVE_MEDIAN * np.median(off[blocks.inside]))
-    part = _largest_part(tinted)
-    if not part.any():
-        return {}
-    around = opencv().dilate(part.astype(np.uint8), np.ones((3, 3), np.uint8)) > 0
-    textured = blocks.inside & around & (blocks.either > TEXTURED)
-    alike = np.maximum(np.abs(blocks.correlation), blocks.aligned) > ALIKE  # darker for lighter is an edge too
-    return {
-        "tinted_blocks": float(np.count_nonzero(part)),
-        "tinted_share": np.count_nonzero(part) / np.count_nonzero(blocks.inside),
-        "tinted_off": float(np.median(off[part])),
-        "tinted_alike": share(alike[textured]),
-    }
-
-
 def _lowest_together(correlation: np.ndarray, which: np.ndarray) -> float:
     """The lowest mean correlation of four blocks side by side, three of them at least of `which`; of single blocks
     where there are none.
@@ -163,10 +139,10 @@ def _lowest_together(correlation: np.ndarray, which: np.ndarray) -> float:
     return float((total[together] / count[together]).min() if together.any() else correlation[which].min())
 
 
-def _largest_part(which: np.ndarray) -> np.ndarray:
-    """The largest connected part of `which`, bool (rows, columns)."""
-    found, parts, measured, _ = opencv().connectedComponentsWithStats(which.astype(np.uint8), connectivity=8)
-    return parts == 1 + measured[1:, 4].argmax() if found > 1 else np.zeros_like(which)
+def _largest(which: np.ndarray) -> int:
+    """The number of blocks of the largest connected part of `which`, 0 without any."""
+    found, _, parts, _ = opencv().connectedComponentsWithStats(which.astype(np.uint8), connectivity=8)
+    return int(parts[1:, 4].max()) if found > 1 else 0
 
 
 def colours(laid: Laid, blocks: Blocks) -> tuple[dict[str, float], np.ndarray]:

@@ -31,7 +31,6 @@ from diptych_runtime.closer_look.blocks import (
     colours,
     share,
     spots,
-    tints,
 )
 from diptych_runtime.closer_look.homography import magnification, opencv
 from diptych_runtime.closer_look.registration import Keypoints, Registration, register
@@ -213,7 +212,6 @@ def _overlap(a: View, b: View, homography: np.ndarray) -> dict[str, Any]:
         "aligned_odds": aligned_odds(cropped(fine if finest <= SCALE else _laid(a, b, homography, SCALE))),
         **coloured,
         **spots(sharp, off),
-        **tints(sharp, off),
     }
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.closer_look import blocks as module
-from diptych_runtime.closer_look.blocks import DETAIL, Blocks, Laid, colours, spots, tints
+from diptych_runtime.closer_look.blocks import DETAIL, Blocks, Laid, colours, spots
 
 SIDE = 240
 
@@ -20,8 +20,7 @@ def page(seed: int = 0) -> np.ndarray:
 def measured(a: np.ndarray, b: np.ndarray, reach: int = 1) -> dict[str, float]:
     laid = Laid(a, b, np.ones((SIDE, SIDE), bool))
     found = Blocks.of(laid, blur=0.7, block=DETAIL, reach=reach)
-    off = colours(laid, found)[1]
-    return {**spots(found, off), **tints(found, off)}
+    return spots(found, colours(laid, found)[1])
 
 
 def noisy(picture: np.ndarray, spread: float) -> np.ndarray:
@@ -79,22 +78,8 @@ def test_the_colour_of_a_spot_is_told_from_that_of_the_rest():
     assert found["spot_off"] > 40 > 5 > found["rest_off"]
 
 
-def test_another_colour_keeps_the_edges_and_what_is_pasted_has_its_own():
-    dyed, pasted = page(), page()
-    dyed[60:120, 60:180] = dyed[60:120, 60:180] * np.array([1, 0.4, 0.4])
-    pasted[60:120, 60:180] = page(1)[60:120, 60:180] * np.array([1, 0.4, 0.4])
-    for found, alike in ((measured(page(), dyed), 1.0), (measured(page(), pasted), 0.25)):
-        # 60 x 120 pixels of 240 x 240, and the blocks that they reach into.
-        assert found["tinted_share"] == pytest.approx(1 / 8, abs=0.04)
-        assert 100 < found["tinted_blocks"] < 300
-        assert found["tinted_off"] > 30
-        assert found["tinted_alike"] == pytest.approx(alike, abs=0.25)
-    assert "tinted_blocks" not in measured(page(), (page() * np.array([1, 0.6, 0.6])).astype(np.uint8))  # all of it
-
-
 def test_where_too_little_has_texture_nothing_is_said():
-    found = measured(np.full((SIDE, SIDE, 3), 255, np.uint8), page())
-    assert all(name.startswith("tinted") for name in found)
+    assert measured(np.full((SIDE, SIDE, 3), 255, np.uint8), page()) == {}
 
 
 def test_lines_are_weighted_least_squares_and_a_constant_has_none():
