@@ -54,7 +54,7 @@ def _largest(which: np.ndarray) -> np.ndarray:
 
 
 def _changed(lab: np.ndarray, middle: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A photo in CIELAB (h, w, 3), all of it as what has its colour around `middle` is changed."""
+    """A photo in CIELAB (h, w, 3) all over in the new colour of a part whose mean is `middle`."""
     light, chroma = lab[..., :1], lab[..., 1:]
     light = light + rng.uniform(-LIGHTER, LIGHTER)
     if np.hypot(*middle[1:]) < GREY:  # black, white and grey are dyed
