@@ -212,7 +212,7 @@ def test_how_often_chance_alone_is_called_the_same_is_said_where_it_was_measured
     assert found["alarm_rate"] == pytest.approx(12 * 0.001, rel=0.01)
     assert found["verdicts"] == {"same": 0.99, "likely": 0.97, "unsure": 0.5}
     said = diptych(*words, "--threads", 1).err
-    assert "verdicts: same from 0.99000, likely from 0.97000, unsure from 0.50000 on" in said
+    assert "question: thing; verdicts: same from 0.99000, likely from 0.97000, unsure from 0.50000 on" in said
     assert "expect a false same in 1.2% of the searches for a picture that has no match here" in said
 
 
