@@ -301,7 +301,8 @@ def _asked(scorer: Scorer) -> dict[str, Any]:
 
 def _remark_verdicts(console: Console, scorer: Scorer) -> None:
     """Say which question is answered, from which score on each verdict is given, and if scores are no probabilities."""
-    console.remark(f"question: {scorer.runtime.question}; {verdict_limits(scorer.thresholds)}")
+    asked = f"question: {scorer.runtime.question}; " if len(scorer.runtime.questions) > 1 else ""
+    console.remark(asked + verdict_limits(scorer.thresholds))
     remark_calibration(console.remark, scorer.runtime)
 
 

@@ -6,7 +6,9 @@ import pytest
 
 from diptych import Collection, Scorer
 from diptych.bench.demo.collection import draw_scenes
+from diptych.cli import search as module
 from diptych.collection import search as stages
+from diptych.console import Console
 from diptych_runtime import judgement
 from diptych_runtime.calibration.verdicts import VERDICTS
 
@@ -212,7 +214,7 @@ def test_how_often_chance_alone_is_called_the_same_is_said_where_it_was_measured
     assert found["alarm_rate"] == pytest.approx(12 * 0.001, rel=0.01)
     assert found["verdicts"] == {"same": 0.99, "likely": 0.97, "unsure": 0.5}
     said = diptych(*words, "--threads", 1).err
-    assert "question: thing; verdicts: same from 0.99000, likely from 0.97000, unsure from 0.50000 on" in said
+    assert "\nverdicts: same from 0.99000, likely from 0.97000, unsure from 0.50000 on" in said
     assert "expect a false same in 1.2% of the searches for a picture that has no match here" in said
 
 
@@ -231,3 +233,9 @@ def test_scores_that_are_no_probabilities_are_said_to_be_none(diptych, gallery, 
     for words in commands[:3]:
         assert "not calibrated" not in diptych(*words, "--model", artifact).err
     assert "not calibrated" not in diptych("score", *pictures, "--model", plain, "--quiet").err
+
+
+def test_of_a_model_with_two_questions_the_one_that_is_answered_is_said(network_alone, capsys):
+    for question in ("copy", "thing"):
+        module._remark_verdicts(Console(), network_alone.asking(question))
+        assert f"question: {question}; verdicts: same from " in capsys.readouterr().err
