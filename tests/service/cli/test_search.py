@@ -6,7 +6,7 @@ import pytest
 
 from diptych import Collection, Scorer
 from diptych.bench.demo.collection import draw_scenes
-from diptych.cli import search as module
+from diptych.cli import search as command
 from diptych.collection import search as stages
 from diptych.console import Console
 from diptych_runtime import judgement
@@ -237,5 +237,5 @@ def test_scores_that_are_no_probabilities_are_said_to_be_none(diptych, gallery, 
 
 def test_of_a_model_with_two_questions_the_one_that_is_answered_is_said(network_alone, capsys):
     for question in ("copy", "thing"):
-        module._remark_verdicts(Console(), network_alone.asking(question))
+        command._remark_verdicts(Console(), network_alone.asking(question))
         assert f"question: {question}; verdicts: same from " in capsys.readouterr().err
