@@ -20,7 +20,7 @@ def test_every_recipe_of_the_repository_is_read() -> None:
     labels, classifier = (RECIPES / f"{name}.toml" for name in ("labels", "classifier"))
     aligned = set(RECIPES.glob("aligned*.toml"))
     assert found > {labels, classifier, *aligned}
-    assert len(aligned) == 2
+    assert len(aligned) == 3
     assert built(classifier, [], classifier_recipe_from).learning.steps > 0
     assert all(built(path, [], aligned_recipe_from).learning.steps > 0 for path in aligned)
     for path in sorted(found - {labels, classifier, *aligned}):

@@ -145,11 +145,11 @@ def _write_variants(folder: Path, target: Path) -> list[tuple[str, str, str, str
             if len(rows) - first >= 3 * count:
                 break
             photo = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
-            variant = recoloured(photo, rng) if len(rows) - first >= count else photo
-            if variant is not None:
-                shown = [photo] if variant is photo else [photo, variant]
-                group = "" if variant is photo else f"originals/{len(rows):03d}.jpg"
-                for pixels in shown:
+            alone = len(rows) - first < count
+            variant = None if alone else recoloured(photo, rng)
+            if alone or variant is not None:
+                group = "" if alone else f"originals/{len(rows):03d}.jpg"
+                for pixels in (photo,) if variant is None else (photo, variant):
                     name = f"originals/{len(rows):03d}.jpg"
                     Image.fromarray(pixels).save(target.parent / name, quality=95)
                     rows.append((name, name, name, group))
