@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from diptych_training.aligned.pairs import LEAST, VARIANTS, document_pairs, edited, photo_pairs
+from diptych_training.aligned.pairs import LEAST, document_pairs, edited, photo_pairs
 from diptych_training.data.documents import KINDS
+from diptych_training.data.variants import VARIANTS
 
 
 def test_a_family_of_documents_gives_copies_and_look_alikes_and_the_same_again() -> None:

@@ -25,9 +25,8 @@ from diptych_runtime.runtime import Runtime
 from diptych_training.data.archives import list_photos, read_photos
 from diptych_training.data.augment import HARD, HEAVY, MILD, Layers, draw_layers, draw_sprites, edit
 from diptych_training.data.documents import KINDS, MEMBERS, TEXTURES, draw_documents
-from diptych_training.data.variants import recoloured
+from diptych_training.data.variants import VARIANTS, recoloured
 
-VARIANTS = "variants"
 SIDE, SIDES = 640, (192, 256, 320, 384, 480, 640)  # pixels of a drawn document, and of its edited copies
 SQUARE, SQUARES = 256, (128, 192, 224, 256, 320)  # of a photo to be edited, and of its edited copies
 SPRITES, LAYERS = 512, 64

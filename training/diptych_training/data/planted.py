@@ -22,14 +22,14 @@ from diptych_training.data.archives import CLASS, Photo, list_photos, read_photo
 from diptych_training.data.csv import read_table
 from diptych_training.data.documents import GROUPS, draw_documents
 from diptych_training.data.edits import REPERTOIRES, picture_names, write_queries
-from diptych_training.data.variants import recoloured
+from diptych_training.data.variants import VARIANTS, recoloured
 from diptych_training.errors import DataError
 
 ARCHIVES = (
     *("clothing", "flowers", "trashnet", "openimages_doors", "goods", "screens", "cards_coins"),
     *("lookalike_objects", "boofcv_views", "sfm_sets"),
 )
-VARIANTS, SHOWN = "variants", ("clothing", "goods", "trashnet", "flowers")  # the kind, and whose photos it shows
+SHOWN = ("clothing", "goods", "trashnet", "flowers")  # archives whose photos are shown beside variants
 KINDS = (*ARCHIVES, VARIANTS, *GROUPS)
 PICTURES, COPIES = 300, 50  # of a kind at most, and how many of them are copied by either repertoire
 DRAWN = 160  # documents of a group

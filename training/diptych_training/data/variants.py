@@ -5,6 +5,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
+VARIANTS = "variants"  # their kind, in collections and among pairs
 COLOURS = (4, 6, 9)  # that a photo is made of, drawn from
 SHARES = (0.01, 0.5)  # of a photo that has another colour
 GROUND = 0.3  # the share of a photo's edge from which on a colour is the ground's
