@@ -9,7 +9,7 @@ from pathlib import Path
 from diptych.collection.collection import Collection
 from diptych.dedupe.pair_cache import KnownFile, PairCache
 from diptych.errors import UnknownPictureError
-from diptych.pictures.file_info import Picture, read_facts
+from diptych.pictures.file_info import Facts, Picture, read_facts
 from diptych_runtime.errors import PictureError
 
 _STEP = 20  # files read between two ticks
@@ -51,5 +51,4 @@ def _read(collection: Collection, picture: Picture) -> Picture | None:
 
 
 def _with(picture: Picture, file: Picture) -> Picture:
-    names = ("bytes", "modified", "width", "height", "format", "exif", "taken")
-    return replace(picture, **{name: getattr(file, name) for name in names})
+    return replace(picture, **{name: getattr(file, name) for name in ("bytes", "modified", *Facts._fields)})

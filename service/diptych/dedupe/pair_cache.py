@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from diptych.errors import DedupeError
-from diptych.pictures.file_info import Picture
+from diptych.pictures.file_info import Facts, Picture
 from diptych.store.sqlite.cache import CacheDatabase, in_one_step, paths_below, version_of
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.questions import MATCH
@@ -20,7 +20,7 @@ from diptych_runtime.closer_look.votes import LENGTH
 
 LEDGER = "dedupe.sqlite"
 _EVIDENCE_OF = TypeAdapter(Evidence)
-_VERSION = 10
+_VERSION = 11
 
 # Pairs are named by the ids of contents, so a file that changes its name keeps its scores and one that changes its
 # content has none. An id is 16 bytes here, the lower one first. A score is of one question of the model.
@@ -40,11 +40,15 @@ CREATE TABLE hashes (id BLOB PRIMARY KEY, phash INTEGER) WITHOUT ROWID;
 _SIGNATURES = """
 CREATE TABLE signatures (id BLOB PRIMARY KEY, keypoints BLOB NOT NULL) WITHOUT ROWID;
 """
-_TABLES = f"""
+_FILES = """
 CREATE TABLE files (path TEXT PRIMARY KEY, id BLOB NOT NULL, bytes INTEGER NOT NULL, modified INTEGER NOT NULL,
   width INTEGER NOT NULL, height INTEGER NOT NULL, format TEXT NOT NULL, exif INTEGER NOT NULL, taken REAL,
-  inode_changed INTEGER NOT NULL DEFAULT 0);
+  frames INTEGER NOT NULL, trailing INTEGER NOT NULL, is_damaged INTEGER NOT NULL, bits INTEGER NOT NULL,
+  has_alpha INTEGER NOT NULL, is_lossless INTEGER NOT NULL, inode_changed INTEGER NOT NULL);
 CREATE INDEX files_id ON files (id);
+"""
+_TABLES = f"""
+{_FILES}
 {_PAIRS}
 CREATE TABLE model (revision TEXT NOT NULL);
 {_EVIDENCE}
@@ -58,18 +62,18 @@ ALTER TABLE pairs RENAME TO old;
 INSERT INTO pairs SELECT '{MATCH}', a, b, logit FROM old;
 DROP TABLE old;
 """
-# Until version 4 two files of one size and time that swapped their names were not told apart; those are read once more.
-_INODES = "ALTER TABLE files ADD COLUMN inode_changed INTEGER NOT NULL DEFAULT 0;"
+# Until version 11 files did not say how many frames they have, what trails them, and whether they are damaged.
+_READ_AGAIN = f"DROP TABLE files; {_FILES}"
 # Until version 5 a look did not say which of both has a frame around the other, until version 6 it missed frames in the
 # colour of the picture's own edge, until version 7 it did not look for spots, until version 8 no network saw both
 # laid over each other, and until version 10 fewer keypoints had matches.
 _LOOK_AGAIN = "DELETE FROM evidence;"
 _SIGN_AGAIN = f"DROP TABLE IF EXISTS signatures; {_SIGNATURES}"
-_COLUMNS = "path, id, bytes, modified, width, height, format, exif, taken, inode_changed"
-
+_COLUMNS = f"path, id, bytes, modified, {', '.join(Facts._fields)}, inode_changed"
+_FLAGS = ("is_damaged", "has_alpha", "is_lossless")
 
 # The types of rows as they are written.
-_FILE = [(str, bytes, int, int, int, int, str, int, taken, int) for taken in (float, type(None))]
+_FILE = [(str, bytes, int, int, int, int, str, int, taken, *[int] * 7) for taken in (float, type(None))]
 _HASH = (bytes, int), (bytes, type(None))
 _SIGNED = bytes, bytes
 _PAIR = bytes, bytes, float
@@ -111,18 +115,20 @@ class PairCache(CacheDatabase):
             for folder in folders:
                 query = f"SELECT {_COLUMNS} FROM files WHERE path > ? AND path < ?"
                 rows = self._connection.execute(query, paths_below(folder))
-                for path, id, *facts, changed in self._intact(rows, "files", *_FILE):
-                    found[path] = KnownFile(Picture(id.hex(), path, *facts), changed)
+                for path, id, bytes_, modified, *rest, changed in self._intact(rows, "files", *_FILE):
+                    facts = dict(zip(Facts._fields, rest, strict=True))
+                    facts |= {name: bool(facts[name]) for name in _FLAGS}
+                    found[path] = KnownFile(Picture(id.hex(), path, bytes_, modified, **facts), changed)
         return found
 
     def add_files(self, files: Sequence[KnownFile]) -> None:
         """Remember files; earlier entries of their paths are replaced."""
         rows = [
-            (p.path, bytes.fromhex(p.id), p.bytes, p.modified, p.width, p.height, p.format, p.exif, p.taken, changed)
+            (p.path, bytes.fromhex(p.id), p.bytes, p.modified, *(getattr(p, name) for name in Facts._fields), changed)
             for p, changed in files
         ]
         with self._transaction() as connection:
-            connection.executemany("INSERT OR REPLACE INTO files VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
+            connection.executemany(f"INSERT OR REPLACE INTO files VALUES ({','.join('?' * len(_FILE[0]))})", rows)
 
     def forget_files(self, paths: Sequence[str]) -> None:
         """Forget files, and the scores of contents that no file has any more."""
@@ -228,7 +234,7 @@ class PairCache(CacheDatabase):
             in_one_step(connection, _TABLES, _VERSION)
         elif version in range(1, _VERSION):
             steps = (_LIFT if version == 1 else "") + (_EVIDENCE if version < 3 else _LOOK_AGAIN)
-            steps += (_INODES if version < 4 else "") + (_HASHES if version < 6 else "") + _SIGN_AGAIN
+            steps += _READ_AGAIN + (_HASHES if version < 6 else "") + (_SIGN_AGAIN if version < 10 else "")
             in_one_step(connection, steps, _VERSION)
         elif version != _VERSION:
             raise DedupeError(

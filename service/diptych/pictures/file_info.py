@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,13 +15,32 @@ from PIL import ExifTags, Image
 from diptych.pictures.content import read_bytes, upright
 from diptych_runtime.decoder import PictureLimits, read_header
 from diptych_runtime.errors import PictureError
+from diptych_runtime.picture_facts import read_picture_facts
 
-_PARTS = (ExifTags.IFD.Exif, ExifTags.IFD.GPSInfo)
+_CAMERA = (ExifTags.Base.Make, ExifTags.Base.Model)
+# Entries that any program writes with the block, and that tell nothing of how a picture was taken.
+_STRUCTURE = frozenset(
+    {
+        ExifTags.GPS.GPSVersionID,
+        ExifTags.Base.ExifVersion,
+        ExifTags.Base.ComponentsConfiguration,
+        ExifTags.Base.UserComment,
+        ExifTags.Base.FlashPixVersion,
+        ExifTags.Base.ColorSpace,
+        ExifTags.Base.ExifImageWidth,
+        ExifTags.Base.ExifImageHeight,
+        ExifTags.Base.ExifInteroperabilityOffset,
+    }
+)
+_FIRST_PHOTOGRAPH = datetime(1826, 1, 1, tzinfo=UTC)
+_CLOCK = timedelta(days=2)  # by which a camera's clock may be ahead of UTC
 
 
 class Facts(NamedTuple):
-    """The facts in a file's header: upright size, format ("JPEG"), number of EXIF entries, and when it was taken, in
-    seconds since 1970 (its clock taken for UTC), or None.
+    """The facts of a file: upright size, format ("JPEG"), number of EXIF entries that tell camera, date or place, and
+    when it was taken, in seconds since 1970 (its clock taken for UTC), or None.
+
+    The others are those of `diptych_runtime.picture_facts.PictureFacts`.
     """
 
     width: int
@@ -29,6 +48,12 @@ class Facts(NamedTuple):
     format: str
     exif: int
     taken: float | None
+    frames: int = 1
+    trailing: int = 0
+    is_damaged: bool = False
+    bits: int = 8
+    has_alpha: bool = False
+    is_lossless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +74,12 @@ class Picture:
     format: str
     exif: int = 0
     taken: float | None = None
+    frames: int = 1
+    trailing: int = 0
+    is_damaged: bool = False
+    bits: int = 8
+    has_alpha: bool = False
+    is_lossless: bool = False
     root: int = 0
     reference: bool = False
     framed: bool = False
@@ -60,10 +91,11 @@ class Picture:
 
 
 def read_facts(data: bytes, name: str) -> Facts:
-    """The facts in the header of a picture file's bytes. Raises PictureError if there is no header to be read."""
+    """The facts of a picture file's bytes. Raises PictureError if there is no header to be read."""
     with read_header(data, name) as header:
         orientation, entries, taken = _exif(header)
-        return Facts(*upright(header.size, orientation), header.format or "", entries, taken)
+        size = upright(header.size, orientation)
+        return Facts(*size, header.format or "", entries, taken, *read_picture_facts(data, header))
 
 
 def read_file(path: Path, limits: PictureLimits) -> tuple[os.stat_result, bytes]:
@@ -85,16 +117,20 @@ def _exif(header: Image.Image) -> tuple[int, int, float | None]:
     """(orientation, number of entries, seconds since 1970 or None); a broken block counts as none."""
     try:
         exif = header.getexif()
-        parts = [exif.get_ifd(part) for part in _PARTS]
-        count = len(exif) + sum(map(len, parts))
-        date = parts[0].get(ExifTags.Base.DateTimeOriginal) or exif.get(ExifTags.Base.DateTime)
+        details, place = exif.get_ifd(ExifTags.IFD.Exif), exif.get_ifd(ExifTags.IFD.GPSInfo)
+        told = [exif.get(tag) for tag in _CAMERA]
+        told += [value for part in (details, place) for tag, value in part.items() if tag not in _STRUCTURE]
+        count = sum(value not in (None, "", b"") for value in told)
+        date = details.get(ExifTags.Base.DateTimeOriginal) or exif.get(ExifTags.Base.DateTime)
         return exif.get(ExifTags.Base.Orientation, 1), count, _seconds(date)
     except Exception:  # what a decoder raises on damaged bytes is not an enumerable set
         return 1, 0, None
 
 
 def _seconds(date: object) -> float | None:
+    """The time of an EXIF date; None for one before photography, and for one that is still to come."""
     try:
-        return datetime.strptime(str(date).strip("\0 "), "%Y:%m:%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+        taken = datetime.strptime(str(date).strip("\0 "), "%Y:%m:%d %H:%M:%S").replace(tzinfo=UTC)
     except ValueError:  # no date, or zeros from a camera whose clock was never set
         return None
+    return taken.timestamp() if _FIRST_PHOTOGRAPH <= taken <= datetime.now(UTC) + _CLOCK else None

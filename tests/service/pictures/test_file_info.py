@@ -30,7 +30,31 @@ def test_a_picture_on_its_side_has_the_size_that_one_sees():
     assert read_facts(jpeg(Orientation=6), "a.jpg")[:2] == (50, 70)
 
 
-@pytest.mark.parametrize("date", ["0000:00:00 00:00:00", "yesterday", "", "2011-05-07"])
+def test_only_entries_of_camera_date_and_place_are_counted():
+    assert read_facts(jpeg(Orientation=6, Software="an editor", Artist="someone"), "a.jpg").exif == 0
+    assert read_facts(jpeg(Make="Maker", Model="One", DateTimeOriginal="2011:05:07 01:02:03"), "a.jpg").exif == 3
+    buffer, exif = BytesIO(), Image.Exif()
+    exif.get_ifd(ExifTags.IFD.GPSInfo)[ExifTags.GPS.GPSLatitude] = (1.0, 2.0, 3.0)
+    Image.new("RGB", (70, 50)).save(buffer, "JPEG", exif=exif)
+    assert read_facts(buffer.getvalue(), "a.jpg").exif == 1
+    buffer = BytesIO()
+    Image.new("RGB", (70, 50)).save(buffer, "TIFF")
+    assert read_facts(buffer.getvalue(), "a.tif").exif == 0, "how a TIFF is built tells nothing of its picture"
+
+
+@pytest.mark.parametrize(
+    "date",
+    [
+        "0000:00:00 00:00:00",
+        "yesterday",
+        "",
+        "2011-05-07",
+        "0001:01:01 00:00:00",
+        "1801:01:01 00:00:00",
+        "2999:01:01 00:00:00",
+        "9999:12:31 23:59:59",
+    ],
+)
 def test_a_date_that_is_none_is_no_date(date):
     assert read_facts(jpeg(DateTimeOriginal=date), "a.jpg").taken is None
 
