@@ -22,7 +22,7 @@ from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.calibration.transitivity import among
 from diptych_runtime.closer_look.verification import View
 from diptych_runtime.closer_look.votes import LENGTH, elected_of_crowd, signatures
-from diptych_runtime.decoder import PictureSource
+from diptych_runtime.decoder import PictureLimits, PictureSource
 from diptych_runtime.errors import PictureError
 
 BATCH = 16  # pairs, after each of which the ledger has them; more of them would outlast a request on a busy machine
@@ -80,9 +80,8 @@ class CloserLook:
     or where the collection has them.
 
     A pair of which a file is not to be had is judged without (`Verification.judged`). `looks` says of each pair that
-    deserved one, the lower place first, whether it was taken, and `frames` which of the two has a frame around the
-    other (`Evidence.framed`). `taken` counts the looks that were not known from an earlier run, and `seconds` the time
-    that they took.
+    deserved one, the lower place first, whether it was taken. `taken` counts the looks that were not known from an
+    earlier run, and `seconds` the time that they took.
     """
 
     def __init__(
@@ -101,7 +100,6 @@ class CloserLook:
         self.collection, self.ids, self.paths, self.ledger = collection, ids, paths, ledger
         self.verification, self.tick = collection.scorer.asking(question).runtime.verification, tick
         self.looks: dict[tuple[int, int], judgement.CloserLook] = {}
-        self.frames: dict[tuple[int, int], float] = {}
         self.taken, self.seconds = 0, 0.0
         self._views = ViewCache() if views is None else views
         self._lost = set[str]()
@@ -133,8 +131,6 @@ class CloserLook:
         for place, pair, evidence in zip(np.flatnonzero(worth).tolist(), wanted, self._seen(wanted), strict=True):
             seen[place] = evidence
             self.looks[pair] = "not taken" if evidence is None else "taken"
-            if evidence is not None and evidence.framed:
-                self.frames[pair] = evidence.framed
         return self.verification.judged(scores, seen, worth)
 
     def judged(self, network: PairScores, pairs: np.ndarray) -> np.ndarray:
@@ -152,7 +148,7 @@ class CloserLook:
         for start in range(0, len(missing), BATCH):
             batch = missing[start : start + BATCH]
             began = perf_counter()
-            views = self._views.views(batch, self._described)
+            views = self.views(batch)
             made = {id: signatures(view.keypoints.descriptors) for id, view in views.items() if view is not None}
             self.seconds += perf_counter() - began
             self.ledger.add_signatures(made)
@@ -182,17 +178,26 @@ class CloserLook:
 
     def _look(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:
         places = sorted({place for pair in pairs for place in pair})
-        views = self._views.views([self.ids[place] for place in places], self._described)
+        views = self.views([self.ids[place] for place in places])
         return self.collection.scorer.evidence([(views[self.ids[a]], views[self.ids[b]]) for a, b in pairs])
+
+    def views(self, ids: list[str]) -> dict[str, View | None]:
+        """The views of pictures by id; None where there is no file."""
+        return self._views.views(ids, self._described)
+
+    @property
+    def limits(self) -> PictureLimits:
+        """The limits within which files are read."""
+        return self.collection.scorer.limits
 
     def _described(self, ids: list[str]) -> dict[str, View | None]:
         """The views of pictures by id; one without a file, or that cannot be read, is asked for once."""
-        sources = [None if id in self._lost else self._source(id) for id in ids]
+        sources = [None if id in self._lost else self.source(id) for id in ids]
         views = dict(zip(ids, self.collection.scorer.views(sources), strict=True))
         self._lost |= {id for id, view in views.items() if view is None}
         return views
 
-    def _source(self, id: str) -> PictureSource | None:
+    def source(self, id: str) -> PictureSource | None:
         """The bytes of a picture, and of no other one that has come into its place: what is seen is kept by its id."""
         try:
             if (path := self.paths.get(id)) is not None:

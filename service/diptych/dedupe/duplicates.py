@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import combinations, product
 from typing import Literal
 
-from diptych.dedupe.keeper import DEFAULT, reason
+from diptych.dedupe.keeper import DEFAULT
 from diptych.pictures.file_info import Picture
 from diptych_runtime import judgement
 from diptych_runtime.calibration.verdicts import Verdict
@@ -18,9 +18,12 @@ Method = Literal["network", "phash"]
 
 @dataclass(frozen=True)
 class Member:
-    """A picture of a group: its score to the keeper in [0, 1], whether it has the very same bytes, the verdict, whether
-    the closer look that the two deserve was taken (`Judgement`), and the reason for which the keeper is kept and not
-    this one ("more pixels").
+    """A picture of a group: its score to the keeper in [0, 1], whether it has the very same bytes, the verdict, and
+    whether the closer look that the two deserve was taken (`Judgement`).
+
+    `replaced_by` is the picture that stays and can stand for it: only then it goes unless a person says otherwise.
+    `kept_because` is the reason for which that one is kept ("more pixels"), or for which this one stays too ("they
+    differ in a part"), and `edit` says what distinguishes it ("mirrored, smaller").
     """
 
     picture: Picture
@@ -29,13 +32,14 @@ class Member:
     verdict: Verdict = "same"
     closer_look: judgement.CloserLook | None = None
     kept_because: str = ""
+    replaced_by: Picture | None = None
+    edit: str = ""
 
 
 @dataclass(frozen=True)
 class Group:
-    """The picture to keep, and those that match it, which can be removed: exact copies first, then in order.
-
-    A picture in a reference folder is a keeper or in no group.
+    """The picture to keep, and those that match it: exact copies first, then in order. A picture in a reference folder
+    is a keeper or in no group.
     """
 
     keeper: Picture
@@ -43,8 +47,14 @@ class Group:
 
     @property
     def kept_because(self) -> list[str]:
-        """The reasons for which the keeper is kept and not one of the others, each once."""
-        return list(dict.fromkeys(member.kept_because for member in self.others if member.kept_because))
+        """The reasons for which the keeper is kept and not one of those that go, each once."""
+        going = [member for member in self.others if member.replaced_by == self.keeper]
+        return list(dict.fromkeys(member.kept_because for member in going if member.kept_because))
+
+    @property
+    def is_decided(self) -> bool:
+        """True if at least one picture goes, for which the keeper or another stands."""
+        return any(member.replaced_by is not None for member in self.others)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +62,7 @@ class Duplicates(Mapping[str, list[str]]):
     """The result of a search for duplicates: `groups`, in the order of their keepers' paths, among `pictures`.
 
     As a mapping it has the shape of imagededup: the path of every picture, and the paths of those that match it, best
-    first; `scores` has their scores too, and `to_remove` what can be removed if a picture of each group is kept.
+    first; `scores` has their scores too, and `to_remove` what can go because another stands for it.
 
     >>> found = find_duplicates("photos")
     >>> found["photos/cat.jpg"], found.to_remove, found.groups[0].keeper.path
@@ -99,37 +109,15 @@ class Duplicates(Mapping[str, list[str]]):
 
     @property
     def to_remove(self) -> list[str]:
-        """The paths of the pictures that can be removed: those of every group but its keeper, after a quick pass by
-        hash also those to look at first, which are not `removable` unseen.
-        """
-        return [member.picture.path for group in self.groups for member in group.others]
-
-    @cached_property
-    def exact_groups(self) -> list[Group]:
-        """The files with the very same bytes within each group, as groups of their own: the first of them, which is
-        the keeper if it is among them, and the others. Their digest proves them copies of one another.
-        """
-        found = []
-        for group in self.groups:
-            files: dict[str, list[Picture]] = {}
-            for picture in (group.keeper, *(member.picture for member in group.others)):
-                files.setdefault(picture.id, []).append(picture)
-            for first, *copies in files.values():
-                members = [Member(one, 1.0, True, kept_because=reason(first, one, self.keep)) for one in copies]
-                found += [Group(first, tuple(members))] if members else []
-        return found
+        """The paths of the pictures that can go: for each another stays that can stand for it."""
+        return [one.picture.path for group in self.groups for one in group.others if one.replaced_by is not None]
 
     @property
-    def removable(self) -> list[Group]:
-        """The groups whose pictures but the keepers an act takes without a selection: all `groups`, or after a quick
-        pass by hash the `exact_groups`.
+    def undecided(self) -> int:
+        """The number of pictures, beside the keepers, that are left to a person: of which it is open whether another
+        can stand for them, or, after a quick pass by hash, whether they are copies at all.
         """
-        return self.exact_groups if self.method == "phash" else self.groups
-
-    @property
-    def unproven(self) -> int:
-        """The number of pictures that could go and that only a hash takes for copies; 0 where a model looked."""
-        return len(self.to_remove) - sum(len(group.others) for group in self.removable)
+        return sum(len(group.others) for group in self.groups) - len(self.to_remove)
 
     @cached_property
     def scores(self) -> dict[str, list[tuple[str, float]]]:

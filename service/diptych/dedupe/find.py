@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Literal
@@ -20,6 +19,7 @@ from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.keeper import DEFAULT, checked_rules, preference, reason
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.pair_scores import PairScores
+from diptych.dedupe.settling import PixelComparisons, Settled, settle
 from diptych.dedupe.threshold import alarm_rate, check_threshold, most_lenient, stated_of, threshold_of
 from diptych.pictures.file_info import Picture
 from diptych.scoring.view_cache import ViewCache
@@ -34,7 +34,6 @@ from diptych_runtime.runtime import Runtime
 OnPairs = Callable[[int, int], Callable[[int], object]]
 
 _STEP = 500  # records read at once
-_AS_MANY = 1.1  # pixels that a picture within a frame has for each of the other: no more, if sizes are rounded
 
 
 def duplicates_among(
@@ -83,7 +82,6 @@ def duplicates_among(
     bound = min(limit, most_lenient(stated_of(asked)) if bound is None else bound)
     if pictures is None:
         found = with_file_facts(collection, found, {ids[at] for at in pairs[values >= bound].flat}, ledger, scores.tick)
-    found = _framed(found, ids, pairs[values >= limit], closer.frames)
     order, place = preference(found, keep), {id: number for number, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
     near = values >= bound
@@ -100,11 +98,15 @@ def duplicates_among(
         return answers.tolist()
 
     matching = _reaching(known, limit)
+    groups = grouped(contents, matching, limit, ask)
+    compare = PixelComparisons(closer, ledger, scores.tick).compare
+    first = {found[number].id: found[number] for number in reversed(order)}
+    settled = [settle([first[ids[place_]] for place_ in group], compare, checked_rules(keep)) for group in groups]
     least = _least_of(asked, limit if threshold == "auto" else 1.0)
     return Duplicates(
-        groups=named(grouped(contents, matching, limit, ask), matching, closer.looks, ids, found, order, least, keep),
+        groups=named(settled, matching, closer.looks, ids, found, order, least, keep),
         pictures=found,
-        order=order,
+        order=_keepers_first(order, found, settled),
         pairs=[(ids[a], ids[b], known[a][b]) for a in sorted(known) for b in sorted(known[a]) if a < b],
         threshold=limit,
         bound=bound,
@@ -117,6 +119,18 @@ def duplicates_among(
         closer_looks=closer.taken,
         look_seconds=closer.seconds,
     )
+
+
+def _keepers_first(order: Sequence[int], pictures: Sequence[Picture], settled: Iterable[Settled]) -> list[int]:
+    """The order of the pictures, in which the one to keep of each group comes before the others of it."""
+    rank: dict[str, int] = {}
+    for number, place in enumerate(order):
+        rank.setdefault(pictures[place].id, number)
+    keepers = set[str]()
+    for group in settled:
+        rank[group.stays[0]] = min(rank[id] for id in (*group.stays, *group.replaced))
+        keepers.add(group.stays[0])
+    return sorted(order, key=lambda place: (rank[pictures[place].id], pictures[place].id not in keepers))
 
 
 def _least_of(runtime: Runtime, automatic: float) -> dict[Verdict, float]:
@@ -153,26 +167,9 @@ def _reaching(known: Mapping[int, Mapping[int, float]], limit: float) -> dict[in
     }
 
 
-def _framed(
-    pictures: list[Picture], ids: Sequence[str], pairs: np.ndarray, frames: Mapping[tuple[int, int], float]
-) -> list[Picture]:
-    """The pictures, of which those are framed that have a frame around one that they match, and not more pixels of it
-    than that.
-    """
-    pixels = {one.id: one.width * one.height for one in pictures}
-    framed = set[str]()
-    places: list[tuple[int, int]] = [(first, second) for first, second in pairs.tolist()]
-    for pair in places:
-        share = frames.get(pair, 0.0)
-        outer, inner = (ids[place] for place in (pair if share > 0 else reversed(pair)))
-        if share and abs(share) * pixels[outer] <= _AS_MANY * pixels[inner]:
-            framed.add(outer)
-    return [replace(one, framed=True) if one.id in framed else one for one in pictures]
-
-
 def named(
-    groups: list[list[int]],
-    matching: dict[int, dict[int, float]],
+    groups: Sequence[Settled],
+    matching: Mapping[int, Mapping[int, float]],
     looks: Mapping[tuple[int, int], judgement.CloserLook],
     ids: Sequence[str],
     pictures: Sequence[Picture],
@@ -182,27 +179,40 @@ def named(
 ) -> list[Group]:
     """Groups of contents, and contents that several files have, as groups of pictures.
 
-    Contents are places in `ids`, and `matching` has the score of each that is in a group with its keeper.
+    Contents are places in `ids`, and `matching` has the scores of those that match.
     """
     files: dict[str, list[Picture]] = {}
     for number in order:
         files.setdefault(pictures[number].id, []).append(pictures[number])
     for same in files.values():  # of which those in references come first
         same[:] = [one for number, one in enumerate(same) if number == 0 or not one.reference]
-    taken = {content for group in groups for content in group}
-    alone = [[place] for place, id in enumerate(ids) if place not in taken and len(files[id]) > 1]
-    named = []
-    for keeper, *others in [*groups, *alone]:
-        first, *copies = files[ids[keeper]]
-        members = [Member(picture, 1.0, True, kept_because=reason(first, picture, keep)) for picture in copies]
-        for other in others:
-            score = matching[keeper][other]
-            said = verdict_from(score, least), looks.get((min(keeper, other), max(keeper, other)))
-            members += [
-                Member(picture, score, False, *said, reason(first, picture, keep)) for picture in files[ids[other]]
-            ]
-        named.append(Group(first, tuple(members)))
-    return sorted(named, key=lambda group: group.keeper.path)
+    place = {id: number for number, id in enumerate(ids)}
+    taken = {id for group in groups for id in (*group.stays, *group.replaced)}
+    alone = [Settled([id]) for id in ids if id not in taken and len(files[id]) > 1]
+    found = []
+    for group in [*groups, *alone]:
+        keeper, members = files[group.stays[0]][0], list[Member]()
+        for id in (*group.stays, *group.replaced):
+            here, there = place[group.stays[0]], place[id]
+            score = 1.0 if here == there else _score_of(matching, here, there)
+            said = verdict_from(score, least), looks.get((min(here, there), max(here, there)))
+            stands = files[group.replaced[id]][0] if id in group.replaced else None
+            for number, picture in enumerate(files[id]):
+                instead = stands or (None if number == 0 else files[id][0])
+                why = group.reasons.get(id, "") if stands or number == 0 else reason(files[id][0], picture, keep)
+                edit = group.edits.get(id, "")
+                if picture is not keeper:
+                    exact = id == keeper.id
+                    one = (1.0, True, "same", None) if exact else (score, False, *said)
+                    members.append(Member(picture, *one, kept_because=why, replaced_by=instead, edit=edit))
+        found.append(Group(keeper, tuple(sorted(members, key=lambda one: not one.exact))))
+    return sorted(found, key=lambda group: group.keeper.path)
+
+
+def _score_of(matching: Mapping[int, Mapping[int, float]], keeper: int, other: int) -> float:
+    """The score of two matches, or of two that match a third the one of the second with that."""
+    near = matching.get(keeper, {})
+    return near[other] if other in near else max(matching[other].values())
 
 
 def _everything(collection: Collection) -> Iterator[Picture]:

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Picture
 
-# What a camera took has EXIF entries, and a PNG that was saved from it has none. A copy that was saved again has fewer
-# bytes as a rule; where a copy was copied along, its time says nothing.
-DEFAULT = ("unframed", "resolution", "with-exif", "format", "exif", "largest", "oldest")
+# These decide where the pixels of two pictures do not: see `settling`. What a camera took has EXIF entries, and a PNG that
+# was saved from it has none. A copy that was saved again has fewer bytes as a rule.
+DEFAULT = ("resolution", "with-exif", "format", "exif", "largest", "oldest")
 
 # Formats that lose nothing first, then by how much is usually lost: what a telephone took (HEIF) is made a JPEG for
 # others, and that something for the web; a GIF has 256 colours.
@@ -29,7 +29,6 @@ class Rule(NamedTuple):
 
 
 RULES = {
-    "unframed": Rule("no frame around it", lambda picture: picture.framed),
     "resolution": Rule("more pixels", lambda picture: -picture.width * picture.height),
     "with-exif": Rule("its EXIF entries", lambda picture: not picture.exif),
     "format": Rule("a better format", lambda picture: _place(picture.format)),
@@ -87,6 +86,15 @@ def reason(kept: Picture, other: Picture, rules: Sequence[str] = DEFAULT) -> str
         if rule.value(kept) != rule.value(other):
             return rule.reason
     return _PATH.reason
+
+
+def preferred_reason(kept: Picture, other: Picture, rules: Sequence[str] = DEFAULT) -> str | None:
+    """The reason for which `kept` is preferred to another picture; None where the rules prefer the other one."""
+    for rule in _all(rules):
+        values = rule.value(kept), rule.value(other)
+        if values[0] != values[1]:
+            return rule.reason if values[0] < values[1] else None
+    return None
 
 
 def _all(rules: Sequence[str]) -> list[Rule]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from diptych.dedupe.comparison import Comparison
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Facts, Picture
 from diptych.store.sqlite.cache import CacheDatabase, in_one_step, paths_below, version_of
@@ -20,7 +21,7 @@ from diptych_runtime.closer_look.votes import LENGTH
 
 LEDGER = "dedupe.sqlite"
 _EVIDENCE_OF = TypeAdapter(Evidence)
-_VERSION = 11
+_VERSION = 12
 
 # Pairs are named by the ids of contents, so a file that changes its name keeps its scores and one that changes its
 # content has none. An id is 16 bytes here, the lower one first. A score is of one question of the model.
@@ -40,6 +41,10 @@ CREATE TABLE hashes (id BLOB PRIMARY KEY, phash INTEGER) WITHOUT ROWID;
 _SIGNATURES = """
 CREATE TABLE signatures (id BLOB PRIMARY KEY, keypoints BLOB NOT NULL) WITHOUT ROWID;
 """
+# What was seen of a pair in full size, as JSON (`comparison`), the lower id first; of no model either.
+_COMPARISONS = """
+CREATE TABLE comparisons (a BLOB NOT NULL, b BLOB NOT NULL, seen TEXT NOT NULL, PRIMARY KEY (a, b)) WITHOUT ROWID;
+"""
 _FILES = """
 CREATE TABLE files (path TEXT PRIMARY KEY, id BLOB NOT NULL, bytes INTEGER NOT NULL, modified INTEGER NOT NULL,
   width INTEGER NOT NULL, height INTEGER NOT NULL, format TEXT NOT NULL, exif INTEGER NOT NULL, taken REAL,
@@ -54,6 +59,7 @@ CREATE TABLE model (revision TEXT NOT NULL);
 {_EVIDENCE}
 {_HASHES}
 {_SIGNATURES}
+{_COMPARISONS}
 """
 # Models of the time of version 1 have a single question.
 _LIFT = f"""
@@ -134,7 +140,7 @@ class PairCache(CacheDatabase):
         """Forget files, and the scores of contents that no file has any more."""
         with self._transaction() as connection:
             connection.executemany("DELETE FROM files WHERE path=?", [(path,) for path in paths])
-            for table in ("pairs", "evidence"):
+            for table in ("pairs", "evidence", "comparisons"):
                 connection.execute(
                     f"DELETE FROM {table} WHERE a NOT IN (SELECT id FROM files) OR b NOT IN (SELECT id FROM files)"
                 )
@@ -187,6 +193,22 @@ class PairCache(CacheDatabase):
         with self._transaction() as connection:
             connection.executemany("INSERT OR REPLACE INTO evidence VALUES (?,?,?)", rows)
 
+    def comparison(self, a: str, b: str) -> Comparison | None:
+        """What was seen of a pair of ids in full size, the lower id first; None where it was not compared."""
+        with self._understood():
+            query = "SELECT seen FROM comparisons WHERE a=? AND b=?"
+            row = self._connection.execute(query, (bytes.fromhex(a), bytes.fromhex(b))).fetchone()
+        try:
+            return None if row is None else Comparison.from_json(json.loads(row[0]))
+        except (ValueError, TypeError, KeyError):
+            return None  # of an earlier version, or damaged: it is compared again
+
+    def add_comparison(self, a: str, b: str, seen: Comparison) -> None:
+        """Remember what was seen of a pair of ids in full size, the lower id first."""
+        row = (bytes.fromhex(a), bytes.fromhex(b), json.dumps(seen.as_json()))
+        with self._transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO comparisons VALUES (?,?,?)", row)
+
     def signatures(self, ids: Sequence[str]) -> dict[str, np.ndarray]:
         """The signatures uint8 (P, 32) of the keypoints of contents, by id: of those that are known."""
         found = {}
@@ -234,7 +256,7 @@ class PairCache(CacheDatabase):
             in_one_step(connection, _TABLES, _VERSION)
         elif version in range(1, _VERSION):
             steps = (_LIFT if version == 1 else "") + (_EVIDENCE if version < 3 else _LOOK_AGAIN)
-            steps += _READ_AGAIN + (_HASHES if version < 6 else "") + (_SIGN_AGAIN if version < 10 else "")
+            steps += _READ_AGAIN + (_HASHES if version < 6 else "") + (_SIGN_AGAIN if version < 10 else "") + _COMPARISONS
             in_one_step(connection, steps, _VERSION)
         elif version != _VERSION:
             raise DedupeError(

@@ -61,8 +61,7 @@ class Picture:
     """A picture file. Those with one `id` have the same bytes; `modified` is in nanoseconds since 1970.
 
     `root` is the number of the folder, of those that were named, in which it was found; a `reference` lies in a folder
-    whose pictures others are compared with and in which nothing is changed. One that is `framed` is another that is
-    there with a frame around it, and not more pixels of it.
+    whose pictures others are compared with and in which nothing is changed.
     """
 
     id: str
@@ -82,7 +81,6 @@ class Picture:
     is_lossless: bool = False
     root: int = 0
     reference: bool = False
-    framed: bool = False
 
     @property
     def time(self) -> float:

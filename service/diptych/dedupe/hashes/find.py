@@ -15,6 +15,7 @@ from diptych.dedupe.hashes import near
 from diptych.dedupe.hashes.near import check_count, close_pairs
 from diptych.dedupe.hashes.phash import BITS
 from diptych.dedupe.keeper import DEFAULT, preference
+from diptych.dedupe.settling import Settled
 from diptych.pictures.file_info import Picture
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.calibration.verdicts import least_of
@@ -85,7 +86,7 @@ def duplicates_by_hash(
     listed = [(ids[a], ids[b], score) for a, b, score in _pairs(contents, close, scores, ids, kept, most)]
     return Duplicates(
         groups=named(
-            [[keeper, *sorted(alike)] for keeper, alike in matching.items() if alike],
+            [_undecided([ids[place] for place in (keeper, *sorted(alike))]) for keeper, alike in matching.items() if alike],
             matching,
             {},
             ids,
@@ -108,6 +109,11 @@ def duplicates_by_hash(
         max_distance=max_distance,
         unhashed=sum(hashes[picture.id] is None for picture in found),
     )
+
+
+def _undecided(contents: Sequence[str]) -> Settled:
+    """A group of which nothing is said but that the hashes are alike."""
+    return Settled(list(contents), reasons=dict.fromkeys(contents[1:], "only a hash takes it for a copy"))
 
 
 def _pairs(

@@ -1,0 +1,162 @@
+"""Which of two copies may go: one in place of which the other can stand, whatever it is looked at for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from diptych.dedupe.comparison import Comparison, Side
+from diptych.pictures.file_info import Picture
+
+_SHOWN = 0.03  # of a picture: less of it that is missing in the other is the error of laying one over the other
+_PIXELS = 0.97  # of the other's along a direction: a picture of as many has no fewer but for rounding
+_LACK, _MORE = 0.25, 0.1  # of the other's detail: what may be missing, and how much more than is missing in the other
+_GRAIN = 0.7  # levels of noise by which one is noisier, if it has twice as much
+_DOTS = 20.0  # levels of noise that no photograph has, and the dots of two colours have
+_HUES, _PALE = 1.5, 0.6  # deviation of the hues of what has colour, and the share of it that a copy keeps
+_FLAT, _FLATTER = 1.5, 1.6  # levels of shades that one has lost, and times what the other has lost
+_BLURRED = 0.45  # of the other's detail that a blurred picture lacks, in which no blocks are left either
+_BLOCKS = 0.12  # by which JPEG's blocks stand out more
+_SOFT = 0.1  # of the other's detail that a picture of more pixels lacks, as one does that was made larger
+_OTHER = 0.0005  # of the overlap, in which two show something else
+_TONE = 2.5  # levels by which the tones of two may differ
+_SHARPENED = 0.9  # of the finest detail alike in both: one was sharpened, or the other blurred a little
+UNKNOWN = "it cannot be told which of the two is the original"
+
+
+class Verdict(NamedTuple):
+    """What a comparison says of the first of two: the reason for which it is better than the second, and that for
+    which the second cannot stand for it; None where there is none.
+    """
+
+    better: str | None
+    needed: str | None
+
+
+def can_replace(kept: Picture, going: Picture, seen: Comparison | None) -> str | None:
+    """None where `kept` can stand for `going`, of which it was `seen` laid over it, or the reason why it cannot."""
+    if kept.id == going.id:
+        return None
+    held = _held_by_file(going, kept)
+    if held or seen is None:
+        return held or UNKNOWN
+    if seen.equal:
+        return None
+    mine, other = seen.a, seen.b
+    if lacks := _advantage(other, mine):
+        return lacks
+    if other.pixels < _PIXELS and mine.lack > _SOFT:
+        return "sharper for its size"
+    if seen.differing > _OTHER and not other.is_marked:
+        return "they differ in a part"
+    if seen.coherence > _SHARPENED and _is_sharper(mine, other):
+        return "one may have been sharpened"
+    return None if _advantage(mine, other) else _open_question(seen)
+
+
+def better_because(kept: Picture, going: Picture, seen: Comparison | None) -> str | None:
+    """The reason for which `kept` is the better of two pictures; None where only their files differ."""
+    if kept.id == going.id or seen is None:
+        return None
+    held = _held_by_file(kept, going)
+    return held or (None if seen.equal else _advantage(seen.a, seen.b))
+
+
+def name_edits(kept: Picture, going: Picture, seen: Comparison | None) -> list[str]:
+    """What distinguishes `going` from `kept`, in words: "mirrored", "smaller"."""
+    if kept.id == going.id:
+        return []
+    if seen is None:
+        return []
+    found = ["mirrored"] * seen.mirrored
+    if abs(seen.angle) > 3:
+        found.append(f"turned by {abs(seen.angle):.0f}°")
+    if seen.equal:
+        return found or ["the same pixels"]
+    mine, other = seen.a, seen.b
+    if mine.outside > _SHOWN and not mine.drawn_around:
+        found.append("cropped")
+    if other.outside > _SHOWN and other.drawn_around:
+        found.append("framed")
+    elif other.outside > _SHOWN and mine.outside <= _SHOWN:
+        found.append("showing more")
+    if other.pixels < _PIXELS:
+        found.append("smaller")
+    elif mine.pixels < _PIXELS:
+        found.append("larger")
+    if mine.colour > _HUES and other.colour < _PALE * mine.colour:
+        found.append("without its colours")
+    if other.is_marked:
+        found.append("with something drawn on it")
+    elif seen.differing > _OTHER:
+        found.append("different in a part")
+    if _is_sharper(mine, other):
+        found.append("blurred")
+    if _is_flatter(other, mine):
+        found.append("with fewer shades")
+    if not found and seen.tone > _TONE:
+        found.append("with other tones")
+    return found or ["saved again"]
+
+
+def _held_by_file(one: Picture, other: Picture) -> str | None:
+    """What the file of one picture holds that the other's does not."""
+    if other.is_damaged and not one.is_damaged:
+        return "an undamaged file"
+    if one.frames > other.frames:
+        return "more frames or pages"
+    if one.trailing and not other.trailing:
+        return "a film or other data behind the picture"
+    if one.bits > max(8, other.bits):
+        return "finer shades"
+    if one.has_alpha and not other.has_alpha:
+        return "its transparency"
+    return None
+
+
+def _advantage(one: Side, other: Side) -> str | None:
+    """What a picture has before the other, the weightiest first; None where it has nothing."""
+    if one.outside > _SHOWN and not one.drawn_around:
+        return "it shows more"
+    if other.is_marked and not one.is_marked:
+        return "nothing drawn on it"
+    if other.outside > _SHOWN and other.drawn_around:
+        return "nothing around it"
+    if other.pixels < _PIXELS:
+        return "more pixels"
+    if _is_flatter(one, other):  # what it has more of detail and hues are the steps between its shades
+        return None
+    if one.colour > _HUES and other.colour < _PALE * one.colour:
+        return "its colours"
+    is_blockier = one.blocks > other.blocks + _BLOCKS and other.lack < _BLURRED  # of which detail is an error of coding
+    if _is_sharper(one, other) and not is_blockier:
+        return "sharper"
+    if _is_flatter(other, one) or other.noise > 2 * one.noise + _DOTS:
+        return "more shades"
+    is_comparable = min(one.pixels, other.pixels) > _PIXELS and not one.is_marked and one.lack < _BLURRED
+    if other.blocks > one.blocks + _BLOCKS and is_comparable:
+        return "less compressed"
+    return None
+
+
+def _is_flatter(one: Side, other: Side) -> bool:
+    """True for what has steps in place of the other's shades; the noise of the other is none."""
+    return one.flattened > _FLATTER * other.flattened + _FLAT and not _is_noisier(other, one)
+
+
+def _is_noisier(one: Side, other: Side) -> bool:
+    return one.noise > 2 * other.noise + _GRAIN
+
+
+def _is_sharper(one: Side, other: Side) -> bool:
+    """True for what has more detail, and its noise with it: the steps of a few shades have none."""
+    is_stepped = other.noise > 0.1 and one.noise < 0.5 * other.noise
+    return other.lack > max(_LACK, one.lack + _MORE) and not is_stepped
+
+
+def _open_question(seen: Comparison) -> str | None:
+    """Why it is open which of two is the original, neither of which has anything before the other."""
+    if seen.tone > _TONE:
+        return "their tones differ"
+    if _is_noisier(seen.a, seen.b) or _is_noisier(seen.b, seen.a):
+        return "one is noisier"
+    return None

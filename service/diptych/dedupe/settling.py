@@ -1,0 +1,159 @@
+"""Which pictures of a group may go, and which one stands for each: decided by looking at both in full."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from diptych.dedupe.closer import CloserLook
+from diptych.dedupe.comparison import Comparison, compare_pixels
+from diptych.dedupe.keeper import DEFAULT, preferred_reason
+from diptych.dedupe.pair_cache import PairCache
+from diptych.dedupe.replacement import better_because, can_replace, name_edits
+from diptych.pictures.file_info import Picture
+from diptych_runtime.closer_look.verification import placement
+from diptych_runtime.decoder import open_picture
+from diptych_runtime.errors import PictureError
+
+Compare = Callable[[Picture, Picture], Comparison | None]
+
+_BYTES = 256 * 1024 * 1024  # of decoded pictures in memory
+_STAYING = 5  # pictures of a group that stay with which a further one is compared
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What was decided of a group of contents: those that stay, the one to keep first, and for each of the others the
+    one that stands for it. `reasons` has the reason for each that goes, or for which it stays; `edits` what
+    distinguishes it from the one that stands for it, or from the one to keep.
+    """
+
+    stays: list[str]
+    replaced: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    edits: dict[str, str] = field(default_factory=dict)
+
+
+class PixelComparisons:
+    """Comparisons of pictures in full size, each made once in all runs; None where a file is not to be had."""
+
+    def __init__(
+        self, closer: CloserLook, pair_cache: PairCache, tick: Callable[[int], object] = lambda done: None
+    ) -> None:
+        """`tick` is told of 0 more pairs before each comparison; what it raises ends it."""
+        self._closer, self._pair_cache, self._tick = closer, pair_cache, tick
+        self._pixels: OrderedDict[str, np.ndarray | None] = OrderedDict()
+
+    def compare(self, a: Picture, b: Picture) -> Comparison | None:
+        """The comparison of two pictures of different content."""
+        low, high = sorted((a.id, b.id))
+        found = self._pair_cache.comparison(low, high)
+        if found is None:
+            self._tick(0)
+            found = self._compare(low, high)
+            if found is not None:
+                self._pair_cache.add_comparison(low, high, found)
+        return found if found is None or low == a.id else found.swapped
+
+    def _compare(self, a: str, b: str) -> Comparison | None:
+        views = self._closer.views([a, b])
+        pixels = [self._pixels_of(id) for id in (a, b)]
+        if views[a] is None or views[b] is None or pixels[0] is None or pixels[1] is None:
+            return None
+        return compare_pixels(pixels[0], pixels[1], placement(views[a], views[b]))
+
+    def _pixels_of(self, id: str) -> np.ndarray | None:
+        if id not in self._pixels:
+            source = self._closer.source(id)
+            try:
+                self._pixels[id] = None if source is None else np.asarray(open_picture(source, self._closer.limits))
+            except PictureError:
+                self._pixels[id] = None
+        self._pixels.move_to_end(id)
+        while len(self._pixels) > 2 and sum(one.nbytes for one in self._pixels.values() if one is not None) > _BYTES:
+            self._pixels.popitem(last=False)
+        return self._pixels[id]
+
+
+def settle(members: Sequence[Picture], compare: Compare, rules: Sequence[str] = DEFAULT) -> Settled:
+    """Decide of pictures of different contents, the preferred first, which stand for which.
+
+    A picture goes where another that stays can stand for it (`replacement.can_replace`). By the rules that are the
+    default a better one takes the place of one that was preferred; rules that a person chose are followed, and what
+    the preferred ones cannot stand for stays. References stay.
+    """
+    stays: list[Picture] = []
+    replaced: dict[str, tuple[Picture, Picture]] = {}
+    reasons: dict[str, str] = {}
+    for one in members:
+        refusal = None
+        for kept in stays[:_STAYING]:
+            seen = compare(kept, one)
+            why_not = can_replace(kept, one, seen)
+            if why_not is None and not (_is_default(rules) and _is_better(one, kept, seen)):
+                replaced[one.id] = one, kept
+                break
+            refusal = refusal or why_not
+        else:
+            if _is_default(rules):
+                for kept in [other for other in stays[:_STAYING] if not other.reference]:
+                    if can_replace(one, kept, compare(one, kept)) is None:
+                        stays.remove(kept)
+                        replaced[kept.id] = kept, one
+            if refusal:
+                reasons[one.id] = refusal
+            stays.append(one)
+    _follow(replaced, stays, reasons, compare)
+    stays.sort(key=lambda one: -sum(kept is one for _, kept in replaced.values()))
+    edits = {}
+    for one in members:
+        kept = replaced[one.id][1] if one.id in replaced else stays[0]
+        seen = compare(kept, one) if kept.id != one.id else None
+        edits[one.id] = ", ".join(name_edits(kept, one, seen))
+        if one.id in replaced:
+            reasons[one.id] = better_because(kept, one, seen) or preferred_reason(kept, one, _tied(rules, kept, one, seen))
+    return Settled([one.id for one in stays], {id: kept.id for id, (_, kept) in replaced.items()}, reasons, edits)
+
+
+def _follow(
+    replaced: dict[str, tuple[Picture, Picture]], stays: list[Picture], reasons: dict[str, str], compare: Compare
+) -> None:
+    """Have one that stays stand for each that goes: where its own went, the one that stands for that, or it stays."""
+    for id, (one, kept) in list(replaced.items()):
+        while kept.id in replaced:
+            kept = replaced[kept.id][1]
+        why_not = can_replace(kept, one, compare(kept, one))
+        if why_not is None:
+            replaced[id] = one, kept
+        else:
+            del replaced[id]
+            reasons[id] = why_not
+            stays.append(one)
+
+
+def _is_default(rules: Sequence[str]) -> bool:
+    return tuple(rules) == DEFAULT
+
+
+def _is_better(one: Picture, kept: Picture, seen: Comparison | None) -> bool:
+    """True if the first of two that can stand for each other is to be kept."""
+    if kept.reference or can_replace(one, kept, None if seen is None else seen.swapped) is not None:
+        return False
+    if better_because(one, kept, None if seen is None else seen.swapped):
+        return True
+    if better_because(kept, one, seen):
+        return False
+    return preferred_reason(one, kept, _tied(DEFAULT, one, kept, seen)) is not None
+
+
+def _tied(rules: Sequence[str], one: Picture, other: Picture, seen: Comparison | None) -> list[str]:
+    """The rules that decide between pictures of which neither shows more: the format says nothing of pixels that differ,
+    and neither do the bytes of different formats.
+    """
+    silent = set()
+    if seen is None or not seen.equal:
+        silent = {"format"} if one.format == other.format else {"format", "largest"}
+    return [rule for rule in rules if rule not in silent]
