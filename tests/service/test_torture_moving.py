@@ -31,7 +31,7 @@ def test_moving_undoing_and_emptying_survive_many_kills_in_their_middle(environm
 def test_a_mover_that_loses_pictures_is_found_out(monkeypatch, tmp_path):
     def lose(plan) -> None:
         for step in plan.steps:
-            Path(step.picture.path).unlink()
+            Path(step.entry.source).unlink()
 
     monkeypatch.setattr(torture_moving, "carry_out", lose)
     tally = torture_moving.torture("kill-trash", 20, 0, tmp_path)
