@@ -49,7 +49,11 @@ Delete = Annotated[
 ]
 Undo = Annotated[
     Path | None,
-    Option(metavar="JOURNAL", help="put back what a journal says was moved", rich_help_panel=_PANEL),
+    Option(
+        metavar="JOURNAL",
+        help="put back what a journal says was moved, into the folders DIR where it is of no run of yours",
+        rich_help_panel=_PANEL,
+    ),
 ]
 Empty = Annotated[
     Path | None,
@@ -173,7 +177,8 @@ def _act(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Ou
         )
     if plan.staying:
         reasons = [f"  {path}: {reason}" for path, reason in plan.staying.items()]
-        lines += [f"{counted(len(reasons), 'file')} left alone because of what belongs together:", *some(reasons)]
+        count = counted(len(reasons), "file")
+        lines += [f"{count} left alone, as a picture and what belongs to it stay together:", *some(reasons)]
     size = sum(step.bytes for step in plan.steps)
     count = with_companions(len(plan.pictures), len(plan.steps) - len(plan.pictures))
     preview = [
@@ -215,9 +220,8 @@ def _unequal(plan: Plan) -> list[str]:
         for step in plan.steps
         if step.owners and step.entry.id != step.entry.keeper_id and not os.path.lexists(step.entry.source)
     ]
-    return [f"{counted(len(names), 'file')} went along that the kept pictures have no equal of:", *some(names)] * bool(
-        names
-    )
+    count = counted(len(names), "file")
+    return [f"{count} went along that the kept pictures have no equal of:", *some(names)] if names else []
 
 
 def revisit(console: Console, folders: Sequence[Path], undo: Path | None, empty: Path | None) -> int:

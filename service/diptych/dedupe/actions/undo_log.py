@@ -30,7 +30,7 @@ from diptych.pictures.walk import TRASH
 from diptych_runtime.atomic import sync_folder
 
 # The bounds of a journal that is read into memory; one that is sealed with the user's own key may be longer.
-_LONGEST_LINE, _MOST_BYTES, _MOST_FILES = 1 << 24, 1 << 28, 500_000
+_LONGEST_LINE, _MOST_BYTES, _MOST_FILES, _MOST_FOLDERS = 1 << 24, 1 << 28, 500_000, 1_000
 
 
 @dataclass
@@ -142,6 +142,8 @@ def read(path: Path, named: Sequence[Path] = ()) -> Past:
             raise DedupeError(f"{path} is a journal of format {first['journal']}; use the Diptych that wrote it")
         names = ("folders", "roots", "references", "mounted")
         folders, roots, references, mounted = (_places(first, name) for name in names)
+        if foreign and len(roots) + len(folders) + len(references) + len(mounted) > _MOST_FOLDERS:
+            raise ValueError(f"it names more than {_MOST_FOLDERS:,} folders")
         if first["act"] not in ("move", "delete", LINKED):
             raise ValueError(f"it has the act {first['act']!r}")
         past = Past(first["act"], folders, roots, entries, first["journal"], references, {}, mounted, foreign)
@@ -161,8 +163,8 @@ def read(path: Path, named: Sequence[Path] = ()) -> Past:
 def _content(path: Path) -> tuple[dict[str, Any], list[Entry], bool]:
     """The first line of a journal and its entries, and True where a line is not sealed with this user's key.
 
-    Then it is read only as far as `_MOST_BYTES` and `_MOST_FILES`. Raises OSError, and ValueError and others for lines
-    that are no journal.
+    Then it is read only as far as `_MOST_BYTES` and `_MOST_FILES`. Raises OSError, DedupeError for an empty file, and
+    errors of Python's for lines that are no journal.
     """
     first, entries, key, foreign = None, list[Entry](), kept_key(), False
     with path.open("rb") as file:
