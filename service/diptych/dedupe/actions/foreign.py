@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from diptych.dedupe.actions.move_file import held_of
@@ -20,17 +21,17 @@ _PROGRAMS += (b"[Desktop Entry]",)
 def is_within(folder: Path, top: Path, *, hidden: bool = False) -> bool:
     """True for a folder that really is this one or lies in it, and not in a hidden folder of it unless `hidden`."""
     real, top = real_path(folder), real_path(top)
-    return real.is_relative_to(top) and (hidden or not _is_hidden(real.relative_to(top)))
+    return real.is_relative_to(top) and (hidden or not any(part[0] == "." for part in real.relative_to(top).parts))
 
 
-def reason_to_distrust(source: Path, target: Path, root: Path) -> str | None:
-    """The reason why no file may be put back from `target` to `source`, which lies in `root`; None if there is none.
+def reason_to_distrust(source: Path, target: Path, tops: Sequence[Path]) -> str | None:
+    """The reason why no file may be put back from `target` to `source`; None if there is none.
 
-    A hidden name, or one in a hidden folder, is such a reason, and so is a file that by its ending or its content is
-    neither a picture nor a companion of one.
+    A hidden name is such a reason, and one that lies in a hidden folder of all of the `tops` that it lies in, and a
+    file that by its ending or its content is neither a picture nor a companion of one.
     """
-    if _is_hidden(source.relative_to(root)) or not is_within(source.parent, root):
-        return f"{source} is hidden, and the journal is not of a run of yours; move the file by hand"
+    if source.name.startswith(".") or not any(is_within(source.parent, top) for top in tops):
+        return f"{source} is hidden, and the journal is not of a run of yours; name its folder, or move it by hand"
     ending = source.suffix.lower()
     if ending not in SUFFIXES | ENDINGS:
         return f"{source.name} is no name of a picture, and the journal is not of a run of yours; move the file by hand"
@@ -49,7 +50,3 @@ def reason_to_distrust(source: Path, target: Path, root: Path) -> str | None:
         if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_PROGRAMS):
             return f"{path} is a program, and the journal is not of a run of yours; delete it"
     return None
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)

@@ -77,7 +77,8 @@ class Past:
     order, the journal's format, the reference folders, the folders in which nothing may be done, with the reasons, and
     the folders of files that were on another disk than the folder searched.
 
-    One that is `foreign` was not written by a run of this user, as far as is known.
+    One that is `foreign` was not written by a run of this user, as far as is known; the user has `named` folders for
+    it.
     """
 
     act: str
@@ -89,6 +90,7 @@ class Past:
     unknown: dict[Path, str] = field(default_factory=dict)
     mounted: list[Path] = field(default_factory=list)
     foreign: bool = False
+    named: list[Path] = field(default_factory=list)
 
     @property
     def locked(self) -> list[Path]:
@@ -114,4 +116,4 @@ class Past:
                 return f"{source.parent}, where it is from, was on another disk, which is not there; mount it"
         if leads := led_out(entry.target, tops[0]):
             return leads
-        return reason_to_distrust(source, target, roots[0]) if self.foreign else None
+        return reason_to_distrust(source, target, [*roots, *self.named]) if self.foreign else None

@@ -136,7 +136,7 @@ def bounded(past: Past, path: Path, named: Sequence[Path]) -> Past:
         for folder in past.folders
         if not past.foreign or any(is_within(folder, top, hidden=True) for top in (*tops, *beside))
     ]
-    return replace(past, roots=roots, folders=folders, unknown=past.unknown | unknown)
+    return replace(past, roots=roots, folders=folders, unknown=past.unknown | unknown, named=list(named))
 
 
 class _Places:

@@ -180,6 +180,15 @@ def test_naming_the_home_names_none_of_its_hidden_folders(home, album, journal, 
     assert undo(read(journal((home / ".config/a.jpg", target), roots=[str(home / ".config")]), [home / ".config"])).done
 
 
+def test_a_hidden_folder_that_was_searched_is_named(album, journal, diptych, photo_bytes):
+    source = album / ".hidden/a.jpg"
+    path = journal((source, put(album, "a.jpg", photo_bytes(3))))
+    assert f"{source} is hidden, and the journal is not of a run of yours" in diptych("dedupe", "--undo", path).out
+    source.parent.mkdir()
+    assert diptych("dedupe", source.parent, "--undo", path).code == 0
+    assert source.read_bytes() == photo_bytes(3)
+
+
 def test_a_journal_that_claims_another_disk_or_another_place_is_bounded_all_the_same(home, album, journal, unharmed):
     target, status = put(album, "a.jpg", ENTRY), (home / "Pictures").stat()
     mark = [status.st_ino, os.statvfs(home).f_fsid, status.st_dev]
