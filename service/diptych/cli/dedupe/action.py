@@ -206,7 +206,7 @@ def _act(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Ou
 
 
 def _told(entry: Entry) -> str:
-    """Where a file goes, and what is kept in its place."""
+    """The line about a file that goes: its new place, and the file kept for it."""
     if not entry.belongs_to:
         return f"{entry.source} -> {entry.target} (kept: {entry.keeper})"
     lacking = "" if entry.id == entry.keeper_id else ", and the kept picture has none like it"
@@ -224,8 +224,12 @@ def _unequal(plan: Plan) -> list[str]:
     return [f"{count} went along that the kept pictures have no equal of:", *some(names)] if names else []
 
 
-def revisit(console: Console, folders: Sequence[Path], undo: Path | None, empty: Path | None) -> int:
+def revisit(
+    console: Console, folders: Sequence[Path], references: Sequence[Path], undo: Path | None, empty: Path | None
+) -> int:
     """Carry out `--undo` or `--empty` with its journal, in the named folders if there are some."""
+    if references:
+        raise BadParameter("--undo and --empty take a journal and folders, and no --reference")
     from diptych.dedupe.actions import undo_log
 
     path = undo or empty

@@ -156,9 +156,7 @@ def dedupe(
     check_one_of({f"--action {act}": act, "--undo": undo, "--empty": empty})
     chosen = chosen_paths(selection, acting=act is not None, dry_run=dry_run)
     if undo or empty:
-        if reference:
-            raise BadParameter("--undo and --empty take a journal and folders, and no --reference")
-        return revisit(console, folders or [], undo, empty)
+        return revisit(console, folders or [], reference or [], undo, empty)
     if not folders:
         raise BadParameter("name a folder of pictures, or a journal with --undo")
     check_engine(engine, address)

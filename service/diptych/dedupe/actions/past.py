@@ -21,7 +21,7 @@ LINKED = "hardlink"
 class Entry:
     """A file that was to be moved: from where, to where, the id of its content, and what was kept in its place.
 
-    What `belongs_to` a picture went along with it: the path that the picture was at.
+    A companion `belongs_to` the picture that was at this path, and went along with it.
     """
 
     source: str

@@ -37,7 +37,8 @@ class Plan:
     """The steps of an act, "move", "delete" or "hardlink", the folders that files go into, those that they are from,
     where its journal will be, the reference folders, and how many pictures no link can take the place of.
 
-    The pictures in `staying` are no step because of what belongs to them, and its companions cannot be read.
+    The pictures in `staying` are left out because of their companions, and the companions there cannot be read; each
+    has the reason.
     """
 
     act: str

@@ -118,11 +118,11 @@ def bounded(past: Past, path: Path, named: Sequence[Path]) -> Past:
         root: (
             f"{root}, where it is from, was not named; name it too: diptych dedupe {root} --undo {path}"
             if named and not past.foreign
-            else f"{path} is not of a run of yours, or of an earlier Diptych, and changes files in {root}; if that is "
-            f"right, name this folder too: diptych dedupe {root} --undo {path}"
+            else f"{path} is not known to be of a run of yours (Diptych 0.2 did not seal its journals), and would change "
+            f"files in {root}; if that is right, name this folder too: diptych dedupe {root} --undo {path}"
         )
         for root in roots
-        if not any(is_within(root, top) for top in tops)
+        if not any(is_within(root, top, hidden=not past.foreign) for top in tops)
     }
     if not roots:
         raise DedupeError(

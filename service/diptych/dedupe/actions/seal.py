@@ -1,4 +1,4 @@
-"""The seals of journals: a line that this user's runs wrote is known by a key that nobody else has."""
+"""The seals by which a line of a journal is known to be of a run of this user, made with a key of the user's own."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def undo(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
 
 def empty(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
     """Delete for good the files that a journal of "delete" or "hardlink" put aside, if they are unchanged and their
-    keepers, or the links in their places, still exist; what belongs to a picture is deleted with it alone.
+    keepers, or the links in their places, still exist. A companion is deleted only if its picture does not stay.
 
     Raises DedupeError for a journal of something else, for one that does not say what was kept, and while another run
     moves files there.
