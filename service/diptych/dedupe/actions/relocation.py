@@ -118,7 +118,7 @@ def bounded(past: Past, path: Path, named: Sequence[Path]) -> Past:
         root: (
             f"{root}, where it is from, was not named; name it too: diptych dedupe {root} --undo {path}"
             if named and not past.foreign
-            else f"{path} is not known to be of a run of yours (Diptych 0.2 did not seal its journals), and would change "
+            else f"{path} is of no run of yours that is known (those of Diptych 0.2 are not), and would change "
             f"files in {root}; if that is right, name this folder too: diptych dedupe {root} --undo {path}"
         )
         for root in roots
