@@ -3,6 +3,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -86,9 +87,9 @@ ROWS = (
     Row("dedupe {in}/photos --store {in}/kept --move-to {out}/moved", "diptych.dedupe.actions.plan:carry_out", writes=("moved",)),
     Row("dedupe {in}/photos --store {in}/kept --delete", "diptych.dedupe.actions.plan:carry_out"),
     Row("dedupe {in}/photos --store {in}/kept --reference {in}/classes --action hardlink", "diptych.dedupe.actions.plan:move_and_link"),
-    Row("dedupe --undo {in}/moved.jsonl", "diptych.dedupe.actions.undo_log:move", "{in}/moved.jsonl"),
-    Row("dedupe --undo {in}/elsewhere.jsonl", "diptych.dedupe.actions.undo_log:move", "{in}/elsewhere.jsonl", ("9.jpg",), ("cannot be put back",)),
-    Row("dedupe --empty {in}/trash.jsonl", "diptych.dedupe.actions.undo_log:_clear", "{in}/trash.jsonl"),
+    Row("dedupe {in} --undo {in}/moved.jsonl", "diptych.dedupe.actions.undo_log:move", "{in}/moved.jsonl"),
+    Row("dedupe {out} --undo {in}/elsewhere.jsonl", "diptych.dedupe.actions.undo_log:move", "{in}/elsewhere.jsonl", ("9.jpg",), ("cannot be put back",)),
+    Row("dedupe {in} --empty {in}/trash.jsonl", "diptych.dedupe.actions.undo_log:_clear", "{in}/trash.jsonl"),
     Row("doctor --store {out}/store", "diptych.cli.doctor:open_scorer", store=True, reads=None),
     Row("bench --rounds 3", MODEL, again=False, **_COMPUTED),
     Row("bench load --clients 1 --seconds 1", MODEL, again=False, **_COMPUTED),
@@ -153,9 +154,9 @@ def write_inputs(folder: Path, model: Path, photo_bytes: Callable[..., bytes]) -
         target = Path(away, Path(source).name)
         (folder / target).write_bytes(photo_bytes(seed))
         lines = (
-            {"journal": 2, "act": act, "folders": [away]},
-            {"source": source, "target": str(target), "id": _id_of(folder / target)}
-            | {"keeper": "photos/1.jpg", "keeper_id": _id_of(folder / "photos/1.jpg")},
+            {"journal": 2, "act": act, "folders": [str(folder / away)]},
+            {"source": os.path.normpath(folder / source), "target": str(folder / target), "id": _id_of(folder / target)}
+            | {"keeper": str(folder / "photos/1.jpg"), "keeper_id": _id_of(folder / "photos/1.jpg")},
         )
         (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
     write_archives(folder, photo_bytes)

@@ -57,6 +57,8 @@ class Place:
     def restore(self) -> None:
         """Put the inputs back as they were."""
         shutil.copytree(self.template / "in", self.inputs, dirs_exist_ok=True)
+        for journal in self.inputs.glob("*.jsonl"):
+            journal.write_text(journal.read_text().replace(str(self.template), str(self.inputs.parent)))
 
     def fill(self) -> None:
         """Put a collection where the row needs one."""

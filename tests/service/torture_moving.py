@@ -22,10 +22,10 @@ from pathlib import Path
 from campaign import CannotError, campaign, kill_after
 
 from diptych.dedupe.actions import undo_log
+from diptych.dedupe.actions.past import Entry
 from diptych.dedupe.actions.plan import Plan, Step, carry_out
 from diptych.errors import DedupeError
 from diptych.pictures.content import picture_id
-from diptych.pictures.file_info import Picture
 from diptych.pictures.walk import TRASH
 
 GROUPS = 12
@@ -43,7 +43,7 @@ class Tally:
 
 
 class Cycle:
-    """Pictures in groups of two, and a plan by which the second of each goes."""
+    """Pictures in groups of two, and a plan by which the second of each goes, some with a film that belongs to it."""
 
     def __init__(
         self, folder: Path, away: Path | None, draw: random.Random, tally: Tally, *, linking: bool = False
@@ -53,14 +53,17 @@ class Cycle:
         self.steps = []
         target = away or folder / TRASH / "now"
         for number in range(GROUPS):
-            data = draw.randbytes(draw.choice((10, 5_000, 300_000)))
-            pictures = []
-            for name in (f"{number:02d}.jpg", f"{number:02d} again.jpg"):
-                (folder / name).write_bytes(data)
-                self.before[name] = data
+            picture = ""
+            for ending in ("jpg",) if linking or number % 3 else ("jpg", "mov"):
+                data = draw.randbytes(draw.choice((10, 5_000, 300_000)))
                 id = picture_id(hashlib.sha256(data).hexdigest())
-                pictures.append(Picture(id, str(folder / name), len(data), 0, 1, 1, "JPEG"))
-            self.steps.append(Step(pictures[1], pictures[0], target / Path(pictures[1].path).name))
+                kept, going = (folder / f"{number:02d}{more}.{ending}" for more in ("", " again"))
+                for path in (kept, going):
+                    path.write_bytes(data)
+                    self.before[path.name] = data
+                entry = Entry(str(going), str(target / going.name), id, str(kept), id, picture)
+                self.steps.append(Step(entry, folder, len(data), frozenset({picture} - {""})))
+                picture = str(going)
         self.journal = target / "journal.jsonl"
         act = "move" if away else "hardlink" if linking else "delete"
         self.plan = Plan(act, self.steps, [away or folder / TRASH], [folder], self.journal)
@@ -84,7 +87,7 @@ class Cycle:
 
     def moved(self) -> int:
         """How many are at their new place."""
-        return sum(step.target.exists() for step in self.steps)
+        return sum(Path(step.entry.target).exists() for step in self.steps)
 
     def undo(self) -> undo_log.Outcome:
         """Undo what the journal says, if it was begun."""
@@ -129,16 +132,18 @@ def kill_emptying(cycle: Cycle, seconds: float) -> None:
     """kill -9 while a trash folder is emptied, which some pictures that were kept are gone from meanwhile."""
     carry_out(cycle.plan)
     cycle.tally.moved += cycle.moved()
-    gone = cycle.draw.sample(cycle.steps, 2)
+    gone = cycle.draw.sample([step for step in cycle.steps if not step.owners], 2)
     for step in gone:
-        Path(step.keeper.path).unlink()
+        Path(step.entry.keeper).unlink()
+    left_alone = {step.entry.source for step in gone}
+    staying = [step for step in cycle.steps if {step.entry.source, step.entry.belongs_to} & left_alone]
     past = undo_log.read(cycle.journal)
     cycle.go(lambda: undo_log.empty(past), seconds)
     cycle.reckon(1)
     left = undo_log.empty(past).left
-    if sorted(one["path"] for one in left) != sorted(str(step.target) for step in gone):
+    if sorted(one["path"] for one in left) != sorted(step.entry.target for step in staying):
         cycle.tally.false.append(f"left {left}")
-    last = {step.target.name: cycle.before[step.target.name] for step in gone}
+    last = {Path(step.entry.target).name: cycle.before[Path(step.entry.target).name] for step in staying}
     kept = {name: cycle.before[name] for name in cycle.before if "again" not in name}
     cycle.settle([], {name: data for name, data in kept.items() if (cycle.folder / name).exists()} | last)
 
@@ -149,21 +154,21 @@ def kill_emptying_links(cycle: Cycle, seconds: float) -> None:
     """
     cycle.go(lambda: carry_out(cycle.plan), seconds)
     cycle.reckon(2)
-    cut = {step.target for step in cycle.steps if not _linked(step)}
-    linked = [step for step in cycle.steps if step.target not in cut]
+    cut = {step.entry.target for step in cycle.steps if not _linked(step)}
+    linked = [step for step in cycle.steps if step.entry.target not in cut]
     cycle.tally.moved += len(linked)
     edited, saved, gone, *_ = [*cycle.draw.sample(linked, min(3, len(linked))), None, None, None]
     wanted = dict(cycle.before)
     if edited:  # a link shares what is written in its place with the picture that was kept
-        Path(edited.picture.path).write_bytes(b"edited")
-        wanted[Path(edited.keeper.path).name] = b"edited"
+        Path(edited.entry.source).write_bytes(b"edited")
+        wanted[Path(edited.entry.keeper).name] = b"edited"
     if saved:
-        Path(saved.picture.path).unlink()
-        Path(saved.picture.path).write_bytes(b"saved anew")
-        wanted[Path(saved.picture.path).name] = b"saved anew"
+        Path(saved.entry.source).unlink()
+        Path(saved.entry.source).write_bytes(b"saved anew")
+        wanted[Path(saved.entry.source).name] = b"saved anew"
     if gone:
-        Path(gone.keeper.path).unlink()
-        del wanted[Path(gone.keeper.path).name]
+        Path(gone.entry.keeper).unlink()
+        del wanted[Path(gone.entry.keeper).name]
     try:
         past = undo_log.read(cycle.journal)
     except DedupeError:
@@ -171,9 +176,9 @@ def kill_emptying_links(cycle: Cycle, seconds: float) -> None:
         return
     cycle.go(lambda: undo_log.empty(past), seconds)
     left = {one["path"] for one in undo_log.empty(past).left}
-    if any(step.target.exists() for step in linked if step not in (edited, saved)):
+    if any(Path(step.entry.target).exists() for step in linked if step not in (edited, saved)):
         cycle.tally.false.append("what links took the place of was not emptied")
-    if left - set(map(str, cut)) != {str(step.target) for step in linked if step.target.exists()}:
+    if left - cut != {step.entry.target for step in linked if Path(step.entry.target).exists()}:
         cycle.tally.false.append(f"left {left}")
     left = undo_log.undo(past).left
     found = {path.name: path.read_bytes() for path in cycle.folder.iterdir() if path.is_file()}
@@ -183,9 +188,9 @@ def kill_emptying_links(cycle: Cycle, seconds: float) -> None:
 
 def _linked(step: Step) -> bool:
     """True if a step is done, its link is in place and nothing of it is left."""
-    source = Path(step.picture.path)
+    source = Path(step.entry.source)
     beside = any(_HELD.fullmatch(path.name) for path in source.parent.iterdir() if source.name in path.name)
-    return step.target.exists() and source.exists() and source.samefile(step.keeper.path) and not beside
+    return Path(step.entry.target).exists() and source.exists() and source.samefile(step.entry.keeper) and not beside
 
 
 FAULTS = {

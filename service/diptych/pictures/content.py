@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import stat
 from dataclasses import dataclass
-from io import BytesIO
+from io import BufferedReader, BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +39,21 @@ class Content:
 def picture_id(sha256: str) -> str:
     """The id of the content with this SHA-256 digest in hex."""
     return sha256[:32]
+
+
+def file_id(path: str | os.PathLike[str]) -> str:
+    """The id of the content of a file; its bytes are read. Raises OSError."""
+    with open_file(path) as file:
+        return picture_id(hashlib.file_digest(file, "sha256").hexdigest())
+
+
+def open_file(path: str | os.PathLike[str]) -> BufferedReader:
+    """A file opened to be read, neither a link to one nor a pipe, which would be waited for. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no file")
+    return os.fdopen(descriptor, "rb")
 
 
 def whole_file(path: Path, limits: PictureLimits, label: str) -> bytes | None:

@@ -19,9 +19,10 @@ from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import PictureError
 
 TRASH = ".diptych-trash"  # where `diptych dedupe --delete` puts files aside
-_RAW = frozenset(
-    {".3fr", ".arw", ".cr2", ".cr3", ".dng", ".erf", ".kdc", ".mrw", ".nef", ".nrw", ".orf", ".pef", ".raf", ".raw"}
-    | {".rw2", ".srw", ".x3f"}
+# The endings of raw files, which are not read.
+RAW = frozenset(
+    {".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dcr", ".dng", ".erf", ".fff", ".gpr", ".iiq", ".k25", ".kdc", ".mef"}
+    | {".mos", ".mrw", ".nef", ".nrw", ".orf", ".pef", ".raf", ".raw", ".rw2", ".rwl", ".sr2", ".srf", ".srw", ".x3f"}
 )
 
 Refuse = Callable[[str, str], object]
@@ -146,7 +147,7 @@ def skipped_lines(counts: Mapping[str, Skipped]) -> list[str]:
     total = sum(skipped.files for skipped in counts.values())
     lines = [f"{counted(total, 'file')} skipped because of {'its ending' if total == 1 else 'their endings'}:"]
     for ending, (files, first) in sorted(counts.items(), key=lambda entry: (-entry[1].files, entry[0])):
-        kind = " (camera RAW, which is not read: export JPEG or TIFF)" if ending in _RAW else ""
+        kind = " (camera RAW, which is not read: export JPEG or TIFF)" if ending in RAW else ""
         lines.append(f"  {files:,} {ending or 'without an ending'}{kind}, {'the first is ' * (files > 1)}{first}")
     return lines
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import BadParameter, Option
 
-from diptych.cli.dedupe.text import emptied_text, left_alone, some, undone_text
+from diptych.cli.dedupe.text import emptied_text, left_alone, some, undone_text, with_companions
 from diptych.cli.options import named_folder
 from diptych.console import Console, byte_size, counted, open_text
 from diptych.errors import DedupeError, OutputError
 
 if TYPE_CHECKING:
+    from diptych.dedupe.actions.past import Entry
     from diptych.dedupe.actions.plan import Plan
     from diptych.dedupe.actions.undo_log import Outcome
     from diptych.dedupe.duplicates import Duplicates
@@ -47,7 +49,11 @@ Delete = Annotated[
 ]
 Undo = Annotated[
     Path | None,
-    Option(metavar="JOURNAL", help="put back what a journal says was moved", rich_help_panel=_PANEL),
+    Option(
+        metavar="JOURNAL",
+        help="put back what a journal says was moved, into the folders DIR where it is of no run of yours",
+        rich_help_panel=_PANEL,
+    ),
 ]
 Empty = Annotated[
     Path | None,
@@ -153,6 +159,7 @@ def act_on(
     plan = planned(groups, roots, to=to, chosen=chosen, link=link, references=references)
     outcome = _act(console, plan, lines, dry_run=dry_run)
     data = {"act": plan.act, "journal": str(plan.journal), "dry_run": dry_run, **asdict(outcome)}
+    data["staying"] = [{"path": path, "reason": reason} for path, reason in plan.staying.items()]
     return data | ({"unlinked": plan.unlinked} if link else {}), bool(outcome.left)
 
 
@@ -168,10 +175,15 @@ def _act(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Ou
             f"{counted(plan.unlinked, 'picture')} left alone: a hard link takes the place of an exact copy of a file "
             f"that stays{names}"
         )
-    size = sum(step.picture.bytes for step in plan.steps)
+    if plan.staying:
+        reasons = [f"  {path}: {reason}" for path, reason in plan.staying.items()]
+        count = counted(len(reasons), "file")
+        lines += [f"{count} left alone, as a picture and what belongs to it stay together:", *some(reasons)]
+    size = sum(step.bytes for step in plan.steps)
+    count = with_companions(len(plan.pictures), len(plan.steps) - len(plan.pictures))
     preview = [
-        f"{counted(len(plan.steps), 'picture')} ({byte_size(size)}) {'would be' if dry_run else 'to be'} {verb}:",
-        *some([f"  {step.picture.path} -> {step.target} (kept: {step.keeper.path})" for step in plan.steps]),
+        f"{count} ({byte_size(size)}) {'would be' if dry_run else 'to be'} {verb}:",
+        *some([f"  {_told(step.entry)}" for step in plan.steps]),
     ]
     if not plan.steps:
         lines.append("there is nothing to move")
@@ -180,29 +192,50 @@ def _act(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Ou
         lines += preview
         return Outcome()
     console.remark("\n".join(preview))
-    with console.progress(total=len(plan.steps), unit="picture", desc="moving") as bar:
+    with console.progress(total=len(plan.steps), unit="file", desc="moving") as bar:
         try:
             outcome = carry_out(plan, bar.update)
         except KeyboardInterrupt:
             console.remark(f"interrupted; `diptych dedupe --undo {plan.journal}` puts back what was moved")
             raise
-    lines += [f"{counted(outcome.done, 'picture')} {verb}", *left_alone(outcome)]
+    lines += [f"{with_companions(outcome.done, outcome.companions)} {verb}", *_unequal(plan), *left_alone(outcome)]
     lines.append(f"undo: diptych dedupe --undo {plan.journal}")
     if plan.act != "move":
         lines.append(f"delete for good: diptych dedupe --empty {plan.journal}")
     return outcome
 
 
-def revisit(console: Console, folders: Sequence[Path] | None, undo: Path | None, empty: Path | None) -> int:
-    """Carry out `--undo` or `--empty` with its journal."""
-    if folders:
-        raise BadParameter("--undo and --empty take a journal and no folder")
+def _told(entry: Entry) -> str:
+    """The line about a file that goes: its new place, and the file kept for it."""
+    if not entry.belongs_to:
+        return f"{entry.source} -> {entry.target} (kept: {entry.keeper})"
+    lacking = "" if entry.id == entry.keeper_id else ", and the kept picture has none like it"
+    return f"{entry.source} -> {entry.target} (belongs to {Path(entry.belongs_to).name}{lacking})"
+
+
+def _unequal(plan: Plan) -> list[str]:
+    """The lines about the companions that went and have no equal beside the picture that is kept."""
+    names = [
+        f"  {step.entry.source}"
+        for step in plan.steps
+        if step.owners and step.entry.id != step.entry.keeper_id and not os.path.lexists(step.entry.source)
+    ]
+    count = counted(len(names), "file")
+    return [f"{count} went along that the kept pictures have no equal of:", *some(names)] if names else []
+
+
+def revisit(
+    console: Console, folders: Sequence[Path], references: Sequence[Path], undo: Path | None, empty: Path | None
+) -> int:
+    """Carry out `--undo` or `--empty` with its journal, in the named folders if there are some."""
+    if references:
+        raise BadParameter("--undo and --empty take a journal and folders, and no --reference")
     from diptych.dedupe.actions import undo_log
 
     path = undo or empty
     assert path is not None
-    past = undo_log.read(path)
-    with console.progress(total=len(past.entries), unit="picture") as bar:
+    past = undo_log.read(path, folders)
+    with console.progress(total=len(past.entries), unit="file") as bar:
         outcome = (undo_log.undo if undo else undo_log.empty)(past, bar.update)
     lines = [*(undone_text if undo else emptied_text)(outcome), *left_alone(outcome)]
     console.emit({"journal": str(path), **asdict(outcome)}, "\n".join(lines))

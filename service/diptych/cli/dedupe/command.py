@@ -156,7 +156,7 @@ def dedupe(
     check_one_of({f"--action {act}": act, "--undo": undo, "--empty": empty})
     chosen = chosen_paths(selection, acting=act is not None, dry_run=dry_run)
     if undo or empty:
-        return revisit(console, [*(folders or ()), *(reference or ())], undo, empty)
+        return revisit(console, folders or [], reference or [], undo, empty)
     if not folders:
         raise BadParameter("name a folder of pictures, or a journal with --undo")
     check_engine(engine, address)

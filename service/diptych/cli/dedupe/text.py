@@ -85,9 +85,9 @@ def _in_references(data: Mapping[str, Any]) -> str:
 
 def undone_text(outcome: Outcome) -> list[str]:
     """The lines about the files that were put back."""
-    said = f"{counted(outcome.done, 'picture')} put back, {outcome.already:,} already in place"
+    said = f"{with_companions(outcome.done, outcome.companions)} put back, {outcome.already:,} already in place"
     lost = (
-        f"{counted(len(outcome.lost), 'picture')} cannot be put back: deleted for good with --empty, or moved on by "
+        f"{counted(len(outcome.lost), 'file')} cannot be put back: deleted for good with --empty, or moved on by "
         "hand (--json lists them)"
     )
     return _said(said, lost if outcome.lost else "", outcome)
@@ -95,14 +95,20 @@ def undone_text(outcome: Outcome) -> list[str]:
 
 def emptied_text(outcome: Outcome) -> list[str]:
     """The lines about the files that were deleted for good."""
-    said = f"{counted(outcome.done, 'picture')} deleted for good, {outcome.already:,} already deleted"
-    restored = f"{counted(outcome.restored, 'picture')} not deleted, as --undo has put them back"
+    said = f"{with_companions(outcome.done, outcome.companions)} deleted for good, {outcome.already:,} already deleted"
+    restored = f"{counted(outcome.restored, 'file')} not deleted, as --undo has put them back"
     return _said(said, restored if outcome.restored else "", outcome)
+
+
+def with_companions(pictures: int, companions: int) -> str:
+    """Counts of pictures and of the files that belong to them, in words."""
+    more = f" and {counted(companions, 'file that belongs', 'files that belong')} to them" if companions else ""
+    return counted(pictures, "picture") + more
 
 
 def _said(usual: str, unusual: str, outcome: Outcome) -> list[str]:
     """The usual line, unless there is nothing but the unusual one."""
-    nothing = not outcome.done and not outcome.already
+    nothing = not outcome.done and not outcome.companions and not outcome.already
     return [unusual] if unusual and nothing else [usual, *filter(None, [unusual])]
 
 

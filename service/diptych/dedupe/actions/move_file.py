@@ -10,15 +10,13 @@ import hashlib
 import os
 import re
 import shutil
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from io import BufferedReader
 from pathlib import Path
 from uuid import uuid4
 
 from diptych.errors import DedupeError
-from diptych.pictures.content import picture_id
+from diptych.pictures.content import file_id, open_file
 from diptych_runtime.atomic import sync_folder
 
 _UNLINKED = {errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EACCES}
@@ -65,7 +63,7 @@ def move(source: Path, target: Path, id: str, *, keeper: Path | None = None) -> 
 def _check_kept(keeper: Path, held: Path) -> None:
     """Raise ChangedError where a file that was renamed is its own keeper, seen in another place, or that has gone."""
     try:
-        with _opened(keeper) as file:  # a look at the name alone may be answered from a cache
+        with open_file(keeper) as file:  # a look at the name alone may be answered from a cache
             itself = same_file(os.fstat(file.fileno()), held.stat())
     except OSError:
         itself = True
@@ -111,22 +109,12 @@ def change_of(path: Path, id: str) -> str | None:
     again.
     """
     try:
-        with _opened(path) as file:
-            found = picture_id(hashlib.file_digest(file, "sha256").hexdigest())
+        found = file_id(path)
     except FileNotFoundError:
         return "is gone"
     except OSError as error:
         return f"cannot be read: {error.strerror}"
     return None if found == id else "has changed since it was scored"
-
-
-def _opened(path: Path) -> BufferedReader:
-    """A file opened to be read, neither a link to one nor a pipe, which would be waited for. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is no file")
-    return os.fdopen(descriptor, "rb")
 
 
 @contextmanager

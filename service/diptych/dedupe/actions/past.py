@@ -8,22 +8,28 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from diptych.dedupe.actions.foreign import reason_to_distrust
 from diptych.pictures.walk import real_path
 
-FORMAT = 2  # 1 did not say what was kept
-# The act that leaves links. An earlier Diptych puts back what it moved where the link was removed, and empties nothing.
+FORMAT = 3  # 1 did not say what was kept, 2 was not sealed and knew no companions
+KEEPERS = 2  # the first format that says what was kept
+# The act that leaves links.
 LINKED = "hardlink"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A file that was to be moved: from where, to where, the id of its content, and what was kept in its place."""
+    """A file that was to be moved: from where, to where, the id of its content, and what was kept in its place.
+
+    A companion `belongs_to` the picture that was at this path, and went along with it.
+    """
 
     source: str
     target: str
     id: str
     keeper: str = ""
     keeper_id: str = ""
+    belongs_to: str = ""
 
 
 def checked(line: dict[str, Any]) -> Entry:
@@ -34,6 +40,8 @@ def checked(line: dict[str, Any]) -> Entry:
     for name in ("source", "target"):
         if not Path(getattr(entry, name)).name:
             raise ValueError(f"expected a file as {name}, got {getattr(entry, name)!r}")
+        if not (path := Path(getattr(entry, name))).is_absolute() or ".." in path.parts:
+            raise ValueError(f"expected an absolute path without .. as {name}, got {str(path)!r}")
     return entry
 
 
@@ -68,6 +76,9 @@ class Past:
     """The content of a journal: the act, the folders into which files went and those that they are from, the files in
     order, the journal's format, the reference folders, the folders in which nothing may be done, with the reasons, and
     the folders of files that were on another disk than the folder searched.
+
+    One that is `foreign` was not written by a run of this user, as far as is known; the user has `named` folders for
+    it.
     """
 
     act: str
@@ -78,6 +89,8 @@ class Past:
     references: list[Path] = field(default_factory=list)
     unknown: dict[Path, str] = field(default_factory=dict)
     mounted: list[Path] = field(default_factory=list)
+    foreign: bool = False
+    named: list[Path] = field(default_factory=list)
 
     @property
     def locked(self) -> list[Path]:
@@ -86,16 +99,21 @@ class Past:
 
     def hindrance(self, entry: Entry) -> str | None:
         """The reason why nothing may be done in the folders that a file is from and went to; None if there is none."""
-        for root in self.roots:
-            if Path(entry.source).is_relative_to(root):
-                if not root.is_dir():
-                    return f"{root}, where it is from, is not there; mount it, or give it that name back"
-                if root in self.unknown:
-                    return self.unknown[root]
-                if leads := led_out(entry.source, root):
-                    return leads
-                parent = Path(entry.source).parent
-                if parent in self.mounted and device_of(parent) == device_of(root):
-                    return f"{parent}, where it is from, was on another disk, which is not there; mount it"
-        tops = [top for top in self.folders if Path(entry.target).is_relative_to(top)]
-        return led_out(entry.target, tops[0]) if tops else None
+        source, target = Path(entry.source), Path(entry.target)
+        roots = [root for root in self.roots if source.is_relative_to(root)]
+        tops = [top for top in self.folders if target.is_relative_to(top)]
+        for path, folders, what in ((source, roots, "from"), (target, tops, "into")):
+            if not folders:
+                return f"{path} lies in no folder {what} which this journal may move files; move the file by hand"
+        for root in roots:
+            if not root.is_dir():
+                return f"{root}, where it is from, is not there; mount it, or give it that name back"
+            if root in self.unknown:
+                return self.unknown[root]
+            if leads := led_out(entry.source, root):
+                return leads
+            if source.parent in self.mounted and device_of(source.parent) == device_of(root):
+                return f"{source.parent}, where it is from, was on another disk, which is not there; mount it"
+        if leads := led_out(entry.target, tops[0]):
+            return leads
+        return reason_to_distrust(source, target, [*roots, *self.named]) if self.foreign else None

@@ -12,6 +12,7 @@ from diptych.dedupe.actions.hard_link import move_and_link
 from diptych.dedupe.actions.move_file import ChangedError, alone_in, change_of, move
 from diptych.dedupe.actions.past import LINKED, Entry, device_of, led_out
 from diptych.dedupe.actions.undo_log import Outcome, UndoLog
+from diptych.dedupe.companions import EDITED, Companions
 from diptych.dedupe.duplicates import Group
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Picture
@@ -20,17 +21,24 @@ from diptych.pictures.walk import TRASH, place_in, real_path
 
 @dataclass(frozen=True)
 class Step:
-    """A picture that is to go, the one of its group that stays, and where it goes."""
+    """A file that is to go, as the journal will note it, the folder that it is searched in, and its bytes.
 
-    picture: Picture
-    keeper: Picture
-    target: Path
+    A companion goes only after all of its `owners`.
+    """
+
+    entry: Entry
+    root: Path
+    bytes: int
+    owners: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Plan:
     """The steps of an act, "move", "delete" or "hardlink", the folders that files go into, those that they are from,
     where its journal will be, the reference folders, and how many pictures no link can take the place of.
+
+    The pictures in `staying` are left out because of their companions, and the companions there cannot be read; each
+    has the reason.
     """
 
     act: str
@@ -40,6 +48,12 @@ class Plan:
     journal: Path
     references: list[Path] = field(default_factory=list)
     unlinked: int = 0
+    staying: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def pictures(self) -> list[Step]:
+        """The steps of pictures, without those of their companions."""
+        return [step for step in self.steps if not step.owners]
 
 
 def planned(
@@ -54,10 +68,11 @@ def planned(
     """The plan of files that go from their folder to `to`, or without it into a trash folder within their own; nothing
     is done yet.
 
-    All but the keepers go, or those that were `chosen` by path. With `link`, what goes are exact copies of a picture
-    that stays outside of the references, a hard link to which will take the place of each. Raises DedupeError for a
-    target inside one of the folders, and for a choice that is in no group, lies in one of the `references` or leaves
-    nothing of a group.
+    All but the keepers go, or those that were `chosen` by path. Companions go with their pictures, and a picture of
+    which one would be lost stays, unless it was chosen. With `link`, what goes are exact copies of a picture that stays
+    outside of the references, a hard link to which will take the place of each; their companions stay. Raises
+    DedupeError for a target inside one of the folders, and for a choice that is in no group, lies in one of the
+    `references` or leaves nothing of a group.
     """
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     if to is None:
@@ -74,17 +89,22 @@ def planned(
         going = _linkable(groups, None if chosen is None else set(chosen))
         if references:  # in which another name of the file may lie, whatever it ends in
             going = [(one, kept) for one, kept in going if _names_of(kept) <= 1]
-    steps = [
-        Step(picture, keeper, tops[picture.root] / Path(picture.path).relative_to(roots[picture.root]))
-        for picture, keeper in going
-    ]
-    for parent in {real_path(step.target.parent) for step in steps}:
+    unlinked, companions, staying = count - len(going), Companions(), dict[str, str]()
+    if chosen is None and not link:
+        reasons = [(picture.path, companions.reason_to_stay(picture.path, keeper.path)) for picture, keeper in going]
+        staying = {path: reason for path, reason in reasons if reason}
+        going = [(picture, keeper) for picture, keeper in going if picture.path not in staying]
+    steps = [_step(picture, keeper, roots, tops) for picture, keeper in going]
+    if not link:
+        steps, unread = _with_companions(steps, companions)
+        staying |= unread
+    for parent in {real_path(Path(step.entry.target).parent) for step in steps}:
         if inside := [reference for reference in references if parent.is_relative_to(reference)]:
             raise DedupeError(
                 f"{parent} lies in {inside[0]}, a reference, where nothing is changed; choose another folder"
             )
     act = "move" if to else LINKED if link else "delete"
-    return Plan(act, steps, folders, list(roots), journal, list(references), count - len(going))
+    return Plan(act, steps, folders, list(roots), journal, list(references), unlinked, staying)
 
 
 def apart_from(roots: Sequence[Path], to: Path) -> Path:
@@ -109,68 +129,119 @@ def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
         alone_in([*plan.roots, *plan.references]),
         UndoLog.begin(plan.journal, plan.act, plan.folders, plan.roots, plan.references, _mounted(plan)) as journal,
     ):
+        gone, beside = set[str](), _companions_of(plan.steps)
         for step in plan.steps:
-            if reason := keepers.change_of(step.keeper):
-                reason = f"the one to keep, {step.keeper.path}, {reason}"
+            entry = step.entry
+            if missing := sorted(step.owners - gone):
+                reason = f"it belongs to {missing[0]}, which stays"
             else:
-                reason = led_out(step.picture.path, plan.roots[step.picture.root]) or _change_of(step.picture)
+                reason = keepers.reason_against(step)
+            for companion in beside.get(entry.source, ()) if not reason else ():
+                if reason := keepers.reason_against(companion):
+                    reason = f"{companion.entry.source}, which belongs to it, cannot go along: {reason}"
+                    break
             if reason:
-                outcome.leave(step.picture.path, reason)
-            elif os.path.lexists(step.target):
-                outcome.leave(step.picture.path, f"there is a file at {step.target} already")
+                outcome.leave(entry.source, reason)
             else:
                 try:
-                    journal.note(
-                        Entry(step.picture.path, str(step.target), step.picture.id, step.keeper.path, step.keeper.id)
-                    )
+                    journal.note(entry)
                 except OSError as error:
                     raise DedupeError(
                         f"the journal {journal.path} cannot go on: {error.strerror}; {outcome.done:,} were moved, "
                         f"`diptych dedupe --undo {journal.path}` puts them back"
                     ) from None
                 try:
-                    source, keeper = Path(step.picture.path), Path(step.keeper.path)
+                    source, target, keeper = Path(entry.source), Path(entry.target), Path(entry.keeper)
                     if plan.act == LINKED:
-                        move_and_link(source, step.target, step.picture.id, keeper)
+                        move_and_link(source, target, entry.id, keeper)
                     else:
-                        move(source, step.target, step.picture.id, keeper=keeper)
-                    outcome.done += 1
+                        move(source, target, entry.id, keeper=keeper)
+                    outcome.count(entry)
+                    gone.add(entry.source)
                 except ChangedError as error:
-                    outcome.leave(step.picture.path, str(error))
+                    outcome.leave(entry.source, str(error))
                 except OSError as error:
-                    outcome.leave(step.picture.path, f"it cannot be moved to {step.target}: {error.strerror}")
+                    outcome.leave(entry.source, f"it cannot be moved to {entry.target}: {error.strerror}")
             tick()
     return outcome
 
 
+def _step(picture: Picture, keeper: Picture, roots: Sequence[Path], tops: Sequence[Path]) -> Step:
+    """The step of a picture that goes from one of the folders to the place below the top that it has there."""
+    root = roots[picture.root]
+    target = tops[picture.root] / Path(picture.path).relative_to(root)
+    return Step(Entry(picture.path, str(target), picture.id, keeper.path, keeper.id), root, picture.bytes)
+
+
+def _with_companions(steps: Sequence[Step], companions: Companions) -> tuple[list[Step], dict[str, str]]:
+    """The steps of pictures, each followed by those of its companions that no other picture needs.
+
+    Beside them, the companions that cannot be read, and so stay, with the reasons. What was kept in the place of a
+    companion is an equal one beside the picture that is kept, or else that picture.
+    """
+    going, before = {step.entry.source for step in steps}, set[str]()
+    found, unread = list[Step](), dict[str, str]()
+    for step in steps:
+        found.append(step)
+        before.add(step.entry.source)
+        for companion in companions.of(step.entry.source):
+            if companion.kind == EDITED or companion.path in going or not companion.owners <= before:
+                continue
+            try:
+                id, size = companions.id_of(companion.path), os.lstat(companion.path).st_size
+                equal = companions.equal_of(companion, step.entry.keeper)
+            except OSError as error:
+                unread[companion.path] = f"cannot be read: {error.strerror}"
+                continue
+            target = Path(step.entry.target).with_name(Path(companion.path).name)
+            kept = (equal.path, id) if equal else (step.entry.keeper, step.entry.keeper_id)
+            entry = Entry(companion.path, str(target), id, *kept, belongs_to=step.entry.source)
+            found.append(Step(entry, step.root, size, companion.owners))
+    return found, unread
+
+
+def _companions_of(steps: Sequence[Step]) -> dict[str, list[Step]]:
+    """The steps of companions by the picture that they follow."""
+    found: dict[str, list[Step]] = {}
+    for step in steps:
+        if step.owners:
+            found.setdefault(step.entry.belongs_to, []).append(step)
+    return found
+
+
 def _mounted(plan: Plan) -> list[Path]:
     """The folders of files that are on another disk than the folder that was searched."""
-    parents = {(Path(step.picture.path).parent, plan.roots[step.picture.root]) for step in plan.steps}
+    parents = {(Path(step.entry.source).parent, step.root) for step in plan.steps}
     return sorted(parent for parent, root in parents if device_of(parent) != device_of(root))
 
 
 class _Keepers:
-    """The changes of the pictures to keep, each read once as long as its file is the same."""
+    """The changes of the files to keep, each read once as long as its file is the same."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[tuple[int, ...], str | None]] = {}
 
-    def change_of(self, keeper: Picture) -> str | None:
-        """The change of a picture to keep since it was scored, in words; None if it did not change."""
+    def reason_against(self, step: Step) -> str | None:
+        """The reason why a step must not be done; None if there is none."""
+        entry = step.entry
+        if reason := self._change_of(entry.keeper, entry.keeper_id):
+            return f"the one to keep, {entry.keeper}, {reason}"
+        if reason := led_out(entry.source, step.root) or change_of(Path(entry.source), entry.id):
+            return reason
+        return f"there is a file at {entry.target} already" if os.path.lexists(entry.target) else None
+
+    def _change_of(self, path: str, id: str) -> str | None:
+        """The change of a file to keep since it was scored, in words; None if it did not change."""
         try:
-            status = os.lstat(keeper.path)
+            status = os.lstat(path)
         except OSError:
-            return _change_of(keeper)
+            return change_of(Path(path), id)
         stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        before, reason = self._found.get(keeper.path, ((), None))
+        before, reason = self._found.get(path, ((), None))
         if before != stamp:
-            reason = _change_of(keeper)
-            self._found[keeper.path] = (stamp, reason)
+            reason = change_of(Path(path), id)
+            self._found[path] = (stamp, reason)
         return reason
-
-
-def _change_of(picture: Picture) -> str | None:
-    return change_of(Path(picture.path), picture.id)
 
 
 def _suggested(groups: Sequence[Group]) -> list[tuple[Picture, Picture]]:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from diptych.dedupe.actions.foreign import is_within
 from diptych.dedupe.actions.move_file import change_of
 from diptych.dedupe.actions.past import Entry, Past
 from diptych.errors import DedupeError
@@ -84,13 +85,58 @@ def relocated(past: Past, written: Written, path: Path) -> Past:
         folders=[top(folder) for folder in past.folders],
         roots=[there or root for root, there in zip(past.roots, places, strict=True)],
         entries=[
-            replace(one, source=now(one.source), target=went(one.target), keeper=now(one.keeper))
+            replace(
+                one,
+                source=now(one.source),
+                target=went(one.target),
+                keeper=now(one.keeper),
+                belongs_to=now(one.belongs_to),
+            )
             for one in past.entries
         ],
         # A copy may have on one disk what lay on two.
         mounted=[Path(now(str(place))) for place in past.mounted if found.is_original(root_of(str(place)), places)],
         unknown={root: found.reason(root) for root, there in zip(past.roots, places, strict=True) if there is None},
     )
+
+
+def bounded(past: Past, path: Path, named: Sequence[Path]) -> Past:
+    """A journal's content with the folders `unknown` in which it may not act: all but those that the user has `named`.
+
+    Without a name a journal of this user may act wherever it says, and a foreign one in the folder whose trash it lies
+    in. That one takes files only from there, or where it lies itself, and never puts any into a hidden folder that was
+    not named. Raises DedupeError where nothing is left.
+    """
+    if not past.foreign and not named:
+        return past
+    journal = real_path(path) if path.is_symlink() else Path(full_path(path))
+    trashed = past.act != "move" and journal.parent.parent.name == TRASH
+    own = [journal.parent.parent.parent] if trashed and past.foreign else []
+    tops = [*named, *own]
+    roots = past.roots or list(tops)
+    unknown = {
+        root: (
+            f"{root}, where it is from, was not named; name it too: diptych dedupe {root} --undo {path}"
+            if named and not past.foreign
+            else f"{path} is of no run of yours that is known (those of Diptych 0.2 are not), and would change "
+            f"files in {root}; if that is right, name this folder too: diptych dedupe {root} --undo {path}"
+        )
+        for root in roots
+        if not any(is_within(root, top, hidden=not past.foreign) for top in tops)
+    }
+    if not roots:
+        raise DedupeError(
+            f"{path} does not say from which folders its files are; name them: diptych dedupe FOLDER --undo {path}"
+        )
+    if len(unknown) == len(roots):
+        raise DedupeError(next(iter(unknown.values())))
+    beside = [journal.parent] if past.act == "move" else []
+    folders = [
+        folder
+        for folder in past.folders
+        if not past.foreign or any(is_within(folder, top, hidden=True) for top in (*tops, *beside))
+    ]
+    return replace(past, roots=roots, folders=folders, unknown=past.unknown | unknown, named=list(named))
 
 
 class _Places:

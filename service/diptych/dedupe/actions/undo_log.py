@@ -22,24 +22,37 @@ from diptych.dedupe.actions.move_file import (
     parts_of,
     same_file,
 )
-from diptych.dedupe.actions.past import FORMAT, LINKED, Entry, Past, checked, checked_name
-from diptych.dedupe.actions.relocation import Written, mark_of, relocated
+from diptych.dedupe.actions.past import FORMAT, KEEPERS, LINKED, Entry, Past, checked, checked_name
+from diptych.dedupe.actions.relocation import Written, bounded, mark_of, relocated
+from diptych.dedupe.actions.seal import kept_key, own_key, seal_of
 from diptych.errors import DedupeError
 from diptych.pictures.walk import TRASH
 from diptych_runtime.atomic import sync_folder
 
+# The bounds of a journal that is read into memory; one that is sealed with the user's own key may be longer.
+_LONGEST_LINE, _MOST_BYTES, _MOST_FILES, _MOST_FOLDERS = 1 << 24, 1 << 28, 500_000, 1_000
+
 
 @dataclass
 class Outcome:
-    """The counts of files acted on, of files that needed nothing, and of those that were to be deleted and are back in
-    place (`restored`); the files that are `lost`, at neither of their places; and those left alone with the reasons.
+    """The counts of pictures acted on and of the `companions` that went with them, of files that needed nothing, and of
+    those that were to be deleted and are back in place (`restored`); the files that are `lost`, at neither of their
+    places; and those left alone with the reasons.
     """
 
     done: int = 0
+    companions: int = 0
     already: int = 0
     restored: int = 0
     lost: list[str] = field(default_factory=list)
     left: list[dict[str, str]] = field(default_factory=list)
+
+    def count(self, entry: Entry) -> None:
+        """Count a file that was acted on."""
+        if entry.belongs_to:
+            self.companions += 1
+        else:
+            self.done += 1
 
     def leave(self, path: str, reason: str) -> None:
         """Note that a file was left alone."""
@@ -47,10 +60,14 @@ class Outcome:
 
 
 class UndoLog:
-    """A file of JSON lines, each of which is on the disk when `note` returns: `with Journal.begin(path, ...) as j:`."""
+    """A file of JSON lines, each of which is on the disk when `note` returns: `with Journal.begin(path, ...) as j:`.
+
+    Each is sealed with this user's own key, together with the seal of the first, so that `read` knows it again.
+    """
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path, self._descriptor = path, descriptor
+        self._key, self._first = own_key(), ""
 
     @classmethod
     def begin(
@@ -101,47 +118,76 @@ class UndoLog:
         self.close()
 
     def _write(self, line: dict[str, Any]) -> None:
+        if self._key:
+            line = line | {"seal": seal_of(line, self._first, self._key)}
+            self._first = self._first or line["seal"]
         data = (json.dumps(line) + "\n").encode()
         while data:
             data = data[os.write(self._descriptor, data) :]
         os.fsync(self._descriptor)
 
 
-def read(path: Path) -> Past:
+def read(path: Path, named: Sequence[Path] = ()) -> Past:
     """Read a journal. A last line that was cut short was never acted on and does not count; one that lacks but its end
     does, as an editor may have saved it.
 
-    Its folders are `relocated` where the journal lies elsewhere by now, or others have come into their places. Raises
-    DedupeError for what is no journal.
+    Its folders are `relocated` where the journal lies elsewhere by now, or others have come into their places, and
+    `bounded` by those that the user has `named`. Raises DedupeError for what is no journal.
     """
     try:
         if path.exists() and not path.is_file():
             raise DedupeError(f"{path} is no file; name the journal that `diptych dedupe` printed")
-        whole, _, last = path.read_bytes().rpartition(b"\n")
-        if not (whole or last):
-            raise DedupeError(f"{path} is empty: nothing was moved")
-        first, *lines = [json.loads(line) for line in whole.splitlines()]
-        with suppress(ValueError):
-            lines += [json.loads(last)]
-        if first["journal"] not in (1, FORMAT):
+        first, entries, foreign = _content(path)
+        if first["journal"] not in range(1, FORMAT + 1):
             raise DedupeError(f"{path} is a journal of format {first['journal']}; use the Diptych that wrote it")
         names = ("folders", "roots", "references", "mounted")
         folders, roots, references, mounted = (_places(first, name) for name in names)
+        if foreign and len(roots) + len(folders) + len(references) + len(mounted) > _MOST_FOLDERS:
+            raise ValueError(f"it names more than {_MOST_FOLDERS:,} folders")
         if first["act"] not in ("move", "delete", LINKED):
             raise ValueError(f"it has the act {first['act']!r}")
-        entries = [checked(line) for line in lines]
-        past = Past(first["act"], folders, roots, entries, first["journal"], references, mounted=mounted)
+        past = Past(first["act"], folders, roots, entries, first["journal"], references, {}, mounted, foreign)
         marks = first.get("marks", {})
         written = Written(
             Path(checked_name(first.get("at", str(path)), "at")), marks.get("folder"), marks.get("roots", [])
         )
-        return relocated(past, written, path)
+        return bounded(relocated(past, written, path), path, named)
     except OSError as error:
         raise DedupeError(f"the journal {path} cannot be read: {error.strerror}") from None
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise DedupeError(
             f"{path} is no journal of `diptych dedupe` ({error}); name the file that it printed"
         ) from None
+
+
+def _content(path: Path) -> tuple[dict[str, Any], list[Entry], bool]:
+    """The first line of a journal and its entries, and True where a line is not sealed with this user's key.
+
+    Then it is read only as far as `_MOST_BYTES` and `_MOST_FILES`. Raises OSError, DedupeError for an empty file, and
+    errors of Python's for lines that are no journal.
+    """
+    first, entries, key, foreign = None, list[Entry](), kept_key(), False
+    with path.open("rb") as file:
+        while raw := file.readline(_LONGEST_LINE + 1):
+            if len(raw) > _LONGEST_LINE:
+                raise ValueError(f"a line has more than {_LONGEST_LINE:,} bytes")
+            try:
+                line = json.loads(raw)
+            except ValueError:
+                if first is None or raw.endswith(b"\n"):
+                    raise
+                break
+            seal = line.pop("seal", "")
+            foreign = foreign or key is None or seal != seal_of(line, first["seal"] if first else "", key)
+            if first is None:
+                first = line | {"seal": seal}
+            else:
+                entries.append(checked(line))
+            if foreign and (file.tell() > _MOST_BYTES or len(entries) > _MOST_FILES):
+                raise ValueError(f"it has more than {_MOST_BYTES:,} bytes or {_MOST_FILES:,} files")
+    if first is None:
+        raise DedupeError(f"{path} is empty: nothing was moved")
+    return first, entries, foreign
 
 
 def _places(first: dict[str, Any], name: str) -> list[Path]:
@@ -177,7 +223,7 @@ def undo(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
 
 def empty(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
     """Delete for good the files that a journal of "delete" or "hardlink" put aside, if they are unchanged and their
-    keepers, or the links in their places, still exist.
+    keepers, or the links in their places, still exist. A companion is deleted only if its picture does not stay.
 
     Raises DedupeError for a journal of something else, for one that does not say what was kept, and while another run
     moves files there.
@@ -187,29 +233,36 @@ def empty(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
             "only what `--delete` or `--action hardlink` put aside can be emptied; the journal is of files that were "
             "moved"
         )
-    if past.format < FORMAT:
+    if past.format < KEEPERS:
         raise DedupeError(
             "the journal is of an earlier Diptych, which did not note what was kept in place of each picture; put all "
             "back with --undo and run dedupe again, or delete the folder yourself"
         )
-    outcome = Outcome()
+    outcome, staying = Outcome(), set[str]()
     with alone_in(past.locked):
         for entry in past.entries:
             target = Path(entry.target)
             try:
-                if reason := past.hindrance(entry) or _hindrance(entry, target, linked=past.act == LINKED):
+                reason = past.hindrance(entry) or _hindrance(entry, target, linked=past.act == LINKED)
+                if not reason and entry.belongs_to in staying:
+                    reason = f"it belongs to {entry.belongs_to}, which stays"
+                if reason:
                     outcome.leave(entry.target, reason)
-                elif not os.path.lexists(target):
+                    staying.add(entry.source)
+                    continue
+                if not os.path.lexists(target):
                     back = _is_back(entry, linked=past.act == LINKED)
                     outcome.restored += back
                     outcome.already += not back
                 else:
                     target.unlink()
-                    outcome.done += 1
+                    outcome.count(entry)
                 _clear(target.parent, past.folders)
             except OSError as error:
                 outcome.leave(entry.target, f"it cannot be deleted: {error.strerror}")
-            tick()
+                staying.add(entry.source)
+            finally:
+                tick()
     return outcome
 
 
@@ -264,10 +317,10 @@ def _put_back(entry: Entry, source: Path, target: Path, outcome: Outcome, *, lin
     there, moved = os.path.lexists(source), os.path.lexists(target)
     apart = moved and not (there and (source.is_symlink() or target.is_symlink() or source.samefile(target)))
     if linked and apart and put_back_over_link(source, target, entry.id, Path(entry.keeper)):
-        outcome.done += 1
+        outcome.count(entry)
     elif moved and not there and not linked:
         move(target, source, entry.id)
-        outcome.done += 1
+        outcome.count(entry)
     elif moved:
         _part(entry, source, target, outcome)
     elif there:

@@ -37,7 +37,7 @@ def groups(roots, picture):
 
 
 def names(plan, tmp_path):
-    return [(step.picture.path[-5:], str(step.target.relative_to(tmp_path))) for step in plan.steps]
+    return [(step.entry.source[-5:], str(Path(step.entry.target).relative_to(tmp_path))) for step in plan.steps]
 
 
 def test_relative_paths_are_kept_below_the_target_and_roots_apart(groups, roots, tmp_path):
@@ -48,18 +48,18 @@ def test_relative_paths_are_kept_below_the_target_and_roots_apart(groups, roots,
         ("e.jpg", "out/photos-2/e.jpg"),
     ]
     single = planned(groups[1:], roots[1:] * 2, to=tmp_path / "out")
-    assert single.steps[0].target.name == "e.jpg"
+    assert single.steps[0].entry.target.endswith("/e.jpg")
     assert not (tmp_path / "out").exists(), "nothing is done yet"
 
 
 def test_what_is_deleted_goes_into_a_trash_folder_of_its_own_root_first(groups, roots, bytes_of):
     plan = planned(groups, roots, to=None)
     assert plan.act == "delete"
-    assert all(step.target.is_relative_to(roots[step.picture.root] / TRASH) for step in plan.steps)
+    assert all(Path(step.entry.target).is_relative_to(step.root / TRASH) for step in plan.steps)
     outcome = carry_out(plan)
     assert (outcome.done, outcome.left) == (3, [])
-    assert all(step.target.exists() and not Path(step.picture.path).exists() for step in plan.steps)
-    assert [entry.source for entry in read(plan.journal).entries] == [step.picture.path for step in plan.steps]
+    assert all(Path(step.entry.target).exists() and not Path(step.entry.source).exists() for step in plan.steps)
+    assert [entry.source for entry in read(plan.journal).entries] == [step.entry.source for step in plan.steps]
 
 
 def test_the_keepers_stay(groups, roots, tmp_path):
@@ -106,8 +106,8 @@ def test_what_is_at_the_target_already_is_not_overwritten(groups, roots, tmp_pat
 def test_a_choice_goes_instead_beside_what_stays_of_its_group(groups, roots, tmp_path):
     chosen = [groups[0].keeper.path, groups[0].others[0].picture.path]
     plan = planned(groups, roots, to=tmp_path / "out", chosen=chosen)
-    assert [step.picture.path for step in plan.steps] == chosen
-    assert {step.keeper.path for step in plan.steps} == {groups[0].others[1].picture.path}
+    assert [step.entry.source for step in plan.steps] == chosen
+    assert {step.entry.keeper for step in plan.steps} == {groups[0].others[1].picture.path}
 
 
 def test_a_choice_that_leaves_nothing_or_is_in_no_group_is_refused(groups, roots, tmp_path):
@@ -182,7 +182,7 @@ def test_a_file_that_is_saved_anew_just_before_it_goes_stays(groups, roots, tmp_
 def test_the_journal_says_what_was_kept(groups, roots, tmp_path):
     plan = planned(groups, roots, to=tmp_path / "out")
     carry_out(plan)
-    kept = [(step.keeper.path, step.keeper.id) for step in plan.steps]
+    kept = [(step.entry.keeper, step.entry.keeper_id) for step in plan.steps]
     assert [(entry.keeper, entry.keeper_id) for entry in read(plan.journal).entries] == kept
 
 

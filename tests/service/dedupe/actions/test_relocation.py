@@ -18,8 +18,10 @@ from diptych.pictures.walk import TRASH
 STAMP = Path(TRASH, "1")
 
 
-def gone_from(roots: list[Path], to: Path | None = None) -> Path:
-    """Of each folder `kept.jpg` stays and `a.jpg` was moved, into its trash or `to` a folder; the journal of it."""
+def gone_from(roots: list[Path], to: Path | None = None, *more: Entry) -> Path:
+    """Of each folder `kept.jpg` stays and `a.jpg` was moved, into its trash or `to` a folder; the journal of it, with
+    `more` entries.
+    """
     tops = [(to / root.name if len(roots) > 1 else to) if to else root / STAMP for root in roots]
     journal = (to or tops[0]) / "journal.jsonl"
     for root, top in zip(roots, tops, strict=True):
@@ -32,6 +34,8 @@ def gone_from(roots: list[Path], to: Path | None = None) -> Path:
         for root, top in zip(roots, tops, strict=True):
             places = root / "a.jpg", top / "a.jpg", id_of(b"a"), root / "kept.jpg", id_of(b"kept")
             log.note(Entry(*map(str, places)))
+        for entry in more:
+            log.note(entry)
     return journal
 
 
@@ -64,9 +68,8 @@ def test_a_folder_that_was_renamed_is_acted_on_and_not_the_one_that_came_into_it
 @pytest.mark.parametrize("new", ["nothing", "empty", "other pictures", "some of them"])
 def test_what_was_moved_away_is_not_put_back_into_another_folder_of_that_name(tmp_path, new):
     photos, out = tmp_path / "photos", tmp_path / "out"
-    journal = gone_from([photos], out)
-    with UndoLog(journal, os.open(journal, os.O_WRONLY | os.O_APPEND)) as log:
-        log.note(Entry(str(photos / "b.jpg"), str(out / "b.jpg"), id_of(b"b"), str(photos / "k.jpg"), id_of(b"k")))
+    more = photos / "b.jpg", out / "b.jpg", id_of(b"b"), photos / "k.jpg", id_of(b"k")
+    journal = gone_from([photos], out, Entry(*map(str, more)))
     (photos / "k.jpg").write_bytes(b"k")
     renamed = photos.rename(tmp_path / "renamed")
     if new != "nothing":

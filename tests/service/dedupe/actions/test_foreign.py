@@ -1,0 +1,293 @@
+"""Journals that a stranger wrote: whatever they say, they act in their own folder, on pictures, and run nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from aside import id_of, put_aside
+
+from diptych.dedupe.actions.foreign import is_within
+from diptych.dedupe.actions.undo_log import empty, read, undo
+from diptych.errors import DedupeError
+from diptych.pictures.walk import TRASH
+
+ENTRY = b"[Desktop Entry]\nExec=sh -c evil\n"
+
+
+@pytest.fixture
+def home(tmp_path, photo_bytes, monkeypatch) -> Path:
+    """A home with an album in its downloads, the journal of which a test writes with `journal`."""
+    home = tmp_path / "home"
+    (home / "Downloads/album" / TRASH / "1").mkdir(parents=True)
+    (home / ".config/autostart").mkdir(parents=True)
+    (home / "Pictures").mkdir()
+    (home / "Pictures/own.jpg").write_bytes(photo_bytes(1))
+    (home / "Downloads/album/kept.jpg").write_bytes(photo_bytes(2))
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def album(home) -> Path:
+    return home / "Downloads/album"
+
+
+@pytest.fixture
+def journal(album):
+    """`journal(entries, roots=..., folders=...)` writes the album's journal of pairs of a source and a target."""
+
+    def write(*entries: tuple[Path | str, Path | str], act: str = "delete", at: Path | None = None, **first) -> Path:
+        path = at or album / TRASH / "1" / "journal.jsonl"
+        places = {"folders": [str(album / TRASH)], "roots": [str(album)]}
+        kept = {"keeper": str(album / "kept.jpg"), "keeper_id": id_of((album / "kept.jpg").read_bytes())}
+        lines = [{"journal": 2, "act": act, "at": str(path), **places, **first}]
+        for source, target in entries:
+            id = id_of(Path(target).read_bytes()) if Path(target).is_file() else "0" * 32
+            lines.append({"source": str(source), "target": str(target), "id": id, **kept})
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def unharmed(tmp_path, bytes_of, diptych):
+    """`unharmed(journal)` undoes and empties by the command line, and checks that no file is another or elsewhere."""
+
+    def check(path: Path, *named: Path) -> str:
+        before, said = bytes_of(tmp_path), ""
+        for act in ("--undo", "--empty"):
+            done = diptych("dedupe", *named, act, path)
+            assert done.code == 1
+            assert "Traceback" not in done.err
+            said += done.out + done.err
+        after = bytes_of(tmp_path)
+        assert after == before
+        return said
+
+    return check
+
+
+def put(album: Path, name: str, data: bytes) -> Path:
+    path = album / TRASH / "1" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+EVERYWHERE = [["/"], ["HOME"], ["HOME", "ALBUM"], ["PARENT"], ["HOME/.config/autostart"], ["ALBUM"], []]
+
+
+@pytest.mark.parametrize("roots", EVERYWHERE, ids=str)
+@pytest.mark.parametrize("how", ["", "..", "through the album"])
+def test_no_autostart_file_is_written_whatever_the_roots(home, album, journal, unharmed, roots, how):
+    names = {"HOME": str(home), "ALBUM": str(album), "PARENT": str(home.parent)}
+    roots = [root.replace("HOME", names["HOME"]) if "/" in root else names.get(root, root) for root in roots]
+    source = home / ".config/autostart/x.desktop"
+    if how:
+        source = f"{album}/../../.config/autostart/x.desktop"
+    if how == "through the album":
+        (album / "sub").symlink_to(home / ".config/autostart")
+        source = album / "sub/x.desktop"
+    unharmed(journal((source, put(album, "x.desktop", ENTRY)), roots=roots))
+    assert list((home / ".config/autostart").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["x.desktop", ".profile", ".hidden/a.jpg", "a.sh", "a.jpg.exe", "a", "AGENTS.md", "Makefile", ".a.jpg"]
+)
+def test_only_names_of_pictures_and_companions_are_put_back_and_none_that_is_hidden(album, journal, name, photo_bytes):
+    target = put(album, "a.jpg", photo_bytes(3))
+    outcome = undo(read(journal((album / name, target))))
+    assert (outcome.done, len(outcome.left), (album / name).exists()) == (0, 1, False)
+    assert target.exists()
+
+
+@pytest.mark.parametrize(
+    "data", [b"\x7fELF\x02\x01\x01", b"#!/bin/sh\nevil\n", b"MZ\x90", ENTRY, b"a text", b""], ids=repr
+)
+@pytest.mark.parametrize("name", ["a.jpg", "a.png"])
+def test_what_is_no_picture_by_its_content_is_not_put_back(album, journal, unharmed, name, data):
+    said = unharmed(journal((album / name, put(album, name, data))))
+    assert "the journal is not of a run of yours" in said
+
+
+@pytest.mark.parametrize("data", [b"\x7fELF\x02\x01\x01", b"\n #!/bin/sh\nevil\n", b"MZ\x90", b"\xef\xbb\xbf" + ENTRY])
+@pytest.mark.parametrize("name", ["a.xmp", "a.MOV", "a.jpg.json"])
+def test_a_program_is_no_companion_either(album, journal, unharmed, name, data):
+    assert "is a program, and the journal is not" in unharmed(journal((album / name, put(album, name, data))))
+
+
+def test_the_pictures_and_companions_of_an_album_are_put_back_within_it(album, journal, photo_bytes, bytes_of):
+    files = {"a.jpg": photo_bytes(3), "a.xmp": b"<x:xmpmeta/>", "sub/b.png": photo_bytes(4, (64, 64), "PNG")}
+    path = journal(*((album / name, put(album, name, data)) for name, data in files.items()))
+    assert undo(read(path)).done == 3
+    assert {name: data for name, data in bytes_of(album).items() if TRASH not in name and name != "kept.jpg"} == files
+
+
+@pytest.mark.parametrize("act", ["move", "delete", "hardlink"])
+def test_a_file_of_the_user_is_neither_taken_into_the_album_nor_deleted(home, album, journal, unharmed, act):
+    own = home / "Pictures/own.jpg"
+    for folders in ([home / "Pictures"], [album / TRASH], ["/"], [home], []):
+        unharmed(journal((album / "a.jpg", own), act=act, folders=list(map(str, folders))))
+    (album / TRASH / "1" / "sub").symlink_to(home / "Pictures")
+    unharmed(journal((album / "a.jpg", album / TRASH / "1/sub/own.jpg"), act=act))
+    assert own.exists()
+
+
+def test_a_trash_of_the_user_is_not_emptied_by_the_journal_of_another_folder(home, album, journal, unharmed):
+    trash = put_aside(home / "Pictures")
+    places = {"roots": [str(home / "Pictures")], "folders": [str(home / "Pictures" / TRASH)]}
+    unharmed(journal((home / "Pictures/a.jpg", trash / "a.jpg"), **places))
+
+
+def test_no_empty_folder_of_the_user_is_removed(home, album, journal):
+    (home / "empty/below").mkdir(parents=True)
+    path = journal((album / "a.jpg", home / "empty/below/a.jpg"), folders=[str(home)])
+    for act in (undo, empty):
+        act(read(path))
+    assert (home / "empty/below").is_dir()
+
+
+def test_a_journal_of_moves_puts_files_nowhere_that_the_user_has_not_named(home, album, journal, diptych, photo_bytes):
+    (home / "Downloads/out").mkdir()
+    target = home / "Downloads/out/a.jpg"
+    target.write_bytes(photo_bytes(3))
+    pictures = home / "Pictures"
+    places = {"roots": [str(pictures)], "folders": [str(target.parent)], "act": "move"}
+    path = journal((pictures / "a.jpg", target), at=target.with_name("diptych-journal-1.jsonl"), **places)
+    refused = diptych("dedupe", "--undo", path)
+    assert (refused.code, target.exists()) == (1, True)
+    assert f"if that is right, name this folder too: diptych dedupe {pictures} --undo {path}" in refused.err
+    other = diptych("dedupe", album, "--undo", path)
+    assert (other.code, target.exists()) == (1, True)
+    done = diptych("dedupe", pictures, "--undo", path)
+    assert (done.code, done.out) == (0, "1 picture put back, 0 already in place\n")
+    assert (pictures / "a.jpg").read_bytes() == photo_bytes(3)
+
+
+def test_naming_the_home_names_none_of_its_hidden_folders(home, album, journal, photo_bytes):
+    target = put(album, "a.jpg", photo_bytes(3))
+    for source in (home / ".config/a.jpg", home / ".a.jpg"):
+        outcome = undo(read(journal((source, target), roots=[str(home)]), [home]))
+        assert (outcome.done, "is hidden" in outcome.left[0]["reason"]) == (0, True)
+    with pytest.raises(DedupeError, match="if that is right, name this folder too"):
+        read(journal((home / ".config/a.jpg", target), roots=[str(home / ".config")]), [home])
+    assert undo(read(journal((home / ".config/a.jpg", target), roots=[str(home / ".config")]), [home / ".config"])).done
+
+
+def test_a_hidden_folder_that_was_searched_is_named(album, journal, diptych, photo_bytes):
+    source = album / ".hidden/a.jpg"
+    path = journal((source, put(album, "a.jpg", photo_bytes(3))))
+    assert f"{source} is hidden, and the journal is not of a run of yours" in diptych("dedupe", "--undo", path).out
+    source.parent.mkdir()
+    assert diptych("dedupe", source.parent, "--undo", path).code == 0
+    assert source.read_bytes() == photo_bytes(3)
+
+
+def test_a_journal_that_claims_another_disk_or_another_place_is_bounded_all_the_same(home, album, journal, unharmed):
+    target, status = put(album, "a.jpg", ENTRY), (home / "Pictures").stat()
+    mark = [status.st_ino, os.statvfs(home).f_fsid, status.st_dev]
+    claims = {"marks": {"folder": mark, "roots": [mark]}, "mounted": [str(home / "Pictures")]}
+    for at in (home / "Pictures" / TRASH / "1/journal.jsonl", Path("/journal.jsonl"), album / "journal.jsonl"):
+        places = {"roots": [str(home / "Pictures")], "folders": [str(home / "Pictures" / TRASH)]}
+        path = journal((home / "Pictures/a.jpg", target), **claims, **places)
+        lines = path.read_text().splitlines()
+        path.write_text("\n".join([json.dumps(json.loads(lines[0]) | {"at": str(at)}), *lines[1:]]) + "\n")
+        unharmed(path)
+
+
+def test_names_that_are_not_utf_8_are_bounded_too_and_a_nul_is_refused(home, album, journal, unharmed):
+    target = put(album, "\udcff.jpg", ENTRY)
+    unharmed(journal((home / "Pictures/\udcff.jpg", target)))
+    unharmed(journal((album / "\udcff.jpg", target)))
+    assert "has a NUL" in unharmed(journal((f"{album}/a\0b.jpg", target)))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[" * 200_000,
+        '{"a":' * 100_000 + "1" + "}" * 100_000,
+        "{" + " " * (1 << 25),
+        json.dumps({"journal": 2, "act": "delete", "folders": [], "roots": []}) + "\n" + "[" * 200_000 + "\n",
+        json.dumps({"journal": 10**4000}),
+        "\0" * 100,
+    ],
+    ids=["nested", "deep", "long", "nested entry", "number", "zeros"],
+)
+def test_malformed_lines_are_an_error_that_says_so(album, diptych, content):
+    path = album / TRASH / "1" / "journal.jsonl"
+    path.write_text(content)
+    for act in ("--undo", "--empty"):
+        done = diptych("dedupe", act, path)
+        assert (done.code, done.err.count("error: "), "Traceback" in done.err) == (1, 1, False)
+
+
+def test_a_journal_of_more_files_than_any_run_moves_is_not_read_to_its_end(album, journal, monkeypatch):
+    monkeypatch.setattr("diptych.dedupe.actions.undo_log._MOST_FILES", 3)
+    path = journal(*[(album / f"{number}.jpg", album / TRASH / f"1/{number}.jpg") for number in range(5)])
+    with pytest.raises(DedupeError, match=r"it has more than .* bytes or 3 files"):
+        read(path)
+    many = {"roots": [str(album)] * 1_001}
+    with pytest.raises(DedupeError, match="it names more than 1,000 folders"):
+        read(journal(**many))
+
+
+# The user's own journals.
+
+
+def test_a_journal_of_this_user_is_known_by_its_seal_and_not_after_it_was_edited(tmp_path, data_home):
+    journal = put_aside(tmp_path / "photos") / "journal.jsonl"
+    assert not read(journal).foreign
+    key = data_home / "diptych-journals.key"
+    assert (key.stat().st_mode & 0o777, key.stat().st_size) == (0o600, 32)
+    lines = journal.read_text().splitlines(keepends=True)
+    other = put_aside(tmp_path / "others") / "journal.jsonl"
+    for changed in (
+        [lines[0], lines[1].replace("a.jpg", "b.jpg")],
+        [lines[0].replace("photos", "other"), lines[1]],
+        [lines[0], other.read_text().splitlines()[1]],
+        [*lines, lines[1].replace('"seal"', '"seals"')],
+    ):
+        journal.write_text("".join(changed))
+        try:
+            assert read(journal).foreign
+        except DedupeError:
+            continue
+    journal.write_text("".join(lines))
+    key.unlink()
+    assert read(journal).foreign
+
+
+def test_without_a_place_for_the_key_files_are_moved_and_their_folder_is_named_to_undo_it(tmp_path, monkeypatch):
+    (tmp_path / "a file").touch()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "a file"))
+    journal = put_aside(tmp_path / "photos") / "journal.jsonl"
+    assert read(journal).foreign
+    alone = shutil.move(journal, tmp_path / "journal.jsonl")
+    with pytest.raises(DedupeError, match=f"name this folder too: diptych dedupe {tmp_path}/photos --undo"):
+        read(Path(alone))
+    assert read(Path(alone), [tmp_path / "photos"]).unknown == {}
+
+
+def test_of_the_users_own_journal_only_what_is_from_a_named_folder_is_put_back(tmp_path):
+    journal = put_aside(tmp_path / "photos") / "journal.jsonl"
+    with pytest.raises(DedupeError, match=f"{tmp_path}/photos, where it is from, was not named; name it too"):
+        read(journal, [tmp_path / "other"])
+    assert undo(read(journal, [tmp_path])).done == 1
+
+
+def test_a_folder_is_within_another_by_what_it_really_is(tmp_path):
+    (tmp_path / "a/.b/c").mkdir(parents=True)
+    (tmp_path / "out").symlink_to("/")
+    assert is_within(tmp_path / "a", tmp_path)
+    assert is_within(tmp_path / "a/.b", tmp_path / "a/.b")
+    assert not is_within(tmp_path / "a/.b/c", tmp_path)
+    assert is_within(tmp_path / "a/.b/c", tmp_path, hidden=True)
+    assert not is_within(tmp_path / "out", tmp_path, hidden=True)
+    assert not is_within(tmp_path / "a/../..", tmp_path, hidden=True)
