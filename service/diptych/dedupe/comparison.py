@@ -23,8 +23,9 @@ _LEVELS = 3  # octaves of detail
 _SAMPLE = 6000  # pixels of which tones are fitted
 _SIGNAL = 2.0  # variance of a band, in squared levels of 0 to 255, below which it has no detail
 _FEW = 3  # colours of what is drawn
-_WEIGHTS = np.zeros(9)
-_SURE = 3.0  # log-odds
+_WEIGHTS = np.array([-1.16, 0.97, -0.56, 1.74, 1.15, 6.64, -2.62, -2.13, 3.63])
+_SURE = 2.5  # log-odds
+_LEAST = 0.0005  # of the overlap, in which two show something else
 _LUMA = np.array([0.299, 0.587, 0.114])
 _CORNERS = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], np.float64)
 
@@ -394,8 +395,9 @@ class _Marks:
     clean: np.ndarray
     tone: float
     evidence: float = 0.0
-    traces: object = None
-    veils: object = None
+    is_drawn: bool = False
+    traces: tuple = ()
+    veils: tuple = ()
 
     @classmethod
     def of(cls, small: _Laid, blur: float, natives: Sequence[tuple[np.ndarray, np.ndarray]]) -> _Marks:
@@ -418,7 +420,7 @@ class _Marks:
         calm = small.shown & clean
         differences = [_largest(cv2.blur(a, (9, 9)) - cv2.blur(b, (9, 9)))[part] for part in (calm, small.shown)]
         tone = float(differences[0 if calm.any() else 1].mean())
-        if where.sum() < 12:
+        if where.sum() < max(12, _LEAST * small.shown.sum()):
             return cls(0.0, np.ones_like(small.shown), tone)
         traces = [
             _traces(where > 0, rgb.astype(np.float32), edge, small.shown, _pixels_at(where > 0, *native))
@@ -426,13 +428,14 @@ class _Marks:
         ]
         veils = [float(_is_veiled(one[where > 0], other[where > 0])) for one, other in ((a, b), (b, a))]
         evidence = float((traces[1] - traces[0]) @ _WEIGHTS[:-1] + (veils[1] - veils[0]) * _WEIGHTS[-1])
-        return cls(float(where.sum() / small.shown.sum()), clean, tone, evidence, traces, veils)
+        is_drawn = max(_few_colours(rgb[calm]) for rgb in small[:2]) > 0.5  # as a page is, on which ink says nothing
+        return cls(float(where.sum() / small.shown.sum()), clean, tone, evidence, is_drawn, traces, veils)
 
     def who_is_marked(self, bands: _Bands) -> tuple[bool, bool]:
         """In which picture something was drawn or covered. Only where both have the same detail and tones elsewhere:
         two exposures of one scene differ by what moved.
         """
-        if self.tone > 2.5 or bands.coherence < 0.75 or abs(self.evidence) < _SURE:
+        if self.is_drawn or self.tone > 2.5 or bands.coherence < 0.75 or abs(self.evidence) < _SURE:
             return False, False
         return self.evidence < 0 and bands.lack[1] < 0.2, self.evidence > 0 and bands.lack[0] < 0.2
 

@@ -11,15 +11,16 @@ _SHOWN = 0.03  # of a picture: less of it that is missing in the other is the er
 _PIXELS = 0.97  # of the other's along a direction: a picture of as many has no fewer but for rounding
 _LACK, _MORE = 0.25, 0.1  # of the other's detail: what may be missing, and how much more than is missing in the other
 _GRAIN = 0.7  # levels of noise by which one is noisier, if it has twice as much
+_SPECKLED = 5.0  # levels of noise that are no shades
 _DOTS = 20.0  # levels of noise that no photograph has, and the dots of two colours have
 _HUES, _PALE = 1.5, 0.6  # deviation of the hues of what has colour, and the share of it that a copy keeps
 _FLAT, _FLATTER = 1.5, 1.6  # levels of shades that one has lost, and times what the other has lost
 _BLURRED = 0.45  # of the other's detail that a blurred picture lacks, in which no blocks are left either
 _BLOCKS = 0.12  # by which JPEG's blocks stand out more
 _SOFT = 0.1  # of the other's detail that a picture of more pixels lacks, as one does that was made larger
-_OTHER = 0.0005  # of the overlap, in which two show something else
 _TONE = 2.5  # levels by which the tones of two may differ
 _SHARPENED = 0.9  # of the finest detail alike in both: one was sharpened, or the other blurred a little
+_CLEANER = "less compressed"  # which counts only where nothing else does
 UNKNOWN = "it cannot be told which of the two is the original"
 
 
@@ -42,15 +43,16 @@ def can_replace(kept: Picture, going: Picture, seen: Comparison | None) -> str |
     if seen.equal:
         return None
     mine, other = seen.a, seen.b
-    if lacks := _advantage(other, mine):
+    strength, lacks = _advantage(mine, other), _advantage(other, mine)
+    if lacks and not (lacks == _CLEANER and strength):
         return lacks
     if other.pixels < _PIXELS and mine.lack > _SOFT:
         return "sharper for its size"
-    if seen.differing > _OTHER and not other.is_marked:
+    if seen.differing and not other.is_marked:
         return "they differ in a part"
     if seen.coherence > _SHARPENED and _is_sharper(mine, other):
         return "one may have been sharpened"
-    return None if _advantage(mine, other) else _open_question(seen)
+    return None if strength else _open_question(seen)
 
 
 def better_because(kept: Picture, going: Picture, seen: Comparison | None) -> str | None:
@@ -87,7 +89,7 @@ def name_edits(kept: Picture, going: Picture, seen: Comparison | None) -> list[s
         found.append("without its colours")
     if other.is_marked:
         found.append("with something drawn on it")
-    elif seen.differing > _OTHER:
+    elif seen.differing:
         found.append("different in a part")
     if _is_sharper(mine, other):
         found.append("blurred")
@@ -134,13 +136,13 @@ def _advantage(one: Side, other: Side) -> str | None:
         return "more shades"
     is_comparable = min(one.pixels, other.pixels) > _PIXELS and not one.is_marked and one.lack < _BLURRED
     if other.blocks > one.blocks + _BLOCKS and is_comparable:
-        return "less compressed"
+        return _CLEANER
     return None
 
 
 def _is_flatter(one: Side, other: Side) -> bool:
     """True for what has steps in place of the other's shades; the noise of the other is none."""
-    return one.flattened > _FLATTER * other.flattened + _FLAT and not _is_noisier(other, one)
+    return one.flattened > _FLATTER * other.flattened + _FLAT and other.noise < one.noise + _SPECKLED
 
 
 def _is_noisier(one: Side, other: Side) -> bool:

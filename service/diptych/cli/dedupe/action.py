@@ -149,14 +149,13 @@ def act_on(
 
     roots, references = folders
     link = act == "hardlink"
-    groups = found.removable if chosen is None else found.groups
-    if chosen is None and (left := found.unproven):
-        copies = "a copy" if left == 1 else "copies"
+    if chosen is None and (left := found.undecided):
+        why = "only a hash takes for a copy" if found.method == "phash" else "may hold something that the others lack"
         lines.append(
-            f"{counted(left, 'picture')} left alone that only a hash takes for {copies}: it cannot tell look-alikes; "
-            "look at the --report, and name those that go in a --selection"
+            f"{counted(left, 'picture')} left alone that {why}: look at the --report, and name those that go in a "
+            "--selection"
         )
-    plan = planned(groups, roots, to=to, chosen=chosen, link=link, references=references)
+    plan = planned(found.groups, roots, to=to, chosen=chosen, link=link, references=references)
     outcome = _act(console, plan, lines, dry_run=dry_run)
     data = {"act": plan.act, "journal": str(plan.journal), "dry_run": dry_run, **asdict(outcome)}
     data["staying"] = [{"path": path, "reason": reason} for path, reason in plan.staying.items()]

@@ -92,9 +92,9 @@ _Keep = Annotated[
     Sequence[str],
     Option(
         metavar="RULES",
-        help="which of a group to keep: rules in order, of unframed, resolution, with-exif, format, exif, "
+        help="which of a group to keep: rules in order, of resolution, with-exif, format, exif, "
         "oldest, newest, largest, shortest and first-dir",
-        show_default="unframed,resolution,with-exif,format,exif,largest,oldest",
+        show_default="resolution,with-exif,format,exif,largest,oldest",
     ),
 ]
 _Output = Annotated[Path | None, Option("-o", "--output", metavar="GROUPS", help="the groups as .csv or .json")]
@@ -122,7 +122,7 @@ def dedupe(
     max_distance: _MaxDistance = None,
     threshold: _Threshold = None,
     candidates: Annotated[int, Option(parser=number(1), metavar="N", help="pictures each one is compared with")] = 20,
-    keep: _Keep = ("unframed", "resolution", "with-exif", "format", "exif", "largest", "oldest"),
+    keep: _Keep = ("resolution", "with-exif", "format", "exif", "largest", "oldest"),
     output: _Output = None,
     spreadsheet: _Spreadsheet = False,
     report: _Report = None,

@@ -44,7 +44,7 @@ def found_text(
     lines = [
         f"{counted(data['groups'], 'group')}; {going} can be removed"
         f"{'' if found.method == 'phash' else f' ({exact})'}, {byte_size(data['bytes'])}"
-        f"{_to_look_at(data['to_look_at'])}",
+        f"{_to_look_at(found, data['to_look_at'])}",
     ]
     if refused:
         lines.append(f"{counted(len(refused), 'file or folder', 'files or folders')} could not be read:")
@@ -52,11 +52,13 @@ def found_text(
     return [*lines, *(f"{name}: {path}" for name, path in written.items() if path)]
 
 
-def _to_look_at(count: int) -> str:
+def _to_look_at(found: Duplicates, count: int) -> str:
     if not count:
         return ""
     more = counted(count, "more picture")
-    return f"; {more} to be looked at, which only a hash takes for {'a copy' if count == 1 else 'copies'}"
+    if found.method == "phash":
+        return f"; {more} to be looked at, which only a hash takes for {'a copy' if count == 1 else 'copies'}"
+    return f"; {more} left to you: it is open whether another can stand for {'it' if count == 1 else 'them'}"
 
 
 def _compared(found: Duplicates, data: Mapping[str, Any]) -> list[str]:

@@ -68,7 +68,7 @@ def planned(
     """The plan of files that go from their folder to `to`, or without it into a trash folder within their own; nothing
     is done yet.
 
-    All but the keepers go, or those that were `chosen` by path. Companions go with their pictures, and a picture of
+    What another picture stands for goes (`Member.replaced_by`), or what was `chosen` by path. Companions go with their pictures, and a picture of
     which one would be lost stays, unless it was chosen. With `link`, what goes are exact copies of a picture that stays
     outside of the references, a hard link to which will take the place of each; their companions stay. Raises
     DedupeError for a target inside one of the folders, and for a choice that is in no group, lies in one of the
@@ -245,7 +245,8 @@ class _Keepers:
 
 
 def _suggested(groups: Sequence[Group]) -> list[tuple[Picture, Picture]]:
-    return [(member.picture, group.keeper) for group in groups for member in group.others]
+    """Each picture that goes, with the one that stands for it."""
+    return [(one.picture, one.replaced_by) for group in groups for one in group.others if one.replaced_by is not None]
 
 
 def _linkable(groups: Sequence[Group], chosen: set[str] | None) -> list[tuple[Picture, Picture]]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from diptych.dedupe.duplicates import Duplicates
-from diptych.dedupe.keeper import deciding, reasons
 from diptych.dedupe.report.table import unwritable
 from diptych.dedupe.report.thumbnails import thumbnails
 from diptych.pictures.file_info import Picture
@@ -67,8 +66,8 @@ def page_data(found: Duplicates, roots: Sequence[Path]) -> tuple[dict[str, Any],
     """The data that the page groups by, as JSON values, and the path of a file of each content.
 
     Pictures come in the order to keep, and contents are numbered in it, so that a lower number is kept first. Of a
-    content that several reference files have there is one. Each picture has its rank by every rule, the last of which,
-    the path, is its place.
+    content that several reference files have there is one. A picture that goes has the place of the one that stands
+    for it, or else -1, and each the reason and what distinguishes it.
     """
     several = {id for a, b, _ in found.pairs for id in (a, b)}
     met: set[str] = set()
@@ -80,7 +79,9 @@ def page_data(found: Duplicates, roots: Sequence[Path]) -> tuple[dict[str, Any],
     ordered = [picture for picture in ordered if picture.id in several]
     number: dict[str, int] = {}
     shown, pictures = [], []
-    for picture, ranks in zip(ordered, _ranks(ordered, found.keep), strict=True):
+    places = {picture.path: place for place, picture in enumerate(ordered)}
+    members = {member.picture.path: member for group in found.groups for member in group.others}
+    for picture in ordered:
         if picture.id not in number:
             number[picture.id] = len(number)
             shown.append(picture.path)
@@ -88,12 +89,14 @@ def page_data(found: Duplicates, roots: Sequence[Path]) -> tuple[dict[str, Any],
         time = datetime.fromtimestamp(picture.time).strftime("%Y-%m-%d")
         facts = (picture.bytes, picture.width, picture.height, picture.format, time, number[picture.id])
         name = picture.path[len(root) :].lstrip("/")
-        pictures.append((picture.root, name, *facts, picture.reference, ranks))
+        member = members.get(picture.path)
+        instead = -1 if member is None or member.replaced_by is None else places.get(member.replaced_by.path, -1)
+        told = (instead, member.kept_because, member.edit) if member else (-1, "", "")
+        pictures.append((picture.root, name, *facts, picture.reference, *told))
     data = {
         "roots": [str(root).rstrip("/") + "/" for root in roots],
         "pictures": pictures,
         "contents": len(number),
-        "reasons": reasons(found.keep),
         "pairs": [(number[a], number[b], score) for a, b, score in found.pairs],
         "threshold": found.threshold,
         "bound": found.bound,
@@ -102,15 +105,6 @@ def page_data(found: Duplicates, roots: Sequence[Path]) -> tuple[dict[str, Any],
         "method": found.method,
     }
     return data, shown
-
-
-def _ranks(pictures: Sequence[Picture], rules: Sequence[str]) -> list[tuple[int, ...]]:
-    """The rank of each picture by every rule but the alphabet."""
-    columns = []
-    for column in list(zip(*map(deciding(rules), pictures), strict=True))[:-1]:
-        rank = {value: place for place, value in enumerate(sorted(set(column)))}
-        columns.append([rank[value] for value in column])
-    return list(zip(*columns, strict=True))
 
 
 def _filled(parts: Mapping[str, str], pictures: Iterator[str], tick: Callable[[], object]) -> Iterator[str]:

@@ -3,8 +3,8 @@
 const $ = (id) => document.getElementById(id);
 const found = JSON.parse($("found").textContent);
 const pictures = found.pictures.map(
-  ([root, path, bytes, width, height, format, time, content, reference, ranks], place) => ({
-    path: found.roots[root] + path, name: path, bytes, width, height, format, time, content, reference, ranks, place,
+  ([root, path, bytes, width, height, format, time, content, reference, instead, reason, edit], place) => ({
+    path: found.roots[root] + path, name: path, bytes, width, height, format, time, content, reference, instead, reason, edit, place,
   }),
 );
 const files = Array.from({ length: found.contents }, () => []);
@@ -52,22 +52,29 @@ function makeGroup(contents) {
     scores.set(picture, exact ? 1 : (matches[keeper.content].get(picture.content) ?? null));
   }
   const ordered = [keeper, ...members.filter((one) => one !== keeper)];
-  // The first picture of each content stays after a quick pass: the others with its bytes are exact copies of it.
-  const originals = new Map([...ordered].reverse().map((picture) => [picture.content, picture]));
-  return { keeper, members: ordered, originals, scores, exact: contents.length === 1 };
+  return { keeper, members: ordered, scores, exact: contents.length === 1 };
 }
 
 const passes = (score) => score !== null && (score === 1 || score >= state.threshold);
-const original = (picture, group) => group.originals.get(picture.content);
+const stand = (picture, group) => group.members.find((one) => one.place === picture.instead);
+// What another picture of the group stands for; or all that match one that was chosen by hand.
 const suggested = (picture, group) =>
-  hashed ? picture !== original(picture, group) : picture !== group.keeper && passes(group.scores.get(picture));
+  kept.has(group.keeper) ? picture !== group.keeper && passes(group.scores.get(picture)) : Boolean(stand(picture, group));
 
-/** Why the one to keep is kept and not the others that match it, each reason once. */
+/** Why the one to keep is kept and not the others for which it stands, each reason once. */
 function reasons(group) {
   if (kept.has(group.keeper)) return "chosen by you";
-  const others = group.members.filter((one) => one !== group.keeper && passes(group.scores.get(one)));
-  const first = others.map((one) => one.ranks.findIndex((rank, rule) => rank !== group.keeper.ranks[rule]));
-  return [...new Set(first.map((rule) => found.reasons.at(rule)))].join(", ");
+  return [...new Set(group.members.filter((one) => stand(one, group) === group.keeper).map((one) => one.reason))].join(", ");
+}
+
+/** What is said of a picture beside the one to keep. */
+function told(picture, group) {
+  const score = group.scores.get(picture);
+  const original = stand(picture, group);
+  if (original?.content === picture.content) return `exact copy of ${original.name}`;
+  if (score === null || !passes(score)) return "does not match the one to keep";
+  const match = [picture.edit, `${verdictOf(found.verdicts, score)}, ${sureness(score)}`].filter(Boolean).join("; ");
+  return original || kept.has(group.keeper) || !picture.reason ? match : `${match}; left to you: ${picture.reason}`;
 }
 
 const going = (group) => group.members.filter((picture) => selected(picture, group));
@@ -178,13 +185,10 @@ function drawCopy(node, group, picture) {
     line.append(keep);
   }
   const facts = [`${picture.width} × ${picture.height}`, size(picture.bytes), picture.format].join(", ");
+  const why = isKeeper ? reasons(group) : "";
   const match = isKeeper
-    ? el("span", { className: "tag", textContent: `the one to keep: ${reasons(group)}` })
-    : hashed && picture.content !== group.keeper.content && picture !== original(picture, group)
-      ? el("span", { textContent: `exact copy of ${original(picture, group).name}` })
-    : score === null || !passes(score)
-      ? el("span", { className: "differs", textContent: "does not match the one to keep" })
-      : el("span", { textContent: picture.content === group.keeper.content ? "exact copy" : `${verdictOf(found.verdicts, score)}, ${sureness(score)}` });
+    ? el("span", { className: "tag", textContent: why ? `the one to keep: ${why}` : "nothing is selected for it" })
+    : el("span", { className: score === null || !passes(score) ? "differs" : "", textContent: told(picture, group) });
   const classes = ["copy", isKeeper && "keeper", isGoing && "going", picture.reference && "reference"].filter(Boolean).join(" ");
   const copy = el("div", { className: classes }, thumb, link, el("span", { textContent: facts }),
     el("span", { textContent: picture.time }), match, line);

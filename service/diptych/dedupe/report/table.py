@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from pathlib import Path
@@ -18,6 +18,7 @@ COLUMNS = (
     "group",
     "path",
     "keeper",
+    "goes",
     "relevance_score",
     "verdict",
     "method",
@@ -25,11 +26,13 @@ COLUMNS = (
     "exact",
     "reference",
     "kept_because",
+    "edit",
     "width",
     "height",
     "bytes",
     "format",
     "exif",
+    "frames",
     "time",
     "id",
 )
@@ -42,19 +45,23 @@ def rows(found: Duplicates) -> Iterator[dict[str, Any]]:
     """A row with `COLUMNS` for every picture of a group, groups numbered from 1; the score is the one to the keeper,
     and `method` the way by which they match: the *digest* of the same bytes, the *network*, or *phash*.
 
-    `kept_because` is the reason for which that is kept and not this one; the keeper's row has all of its reasons.
+    The `keeper` is a picture for which another goes, and `goes` says that this one does. `kept_because` is the reason
+    for which the other is kept and not this one, or for which this one stays too; the keeper's row has all of its
+    reasons. `edit` is what distinguishes it from that one.
     """
     for number, group in enumerate(found.groups, 1):
-        yield _row(number, Member(group.keeper, 1.0, True, kept_because=", ".join(group.kept_because)), None)
+        needed = {member.replaced_by.path for member in group.others if member.replaced_by is not None}
+        keeper = Member(group.keeper, 1.0, True, kept_because=", ".join(group.kept_because))
+        yield _row(number, keeper, None, needed)
         for member in group.others:
-            yield _row(number, member, "digest" if member.exact else found.method)
+            yield _row(number, member, "digest" if member.exact else found.method, needed)
 
 
 def summary(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """Counts as JSON values: the pictures that can be removed, with the bytes that would be free, and those to look at
-    first, which only a hash takes for copies.
+    """Counts as JSON values: the pictures that can be removed, with the bytes that would be free, and those that are
+    left to a person to look at.
     """
-    others = [member for group in found.removable for member in group.others]
+    others = [member for group in found.groups for member in group.others if member.replaced_by is not None]
     return {
         "method": found.method,
         "max_distance": found.max_distance,
@@ -63,8 +70,8 @@ def summary(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str
         "references": sum(picture.reference for picture in found.pictures),
         "groups": len(found.groups),
         "could_go": len(others),
-        "exact": sum(len(group.others) for group in found.exact_groups),
-        "to_look_at": found.unproven,
+        "exact": sum(one.replaced_by.id == one.picture.id for one in others if one.replaced_by),
+        "to_look_at": found.undecided,
         "unhashed": found.unhashed,
         "bytes": sum(member.picture.bytes for member in others),
         "threshold": found.threshold,
@@ -115,11 +122,13 @@ def _cell(value: Any, *, spreadsheet: bool) -> Any:
     return value
 
 
-def _row(group: int, member: Member, method: str | None) -> dict[str, Any]:
-    """The row of a picture that is in a group by this method, or of its keeper."""
+def _row(group: int, member: Member, method: str | None, needed: Container[str]) -> dict[str, Any]:
+    """The row of a picture that is in a group by this method, or of the first one; those `needed` by path stand for
+    others.
+    """
     picture = member.picture
     time = datetime.fromtimestamp(picture.time, UTC).isoformat(timespec="seconds")
-    facts = (picture.width, picture.height, picture.bytes, picture.format, picture.exif, time, picture.id)
-    said = (member.relevance_score, member.verdict, method, member.closer_look, member.exact)
-    said += (picture.reference, member.kept_because)
-    return dict(zip(COLUMNS, (group, picture.path, method is None, *said, *facts), strict=True))
+    facts = (picture.width, picture.height, picture.bytes, picture.format, picture.exif, picture.frames, time, picture.id)
+    said = (picture.path in needed, member.replaced_by is not None, member.relevance_score, member.verdict, method)
+    said += (member.closer_look, member.exact, picture.reference, member.kept_because, member.edit)
+    return dict(zip(COLUMNS, (group, picture.path, *said, *facts), strict=True))

@@ -78,8 +78,7 @@ function show(answer) {
   $("threshold").value = at.start;
   $("left-out").hidden = !answer.left_out;
   $("left-out").textContent = `${plural(answer.left_out, "less certain pair")} more, too many to show at once. Remove some and search again.`;
-  const why = new Map(answer.groups.flatMap((group) => group.members.map((one) => [`${group.keeper} ${one.id}`, one.kept_because])));
-  at.reasons = ([keeper, ...others]) => [...new Set(others.map((id) => why.get(`${keeper} ${id}`)).filter(Boolean))];
+  at.said = new Map(answer.groups.flatMap((group) => group.members.map((one) => [one.id, one])));
   index();
   regroup();
   $("look-found").hidden = false;
@@ -113,14 +112,21 @@ function fill(id, nodes) {
 /** A group of places as what is drawn, its keeper first: the one chosen last by hand, or else the first. */
 function makeGroup(places) {
   const keeper = places.reduce((best, one) => ((at.kept.get(one) ?? 0) > (at.kept.get(best) ?? 0) ? one : best));
+  const ids = new Set(places.map((place) => at.pictures[place].id));
+  const chosen = at.kept.has(keeper);
   const members = [keeper, ...places.filter((one) => one !== keeper)].map((place) => {
     const score = place === keeper ? 1 : (at.matches[keeper].get(place) ?? null);
     const passes = score !== null && score >= at.threshold;
-    const going = place !== keeper && (at.ticked.get(place) ?? passes);
+    const picture = at.pictures[place];
+    const said = at.said.get(picture.id);
+    const suggested = chosen ? passes && place !== keeper : ids.has(said?.replaced_by);
+    const going = at.ticked.get(place) ?? suggested;
     const verdict = verdictOf(state.found.verdicts, score);
-    return { place, picture: at.pictures[place], score, verdict, passes, keeper: place === keeper, going };
+    const left = !suggested && place !== keeper && !chosen ? (said?.kept_because ?? "") : "";
+    return { place, picture, score, verdict, passes, keeper: place === keeper, going, edit: said?.edit ?? "", left };
   });
-  members[0].reasons = at.reasons(members.map(({ picture }) => picture.id));
+  const stands = members.filter(({ picture }) => at.said.get(picture.id)?.replaced_by === members[0].picture.id);
+  members[0].reasons = chosen ? ["chosen by you"] : [...new Set(stands.map(({ picture }) => at.said.get(picture.id).kept_because))];
   return { places, members };
 }
 

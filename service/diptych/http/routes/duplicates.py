@@ -111,7 +111,9 @@ def _answer(here: Context, collection: Collection, found: Found, facts: dict[str
                     relevance_score=one.relevance_score,
                     verdict=one.verdict,
                     closer_look=one.closer_look,
+                    replaced_by=None if one.replaced_by is None else one.replaced_by.id,
                     kept_because=one.kept_because,
+                    edit=one.edit,
                 )
                 for one in group.others
             ],

@@ -12,13 +12,21 @@ from diptych_runtime.judgement import CloserLook
 
 
 class DuplicateItem(BaseModel):
-    """A picture of a group that can be removed."""
+    """A picture of a group beside the one to keep."""
 
     id: str
     relevance_score: float = Field(description="Of the pair it makes with the one to keep.")
     verdict: Verdict = Field(description="What that comes to.")
     closer_look: CloserLook | None = Field(None, description=LOOK)
-    kept_because: str = Field(description='The reason for which the other is kept and not this one: "more pixels".')
+    replaced_by: str | None = Field(
+        description="The id of the picture that can stand for it, so that this one can go; null where it is left to a "
+        "person."
+    )
+    kept_because: str = Field(
+        description='The reason for which that one is kept and not this one, "more pixels", or for which this one '
+        'stays: "they differ in a part".'
+    )
+    edit: str = Field(description='What distinguishes it from the other: "mirrored, smaller".')
 
 
 class DuplicateGroup(BaseModel):

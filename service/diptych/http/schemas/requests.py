@@ -340,7 +340,7 @@ class LabelRequest(Asking):
 
 
 Rule = Literal[
-    "unframed", "resolution", "with-exif", "format", "exif", "largest", "oldest", "newest", "shortest"
+    "resolution", "with-exif", "format", "exif", "largest", "oldest", "newest", "shortest"
 ]  # of a folder that was named first a collection knows nothing
 
 
