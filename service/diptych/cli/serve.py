@@ -15,6 +15,7 @@ from typer import Argument, BadParameter, Option
 from diptych.cli.options import (
     AnyStore,
     Collections,
+    KeepMetadata,
     Location,
     Provider,
     StoredModel,
@@ -67,6 +68,7 @@ def serve(
         float,
         Option(parser=seconds, metavar="SECONDS", help="time between two runs of --sync", envvar="DIPTYCH_SYNC_EVERY"),
     ] = 60,
+    keep_metadata: KeepMetadata = 90,
     model: StoredModel = None,
     provider: Provider = "auto",
     threads: Threads = None,
@@ -118,7 +120,7 @@ def serve(
         say(f"http://{shown}:{sockets[0].getsockname()[1]}/")
         if isinstance(stored, Collection) and sync:
             say(f"following {', '.join(map(str, sync))} every {sync_every:g} s")
-            stack.enter_context(Follower(stored, sync, sync_every))
+            stack.enter_context(Follower(stored, sync, sync_every, keep_metadata))
         run(create_app(stored, scorer, settings=settings), sockets, settings)
     return 0
 

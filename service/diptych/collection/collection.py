@@ -357,6 +357,11 @@ class Collection:
             first.discard(id)
         if given:
             self.backend.replace_metadata(given)
+        self.backend.note_stamps(
+            (arrival.content.id, arrival.path, arrival.stamp)
+            for arrival in arrivals
+            if arrival.path is not None and arrival.stamp is not None
+        )
         return added
 
     def embeddings(self, ids: Sequence[str] | None = None) -> tuple[list[str], np.ndarray]:
