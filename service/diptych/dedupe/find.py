@@ -18,6 +18,7 @@ from diptych.dedupe.duplicates import Duplicates, Group, Member
 from diptych.dedupe.file_facts import with_file_facts
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.keeper import DEFAULT, checked_rules, preference, reason
+from diptych.dedupe.labelled import NONE, IdPairs, different_pairs, places_of
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.pair_scores import PairScores
 from diptych.dedupe.threshold import alarm_rate, check_threshold, most_lenient, stated_of, threshold_of
@@ -27,7 +28,7 @@ from diptych.store.records import Record
 from diptych_runtime import judgement
 from diptych_runtime.calibration.false_discovery import joining
 from diptych_runtime.calibration.questions import COPY
-from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, open_pairs
+from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, among, open_pairs
 from diptych_runtime.calibration.verdicts import Verdict, least_of, verdict_from
 from diptych_runtime.runtime import Runtime
 
@@ -50,6 +51,7 @@ def duplicates_among(
     crew: WorkerPool | None = None,
     question: str = COPY,
     views: ViewCache | None = None,
+    apart: IdPairs = NONE,
 ) -> Duplicates:
     """Group the pictures of a collection, by default all of it, that are copies of one: see `find_duplicates`.
 
@@ -59,6 +61,7 @@ def duplicates_among(
     this process. The same pictures give the same groups, in any order. A score is lower than that of the pair alone
     where another says that both cannot be copies (`transitivity`). Pictures in reference folders are kept, whatever the
     rules, and two of them are not compared; of stored pictures, the files of those that match are read for the rules.
+    Pairs of ids that a person called different in the collection, or that are `apart`, do not match.
 
     Raises ArgumentError, DedupeError for unknown rules and a model without calibration, and StoreError.
     """
@@ -78,6 +81,8 @@ def duplicates_among(
     closer = CloserLook(collection, ids, paths, ledger, question, scores.tick, views)
     pairs = closer.elect(scores, pairs, asking, candidates)
     pairs, values, transitivity = _consistent(pairs, judged := partial(closer.judged, scores), asking, asked)
+    labelled = places_of(apart | different_pairs(collection.backend, question), ids)
+    values = np.where(among(pairs, labelled), 0.0, values)
     joined = joining(pairs, values)
     limit = threshold_of(asked, joined, len(ids), len(kept)) if threshold == "auto" else threshold
     bound = min(limit, most_lenient(stated_of(asked)) if bound is None else bound)
@@ -91,7 +96,7 @@ def duplicates_among(
 
     def ask(wanted: list[tuple[int, int]]) -> list[float]:
         places = np.array(wanted)
-        compared = asking[places].any(1)
+        compared = asking[places].any(1) & ~among(places, labelled)
         answers = np.zeros(len(places))
         answers[compared] = transitivity.consistent(places[compared], judged(places[compared]), UNSURE)
         for (a, b), score in zip(wanted, answers.tolist(), strict=True):

@@ -18,6 +18,7 @@ from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.hashes.find import MAX_DISTANCE, check_distance, duplicates_by_hash
 from diptych.dedupe.hashes.scan import kept_hashes, scan_hashes
 from diptych.dedupe.keeper import DEFAULT, checked_rules
+from diptych.dedupe.labelled import NONE, IdPairs, different_pairs_in
 from diptych.dedupe.pair_cache import LEDGER, PairCache
 from diptych.dedupe.scan import PictureFile, Scan, listed, resolved, scan, searched
 from diptych.dedupe.threshold import check_threshold
@@ -55,7 +56,8 @@ def find_duplicates(
     >>> for group in find_duplicates(["photos", "more photos"]).groups:
     ...     print(group.keeper.path, [member.picture.path for member in group.others])
 
-    No file is changed. A group is a keeper, chosen by `keep`, one rule of `diptych.dedupe.keeper.RULES` or several in
+    No file is changed. Pairs that a person labelled different in the collection, or in `store`, do not match. A group
+    is a keeper, chosen by `keep`, one rule of `diptych.dedupe.keeper.RULES` or several in
     order, and the pictures whose score with the keeper itself is at least the `threshold`; "auto" follows from the
     number of pictures and the scores of their pairs (`diptych.dedupe.threshold`). Each picture is compared with its
     `candidates` nearest. With the `question` "thing" a group has what shows the same thing as its keeper.
@@ -135,10 +137,12 @@ def hashed_duplicates(
     refuse: Refuse,
     console: Console,
     threads: int | None = None,
+    apart: IdPairs = NONE,
 ) -> tuple[Duplicates, Scan]:
     """The duplicates among the files below the folders and the references by digest and perceptual hash, and the scan.
 
-    Hashes are kept in the folder `store`, or in the user's cache. Raises DedupeError where no file could be read, and
+    Hashes are kept in the folder `store`, or in the user's cache. Pairs that are labelled different in it, and those of
+    the ids `apart`, do not match. Raises DedupeError where no file could be read, and
     StoreError.
     """
     if isinstance(store, Address):
@@ -158,7 +162,8 @@ def hashed_duplicates(
         check_read(files, seen.pictures, refused)
         if store is None:
             ledger.forget_all_but({picture.path for picture in seen.pictures})
-    return duplicates_by_hash(seen.pictures, hashes, max_distance=max_distance, keep=keep), seen
+    apart |= different_pairs_in(Path(store) if store else None)
+    return duplicates_by_hash(seen.pictures, hashes, max_distance=max_distance, keep=keep, apart=apart), seen
 
 
 def _check_method(

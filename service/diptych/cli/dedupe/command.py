@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -36,7 +37,9 @@ from diptych.cli.options import (
     Threads,
     check_engine,
     check_output,
+    default_store,
     folder,
+    location,
     model_of,
     named_folder,
     open_scorer,
@@ -45,12 +48,13 @@ from diptych.cli.options import (
 )
 from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console, PairBars
-from diptych.errors import DedupeError
+from diptych.errors import DedupeError, StoreError
 from diptych_runtime.calibration.questions import COPY
 
 if TYPE_CHECKING:
     from diptych.batch.workers.shared_folder import WorkerPool
     from diptych.dedupe.duplicates import Duplicates
+    from diptych.dedupe.labelled import IdPairs
     from diptych.dedupe.scan import PictureFile, Scan
     from diptych.scoring.scorer import Scorer
 
@@ -169,13 +173,14 @@ def dedupe(
     try:
         files = listed(roots, _into(refused), references, console.remark)
         _check_not_read([output, report], [*(file.path for file in files), selection])
+        apart = frozenset() if store else _default_labels(console, question)
         if method == "phash":
-            finding = partial(_by_hash, console, max_distance, rules, store, threads)
+            finding = partial(_by_hash, console, max_distance, rules, store, threads, apart)
         else:
             scorer = open_scorer(model := model_of(model, store), provider, threads, question=question)
             workers = partial(open_workers, console, engine, address, model, provider, threads)
             least = "auto" if threshold is None else threshold
-            how = {"threshold": least, "keep": rules, "candidates": candidates, "question": question}
+            how = {"threshold": least, "keep": rules, "candidates": candidates, "question": question, "apart": apart}
             finding = partial(_by_network, console, scorer, workers, store, **how)
         found, seen, told_by = finding(places, files, refused)
         if output:
@@ -249,12 +254,25 @@ def _check_outputs(output: Path | None, report: Path | None, *, spreadsheet: boo
             raise DedupeError(f"{path} cannot be written: {path.absolute().parent} is no folder; make it first")
 
 
+def _default_labels(console: Console, question: str) -> IdPairs:
+    """The pairs that are labelled different in the default collection, which `diptych label` writes to."""
+    from diptych.dedupe.labelled import NONE, different_pairs_in
+
+    where = location(named) if (named := os.environ.get("DIPTYCH_STORE")) else default_store()
+    try:
+        return different_pairs_in(where, question) if isinstance(where, Path) else NONE
+    except StoreError as error:
+        console.remark(f"labels of the default collection are left out: {error}")
+        return NONE
+
+
 def _by_hash(
     console: Console,
     max_distance: int | None,
     rules: tuple[str, ...],
     store: Path | None,
     threads: int | None,
+    apart: IdPairs,
     folders: tuple[list[Path], list[Path]],
     files: Sequence[PictureFile],
     refused: Refused,
@@ -277,6 +295,7 @@ def _by_hash(
         refuse=_into(refused),
         console=console,
         threads=threads,
+        apart=apart,
     )
     return found, seen, f"By digest and perceptual hash, at most {most} of 64 bits apart"
 
