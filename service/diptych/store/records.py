@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Literal, Self, get_args
 
 Answer = Literal["same", "different", "cannot tell"]
@@ -27,7 +28,7 @@ class FileStamp:
             status = Path(path).stat()
         except (OSError, ValueError):
             return None
-        return cls(status.st_size, status.st_mtime_ns)
+        return cls(status.st_size, status.st_mtime_ns) if S_ISREG(status.st_mode) else None
 
 
 @dataclass(frozen=True)
