@@ -116,8 +116,7 @@ def serve(
         load = None if model else lambda name: scorer_of(open_scorer(name, provider, threads).runtime)
         stored = _opened(stack, store, collections, scorer, say, create=create, load=load)
         _introduce(say, stored, runtime, settings.keys)
-        shown = f"[{host}]" if ":" in host else host
-        say(f"http://{shown}:{sockets[0].getsockname()[1]}/")
+        say(f"http://{f'[{host}]' if ':' in host else host}:{sockets[0].getsockname()[1]}/")
         if isinstance(stored, Collection) and sync:
             say(f"following {', '.join(map(str, sync))} every {sync_every:g} s")
             stack.enter_context(Follower(stored, sync, sync_every, keep_metadata))

@@ -59,9 +59,9 @@ def duplicates_among(
     keeps scores for the next time, and `views` keypoints; `on_pairs` is told how many have to be computed and how many
     are known, and gives what is told how many more were; what that raises ends the search. A `crew` computes instead of
     this process. The same pictures give the same groups, in any order. A score is lower than that of the pair alone
-    where another says that both cannot be copies (`transitivity`). Pictures in reference folders are kept, whatever the
-    rules, and two of them are not compared; of stored pictures, the files of those that match are read for the rules.
-    Pairs of ids that a person called different in the collection, or that are `apart`, do not match.
+    where another says that both cannot be copies (`transitivity`). Pairs of ids that are labelled different in the
+    collection, or `apart`, do not match. Pictures in references are kept, and two of them not compared; of stored ones
+    the files of those that match are read for the rules.
 
     Raises ArgumentError, DedupeError for unknown rules and a model without calibration, and StoreError.
     """

@@ -56,8 +56,7 @@ def find_duplicates(
     >>> for group in find_duplicates(["photos", "more photos"]).groups:
     ...     print(group.keeper.path, [member.picture.path for member in group.others])
 
-    No file is changed. Pairs that a person labelled different in the collection, or in `store`, do not match. A group
-    is a keeper, chosen by `keep`, one rule of `diptych.dedupe.keeper.RULES` or several in
+    No file is changed. A group is a keeper, chosen by `keep`, one rule of `diptych.dedupe.keeper.RULES` or several in
     order, and the pictures whose score with the keeper itself is at least the `threshold`; "auto" follows from the
     number of pictures and the scores of their pairs (`diptych.dedupe.threshold`). Each picture is compared with its
     `candidates` nearest. With the `question` "thing" a group has what shows the same thing as its keeper.
@@ -71,7 +70,7 @@ def find_duplicates(
 
     Folders are read with the `scorer`, by default `Scorer.load()`. What is computed is kept for the next time, in the
     collection `store` or in the user's cache, where `diptych dedupe` keeps it too. A file that cannot be read is logged
-    and left out, or goes to `on_error`: its path and the reason.
+    and left out, or goes to `on_error`: its path and the reason. Pairs that are labelled different there do not match.
 
     Raises ArgumentError for a threshold out of its range, for arguments of another method and for a reference of a
     collection, DedupeError for unknown rules, for a folder without pictures or in a reference and for a model without

@@ -162,7 +162,7 @@ def identity(
 
 
 def differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, str | None, str]]:
-    """The values, (name, then, now) each, by which two identities differ; what an earlier version left out is equal."""
+    """The values by which two identities differ, as (name, then, now); one that an earlier version lacks is equal."""
     for what, value in now.items():
         before = then.get(what)
         if before != value and not (what == _STATE and not before):

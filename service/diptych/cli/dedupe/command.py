@@ -173,14 +173,13 @@ def dedupe(
     try:
         files = listed(roots, _into(refused), references, console.remark)
         _check_not_read([output, report], [*(file.path for file in files), selection])
-        apart = frozenset() if store else _default_labels(console, question)
         if method == "phash":
-            finding = partial(_by_hash, console, max_distance, rules, store, threads, apart)
+            finding = partial(_by_hash, console, max_distance, rules, store, threads)
         else:
             scorer = open_scorer(model := model_of(model, store), provider, threads, question=question)
             workers = partial(open_workers, console, engine, address, model, provider, threads)
             least = "auto" if threshold is None else threshold
-            how = {"threshold": least, "keep": rules, "candidates": candidates, "question": question, "apart": apart}
+            how = {"threshold": least, "keep": rules, "candidates": candidates, "question": question}
             finding = partial(_by_network, console, scorer, workers, store, **how)
         found, seen, told_by = finding(places, files, refused)
         if output:
@@ -254,10 +253,14 @@ def _check_outputs(output: Path | None, report: Path | None, *, spreadsheet: boo
             raise DedupeError(f"{path} cannot be written: {path.absolute().parent} is no folder; make it first")
 
 
-def _default_labels(console: Console, question: str) -> IdPairs:
-    """The pairs that are labelled different in the default collection, which `diptych label` writes to."""
+def _default_labels(console: Console, store: Path | None, question: str = COPY) -> IdPairs:
+    """The pairs that are labelled different in the default collection, to which `diptych label` writes; none where a
+    `store` is named, whose own labels count.
+    """
     from diptych.dedupe.labelled import NONE, different_pairs_in
 
+    if store is not None:
+        return NONE
     where = location(named) if (named := os.environ.get("DIPTYCH_STORE")) else default_store()
     try:
         return different_pairs_in(where, question) if isinstance(where, Path) else NONE
@@ -272,7 +275,6 @@ def _by_hash(
     rules: tuple[str, ...],
     store: Path | None,
     threads: int | None,
-    apart: IdPairs,
     folders: tuple[list[Path], list[Path]],
     files: Sequence[PictureFile],
     refused: Refused,
@@ -295,7 +297,7 @@ def _by_hash(
         refuse=_into(refused),
         console=console,
         threads=threads,
-        apart=apart,
+        apart=_default_labels(console, store),
     )
     return found, seen, f"By digest and perceptual hash, at most {most} of 64 bits apart"
 
@@ -333,6 +335,7 @@ def _by_network(
                 ledger=ledger,
                 on_pairs=bars.begin,
                 crew=crew,
+                apart=_default_labels(console, store, how["question"]),
                 **how,
             )
     return found, seen, f"Model {scorer.runtime.name}, revision {scorer.runtime.revision}"
