@@ -57,7 +57,7 @@ def test_a_match_whose_file_changed_or_is_gone_says_so(
     first.write_bytes(photo_bytes(40))
     second.unlink()
     with running(collection, scorer) as client:
-        page = visit(client)
+        page = visit(client, refusals=True)  # there are no thumbnails of the two
         page.set_input_files("#file", upload("mine.jpg", photo_bytes(3)))
         page.wait_for_selector("#second .move")
         found = client.post("/v1/search", files={"image": photo_bytes(3)}, data={"top": 10}).json()["matches"]
