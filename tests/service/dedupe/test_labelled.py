@@ -91,7 +91,7 @@ def test_the_library_and_the_answers_of_a_collection_do_not_propose_it(copies, s
     from diptych import find_duplicates
 
     with Collection.open(tmp_path / "store", scorer, create=True) as collection:
-        ids = {added.path[-5:]: added.id for added in collection.add(copies)}
+        ids = {str(added.path)[-5:]: added.id for added in collection.add(copies)}
         collection.label(ids["a.jpg"], ids["b.jpg"], "different")
         found = find_duplicates(collection, threshold=0.5)
         for group in found.groups:
