@@ -54,12 +54,15 @@ def _compared(name: str, wanted: Any, value: Any) -> bool:
 
 VALUES = [None, True, False, 0, 1, 2, -3, 1.0, 1.5, 2**53 + 1, "", "1", "a", "b", "true", "ü"]
 FIELDS = ["a", "b", "c", "d.e", "d", "with space", "x'); DROP TABLE pictures; --"]
+FIELDS += ["größe", "名前 😀", "tags[0]", "back\\slash", "two\nlines", "nul\0", "\x7f", "é.名"]
 
 
 def drawn_metadata(rng: random.Random) -> dict[str, Any]:
     found: dict[str, Any] = {field: rng.choice(VALUES) for field in FIELDS if "." not in field and rng.random() < 0.6}
     if rng.random() < 0.5:
         found["d"] = {"e": rng.choice(VALUES)}
+    if rng.random() < 0.5:
+        found["é"] = {"名": rng.choice(VALUES)}
     if rng.random() < 0.2:
         found["c"] = [1, 2]
     return found

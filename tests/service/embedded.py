@@ -5,6 +5,7 @@ import numpy as np
 from diptych.store.records import NewPicture
 
 SIZE = 5
+BEFORE_5 = "ALTER TABLE digests DROP COLUMN stamp; DROP TABLE removed;"  # makes a collection of format version 4
 
 
 def unit(seed: int) -> np.ndarray:

@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from embedded import BEFORE_5
 
 from diptych.store.open import open_store
 from diptych.store.sqlite.database import Store
@@ -90,7 +91,7 @@ def test_a_collection_of_an_older_format_is_brought_to_the_present_and_its_backu
             return connection.execute("PRAGMA user_version").fetchone()[0]
 
     with closing(connect(store / DATABASE, read_only=False)) as connection:
-        connection.executescript("DROP TABLE digests; DROP TABLE labels; PRAGMA user_version=1;")
+        connection.executescript(f"{BEFORE_5} DROP TABLE digests; DROP TABLE labels; PRAGMA user_version=1;")
     before = paths(store)
     for words in commands()["Another version of Diptych"]:
         assert diptych(*words).code == 0, words

@@ -85,10 +85,11 @@ class Old:
                     (picture_id(sha256), sha256),
                 ).lastrowid
                 database.execute("INSERT INTO changes (row) VALUES (?)", (row,))
-                database.execute(f"INSERT INTO digests {DIGESTS} WHERE row=?", (row,))
+                database.execute(f"{DIGESTS} WHERE row=?", (row,))
             if self.kind == "undigested":
                 database.execute("DROP TABLE digests")
                 database.execute("DROP TABLE IF EXISTS labels")
+                database.execute("DROP TABLE IF EXISTS removed")
                 database.execute("PRAGMA user_version=1")
             database.execute("COMMIT")
         with closing(sqlite3.connect(self.store / LEDGER)) as ledger, ledger:

@@ -37,6 +37,7 @@ from diptych.pictures.file_info import Picture, picture_of, read_file
 from diptych.pictures.walk import check_name, full_path
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
+from diptych.store.records import FileStamp
 from diptych.store.sqlite.backend import SqliteBackend
 from diptych_runtime.atomic import write_atomic
 from diptych_runtime.errors import PictureError
@@ -164,7 +165,8 @@ def add_with_workers(
                 unread += named[path]
                 continue
             own = by_path.get(full_path(path))
-            arrivals += [Incoming(found.content, full_path(path), own or {}, own is not None)] * len(named[path])
+            stamp = FileStamp(found.picture.bytes, found.picture.modified)
+            arrivals += [Incoming(found.content, full_path(path), own or {}, own is not None, stamp)] * len(named[path])
             if held > BATCH_BYTES:
                 yield from collection.commit(arrivals)
                 arrivals, held = [], 0

@@ -184,6 +184,19 @@ ClusterAddress = Annotated[
 ]
 DryRun = Annotated[bool, Option("--dry-run", help="check everything and write nothing", envvar="DIPTYCH_DRY_RUN")]
 Strict = Annotated[bool, Option("--strict", help="exit with 1 if any file was refused", envvar="DIPTYCH_STRICT")]
+Checksum = Annotated[
+    bool,
+    Option("--checksum", help="read every file, even if its size and time are unchanged", envvar="DIPTYCH_CHECKSUM"),
+]
+KeepMetadata = Annotated[
+    int,
+    Option(
+        parser=number(0, 36_500),
+        metavar="DAYS",
+        help="how long the metadata of a removed picture wait for its file to come back",
+        envvar="DIPTYCH_KEEP_METADATA",
+    ),
+]
 QueryPicture = Annotated[str, Argument(metavar="QUERY", help="a picture file, a web address, or - for standard input")]
 
 

@@ -33,6 +33,7 @@ from diptych.console import Console, counted, percent, table, verdict_limits
 from diptych_runtime.calibration.questions import THING
 from diptych_runtime.errors import PictureError
 
+_FILE_STATES = {"changed": "  (changed since)", "missing": "  (missing)"}
 _LINKS, _PARTS = 24, 4  # links of an explanation, and parts of the pictures that its words name
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def search(
             "-" if match.relevance_score is None else f"{match.relevance_score:.4f}",
             match.verdict or "-",
             f"{match.similarity:.4f}",
-            match.path or match.id,
+            (match.path or match.id) + _FILE_STATES.get(match.file_state or "", ""),
         )
         for match in result.matches
     ]
@@ -107,6 +108,8 @@ def search(
             console.remark(
                 "scores here are held against the rest of the list; `score` and `rerank` judge a pair by itself"
             )
+    if any(match.file_state in _FILE_STATES for match in result.matches):
+        console.remark("changed, missing: the file is not the one that was read; `diptych index verify` says of which")
     if alarms is not None and result.reranked:
         console.remark(f"expect a false same in {percent(alarms)} of the searches for a picture that has no match here")
     _remark_looks(console, [match.closer_look for match in result.matches], spent=result.closer_looks >= CLOSER_LOOKS)

@@ -15,6 +15,7 @@ from typer import Argument, BadParameter, Option
 from diptych.cli.options import (
     AnyStore,
     Collections,
+    KeepMetadata,
     Location,
     Provider,
     StoredModel,
@@ -67,6 +68,7 @@ def serve(
         float,
         Option(parser=seconds, metavar="SECONDS", help="time between two runs of --sync", envvar="DIPTYCH_SYNC_EVERY"),
     ] = 60,
+    keep_metadata: KeepMetadata = 90,
     model: StoredModel = None,
     provider: Provider = "auto",
     threads: Threads = None,
@@ -114,11 +116,10 @@ def serve(
         load = None if model else lambda name: scorer_of(open_scorer(name, provider, threads).runtime)
         stored = _opened(stack, store, collections, scorer, say, create=create, load=load)
         _introduce(say, stored, runtime, settings.keys)
-        shown = f"[{host}]" if ":" in host else host
-        say(f"http://{shown}:{sockets[0].getsockname()[1]}/")
+        say(f"http://{f'[{host}]' if ':' in host else host}:{sockets[0].getsockname()[1]}/")
         if isinstance(stored, Collection) and sync:
             say(f"following {', '.join(map(str, sync))} every {sync_every:g} s")
-            stack.enter_context(Follower(stored, sync, sync_every))
+            stack.enter_context(Follower(stored, sync, sync_every, keep_metadata))
         run(create_app(stored, scorer, settings=settings), sockets, settings)
     return 0
 

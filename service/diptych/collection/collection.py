@@ -347,7 +347,8 @@ class Collection:
         fresh = self.backend.insert(new) if new else ()
         if known:
             self.backend.complete(known)
-        first = {row.id for row, was_new in zip(new, fresh, strict=True) if was_new}
+        created = {row.id for row, was_new in zip(new, fresh, strict=True) if was_new}
+        first = set(created)
         added, given = [], []
         for arrival in arrivals:
             id = arrival.content.id
@@ -357,6 +358,9 @@ class Collection:
             first.discard(id)
         if given:
             self.backend.replace_metadata(given)
+        read = [(one.content.id, one.path, one.stamp) for one in arrivals if one.content.id not in created]
+        if seen := [(id, path, stamp) for id, path, stamp in read if path is not None and stamp is not None]:
+            self.backend.note_stamps(seen)
         return added
 
     def embeddings(self, ids: Sequence[str] | None = None) -> tuple[list[str], np.ndarray]:

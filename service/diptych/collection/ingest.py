@@ -19,7 +19,7 @@ from diptych.pictures.content import Content, describe, picture_id, read_bytes
 from diptych.pictures.sources import is_url
 from diptych.pictures.walk import check_name, full_path
 from diptych.scoring.scorer import Scorer
-from diptych.store.records import NewPicture
+from diptych.store.records import FileStamp, NewPicture
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import ArgumentError, PictureError
 
@@ -88,12 +88,16 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Incoming:
-    """A picture to be added, with its path and metadata; if they were `given`, they replace those of a stored one."""
+    """A picture to be added, with its path and metadata; if they were `given`, they replace those of a stored one.
+
+    `stamp` is that of the file at the path before it was read.
+    """
 
     content: Content | Encoded | AlreadyStored
     path: str | None
     metadata: dict[str, Any]
     given: bool = False
+    stamp: FileStamp | None = None
 
 
 @dataclass(frozen=True)
@@ -148,18 +152,19 @@ def add_in_batches(
     """
     met: set[str] = set()
     for batch in batches(sources):
+        stamps = [None if path is not None else stamp_of(source) for source in batch]
         received = collection.read_new(
             [(source, path or name_of(source)) for source in batch], keep_originals=keep_originals
         )
         arrivals = []
-        for source, content in zip(batch, received, strict=True):
+        for source, content, stamp in zip(batch, received, stamps, strict=True):
             if isinstance(content, PictureError):
                 on_error(source, content)
             else:
                 place = path or path_of(source)
                 own = None if place is None else by_path.get(place)
                 given = metadata is not None or own is not None
-                arrivals.append(Incoming(content, place, (metadata or {}) | (own or {}), given))
+                arrivals.append(Incoming(content, place, (metadata or {}) | (own or {}), given, stamp))
         yield from simulate(arrivals, met) if dry_run else collection.commit(arrivals)
 
 
@@ -174,6 +179,12 @@ def path_of(source: PictureSource) -> str | None:
     """
     name = name_of(source)
     return name if name is None or is_url(name) else full_path(name)
+
+
+def stamp_of(source: PictureSource) -> FileStamp | None:
+    """The stamp of a picture's file; None for pixels, bytes and web addresses."""
+    name = name_of(source)
+    return None if name is None or is_url(name) else FileStamp.of(name)
 
 
 def read_new(
@@ -219,6 +230,7 @@ def to_rows(arrivals: Sequence[Incoming], scorer: Scorer) -> list[NewPicture]:
             embedding=content.embedding,
             tokens=content.tokens,
             data=content.data,
+            stamp=arrival.stamp,
         )
         for arrival, content in fresh
     ]

@@ -17,7 +17,7 @@ from diptych.scoring.tracing import span
 from diptych.store.backend import Backend
 from diptych.store.filters import Filter
 from diptych.store.originals import original
-from diptych.store.records import Record
+from diptych.store.records import FileState, Record
 from diptych_runtime.calibration.verdicts import Verdict
 from diptych_runtime.crops import nearest_of_all, second_looks
 from diptych_runtime.decoder import PictureSource
@@ -35,6 +35,9 @@ class Match:
     that is nearest. `raw_score` is the pair's logit, of the better look where there were two, and `relevance_score` in
     [0, 1] says what it means among the others that were found (`calibration.normalization`); both are None for a
     picture that the pair graph did not look at, and so are `verdict` and `closer_look` (`Judgement`).
+
+    `file_state` says whether the file at its path is still the one that the collection knows, by size and time: what is
+    said of a picture is said of the content that was read.
     """
 
     id: str
@@ -47,6 +50,7 @@ class Match:
     first_rank: int
     verdict: Verdict | None = None
     closer_look: CloserLook | None = None
+    file_state: FileState | None = None
 
 
 @dataclass(frozen=True)
@@ -262,6 +266,7 @@ class _Candidates:
                     first_rank=place + 1,
                     verdict=None if said is None else said.verdict,
                     closer_look=None if said is None else said.closer_look,
+                    file_state=record.file_state,
                 )
             )
         return made

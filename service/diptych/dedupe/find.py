@@ -17,6 +17,7 @@ from diptych.dedupe.duplicates import Duplicates, Group, Member
 from diptych.dedupe.file_facts import with_file_facts
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.keeper import DEFAULT, checked_rules, preference, reason
+from diptych.dedupe.labelled import NONE, IdPairs, different_pairs, places_of
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.pair_scores import PairScores
 from diptych.dedupe.settling import PixelComparisons, Settled, settle
@@ -27,7 +28,7 @@ from diptych.store.records import Record
 from diptych_runtime import judgement
 from diptych_runtime.calibration.false_discovery import joining
 from diptych_runtime.calibration.questions import COPY
-from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, open_pairs
+from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, among, open_pairs
 from diptych_runtime.calibration.verdicts import Verdict, least_of, verdict_from
 from diptych_runtime.runtime import Runtime
 
@@ -49,6 +50,7 @@ def duplicates_among(
     crew: WorkerPool | None = None,
     question: str = COPY,
     views: ViewCache | None = None,
+    apart: IdPairs = NONE,
 ) -> Duplicates:
     """Group the pictures of a collection, by default all of it, that are copies of one: see `find_duplicates`.
 
@@ -56,8 +58,9 @@ def duplicates_among(
     keeps scores for the next time, and `views` keypoints; `on_pairs` is told how many have to be computed and how many
     are known, and gives what is told how many more were; what that raises ends the search. A `crew` computes instead of
     this process. The same pictures give the same groups, in any order. A score is lower than that of the pair alone
-    where another says that both cannot be copies (`transitivity`). Pictures in reference folders are kept, whatever the
-    rules, and two of them are not compared; of stored pictures, the files of those that match are read for the rules.
+    where another says that both cannot be copies (`transitivity`). Pairs of ids that are labelled different in the
+    collection, or `apart`, do not match. Pictures in references are kept, and two of them not compared; of stored ones
+    the files of those that match are read for the rules.
 
     Raises ArgumentError, DedupeError for unknown rules and a model without calibration, and StoreError.
     """
@@ -77,6 +80,8 @@ def duplicates_among(
     closer = CloserLook(collection, ids, paths, ledger, question, scores.tick, views)
     pairs = closer.elect(scores, pairs, asking, candidates)
     pairs, values, transitivity = _consistent(pairs, judged := partial(closer.judged, scores), asking, asked)
+    labelled = places_of(apart | different_pairs(collection.backend, question), ids)
+    values = np.where(among(pairs, labelled), 0.0, values)
     joined = joining(pairs, values)
     limit = threshold_of(asked, joined, len(ids), len(kept)) if threshold == "auto" else threshold
     bound = min(limit, most_lenient(stated_of(asked)) if bound is None else bound)
@@ -89,7 +94,7 @@ def duplicates_among(
 
     def ask(wanted: list[tuple[int, int]]) -> list[float]:
         places = np.array(wanted)
-        compared = asking[places].any(1)
+        compared = asking[places].any(1) & ~among(places, labelled)
         answers = np.zeros(len(places))
         answers[compared] = transitivity.consistent(places[compared], judged(places[compared]), UNSURE)
         for (a, b), score in zip(wanted, answers.tolist(), strict=True):

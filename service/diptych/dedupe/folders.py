@@ -18,6 +18,7 @@ from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.hashes.find import MAX_DISTANCE, check_distance, duplicates_by_hash
 from diptych.dedupe.hashes.scan import kept_hashes, scan_hashes
 from diptych.dedupe.keeper import DEFAULT, checked_rules
+from diptych.dedupe.labelled import NONE, IdPairs, different_pairs_in
 from diptych.dedupe.pair_cache import LEDGER, PairCache
 from diptych.dedupe.scan import PictureFile, Scan, listed, resolved, scan, searched
 from diptych.dedupe.threshold import check_threshold
@@ -69,7 +70,7 @@ def find_duplicates(
 
     Folders are read with the `scorer`, by default `Scorer.load()`. What is computed is kept for the next time, in the
     collection `store` or in the user's cache, where `diptych dedupe` keeps it too. A file that cannot be read is logged
-    and left out, or goes to `on_error`: its path and the reason.
+    and left out, or goes to `on_error`: its path and the reason. Pairs that are labelled different there do not match.
 
     Raises ArgumentError for a threshold out of its range, for arguments of another method and for a reference of a
     collection, DedupeError for unknown rules, for a folder without pictures or in a reference and for a model without
@@ -135,10 +136,12 @@ def hashed_duplicates(
     refuse: Refuse,
     console: Console,
     threads: int | None = None,
+    apart: IdPairs = NONE,
 ) -> tuple[Duplicates, Scan]:
     """The duplicates among the files below the folders and the references by digest and perceptual hash, and the scan.
 
-    Hashes are kept in the folder `store`, or in the user's cache. Raises DedupeError where no file could be read, and
+    Hashes are kept in the folder `store`, or in the user's cache. Pairs that are labelled different in it, and those of
+    the ids `apart`, do not match. Raises DedupeError where no file could be read, and
     StoreError.
     """
     if isinstance(store, Address):
@@ -158,7 +161,8 @@ def hashed_duplicates(
         check_read(files, seen.pictures, refused)
         if store is None:
             ledger.forget_all_but({picture.path for picture in seen.pictures})
-    return duplicates_by_hash(seen.pictures, hashes, max_distance=max_distance, keep=keep), seen
+    apart |= different_pairs_in(Path(store) if store else None)
+    return duplicates_by_hash(seen.pictures, hashes, max_distance=max_distance, keep=keep, apart=apart), seen
 
 
 def _check_method(

@@ -23,6 +23,7 @@ from diptych.pictures.content import picture_id
 from diptych.pictures.file_info import Picture, picture_of, read_file
 from diptych.pictures.walk import TRASH, FoundFile, Refuse, Tree, check_name, no_picture, places_in, real_path
 from diptych.scoring.threads import map_pictures
+from diptych.store.records import FileStamp
 from diptych_runtime.decoder import SUFFIXES, PictureLimits
 from diptych_runtime.errors import PictureError
 
@@ -163,7 +164,8 @@ def scan(
     def take(results: Mapping[str, Found]) -> None:
         arrivals: dict[str, Incoming] = {}
         for path, one in results.items():
-            arrivals.setdefault(one.picture.id, Incoming(one.content, path, {}))
+            stamp = FileStamp(one.picture.bytes, one.picture.modified)
+            arrivals.setdefault(one.picture.id, Incoming(one.content, path, {}, stamp=stamp))
         collection.commit(list(arrivals.values()))
         pictures.extend(remembered([one.picture for one in results.values()], fresh, ledger))
         tick(len(results))

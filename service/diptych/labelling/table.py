@@ -93,23 +93,32 @@ def read_labels(stream: Iterable[str], name: str, question: str = COPY) -> Itera
 
 
 def import_labels(store: SqliteBackend, rows: Iterable[LabelledRow]) -> tuple[int, int]:
-    """Add the answers of a table to a collection, in one transaction; return how many were new and how many known.
+    """Add the answers of a table to a collection, in one transaction; return how many were new and how many known. A
+    row that repeats another, in either order of its pictures, counts as one with it.
 
     A picture is the one with the row's id, or else the stored one at its path or, if there is none or there are
     several, the file there; it need not be in the collection (yet). Raises LabellingError for a row whose pictures
-    cannot be known; then nothing is written.
+    cannot be known, and for two that contradict each other; then nothing is written.
     """
     known = {(*one.pair, one.question): one.answer for one in store.labels()}
+    said: dict[tuple[str, str, str], LabelledRow] = {}
     new: list[NewLabel] = []
     same = 0
     for row in rows:
         a, b = sorted(_id(store, row, id, path) for id, path in ((row.id_a, row.path_a), (row.id_b, row.path_b)))
         if a == b:
             raise LabellingError(f"row {row.number}: both pictures are the same file; a label is of two")
+        before = said.setdefault((a, b, row.question), row)
+        if before.answer != row.answer:
+            raise LabellingError(
+                f"rows {before.number} and {row.number} contradict each other: of the same two pictures one says "
+                f"{before.answer} and the other {row.answer}; remove one of them"
+            )
+        if before is not row:
+            continue
         if known.get((a, b, row.question)) == row.answer:
             same += 1
             continue
-        known[a, b, row.question] = row.answer
         new.append(NewLabel(a, b, row.question, row.answer, row.added))
     store.add_labels(new)
     return len(new), same

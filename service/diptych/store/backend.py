@@ -11,7 +11,7 @@ import numpy as np
 from diptych.store.embedder import Embedder, OnFailure, OnProgress
 from diptych.store.filters import Filter
 from diptych.store.index.layout import Kind
-from diptych.store.records import NewPicture, Record
+from diptych.store.records import FileStamp, NewPicture, Record
 from diptych.store.reports import RebuildReport, VerifyReport
 
 
@@ -51,6 +51,10 @@ class Backend(Protocol):
 
     def complete(self, known: Iterable[tuple[str, str | None, bytes | None]]) -> None:
         """Fill in missing paths and bytes of stored pictures: (id, path or None, bytes or None) each."""
+        ...
+
+    def note_stamps(self, seen: Iterable[tuple[str, str, FileStamp]]) -> None:
+        """Remember how files were when they were read: (id, path, stamp) each, of pictures with that path."""
         ...
 
     def replace_metadata(self, given: Iterable[tuple[str, dict[str, Any]]]) -> None:

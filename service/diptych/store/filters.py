@@ -4,13 +4,17 @@
     {"$or": [{"maker.name": {"$in": ["a", "b"]}}, {"checked": {"$exists": false}}]}
 
 A bare value means equal. JSON types are kept apart: 1 is neither true nor "1". What a picture's metadata does not have
-is unequal to everything, and neither more nor less than anything.
+is unequal to everything, and neither more nor less than anything. A dot leads into a field of an object, so that a name
+which has one itself cannot be asked for.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import sqlite3
+from contextlib import closing
+from functools import lru_cache
 from typing import Any
 
 from diptych_runtime.errors import ArgumentError
@@ -39,7 +43,7 @@ SCHEMA = {
     "description": f"A condition on metadata, nested {_DEPTH} deep and with {_TERMS} comparisons at most.",
     "properties": {"$and": _PARTS, "$or": _PARTS, "$not": _SELF},
     "patternProperties": {
-        r'^[^$."\u0000]([^."\u0000]|\.[^."\u0000])*$': {
+        r'^[^$."]([^."]|\.[^."])*$': {
             "anyOf": [
                 _VALUE,
                 {
@@ -155,9 +159,21 @@ def _kinds(value: Any) -> str | None:
 
 def _path(key: str, where: str) -> str:
     steps = key.split(".")
-    if not all(steps) or '"' in key or "\0" in key:
+    # Metadata are stored as `json.dumps` writes them, and SQLite compares names as they are written.
+    path = "$" + "".join(f".{json.dumps(step)}" for step in steps)
+    if not all(steps) or not _is_found(path, tuple(steps)):
         raise ArgumentError(f"{where}: expected the name of a field, or several with dots between, without quotes")
-    return "$" + "".join(f'."{step}"' for step in steps)
+    return path
+
+
+@lru_cache(1024)
+def _is_found(path: str, steps: tuple[str, ...]) -> bool:
+    """True if the SQLite in use finds a field by its path; versions differ in which names they can."""
+    metadata: Any = True
+    for step in reversed(steps):
+        metadata = {step: metadata}
+    with closing(sqlite3.connect(":memory:")) as connection:
+        return connection.execute("SELECT json_type(?, ?)", (json.dumps(metadata), path)).fetchone() == ("true",)
 
 
 def _joined(parts: list[Condition], by: str) -> Condition:

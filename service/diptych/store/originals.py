@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
 from diptych.errors import UnknownPictureError
 from diptych.pictures.content import read_bytes
 from diptych.store.records import Record
+from diptych.store.reports import FilesReport
 from diptych_runtime.decoder import PictureLimits
 from diptych_runtime.errors import PictureError
 
@@ -28,11 +30,37 @@ def whole(store: Keeper, record: Record) -> bool:
     kept = store.data(record.id) if record.original_kept else None
     if kept is not None:
         return hashlib.sha256(kept).hexdigest() == record.sha256
+    return _digest(record.path) == record.sha256
+
+
+def compare_files(records: Iterable[Record], *, checksum: bool = False) -> FilesReport:
+    """Compare pictures with the files at their paths: by size and time, and by digest where these are others or not
+    known; with `checksum` always by digest.
+
+    Web addresses, and paths that only a client knows, are left out.
+    """
+    compared, changed, missing = 0, list[str](), list[str]()
+    for record in records:
+        if record.path is None or not Path(record.path).is_absolute():
+            continue
+        compared += 1
+        if record.file_state == "unchanged" and not checksum:
+            continue
+        digest = _digest(record.path)
+        if digest is None:
+            missing.append(record.path)
+        elif digest != record.sha256:
+            changed.append(record.path)
+    return FilesReport(compared, changed, missing)
+
+
+def _digest(path: str | None) -> str | None:
+    """SHA-256 of a file; None for one that cannot be read."""
     try:
-        with Path(record.path or "").open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == record.sha256
+        with Path(path or "").open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
-        return False
+        return None
 
 
 def original(store: Keeper, record: Record, limits: PictureLimits) -> bytes:

@@ -3,16 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any, Literal, Self, get_args
 
 Answer = Literal["same", "different", "cannot tell"]
+
+FileState = Literal["unchanged", "changed", "missing"]
 
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
 
 
 @dataclass(frozen=True)
+class FileStamp:
+    """The size in bytes of a file, and the time of its last change in ns since 1970."""
+
+    bytes: int
+    modified: int
+
+    @classmethod
+    def of(cls, path: str) -> Self | None:
+        """The stamp of the file at a path; None where none is to be had."""
+        try:
+            status = Path(path).stat()
+        except (OSError, ValueError):
+            return None
+        return cls(status.st_size, status.st_mtime_ns) if S_ISREG(status.st_mode) else None
+
+
+@dataclass(frozen=True)
 class Record:
-    """A stored picture without its pixels: `width` x `height` upright, `added` as ISO time (UTC)."""
+    """A stored picture without its pixels: `width` x `height` upright, `added` as ISO time (UTC).
+
+    `stamp` is that of its file when its content was read last; None where that is not known.
+    """
 
     id: str
     path: str | None
@@ -24,6 +48,17 @@ class Record:
     media_type: str
     sha256: str
     revision: str
+    stamp: FileStamp | None = None
+
+    @property
+    def file_state(self) -> FileState | None:
+        """The state of the file at its path beside the one that was read, by size and time; None where that is not
+        known.
+        """
+        if self.path is None or self.stamp is None:
+            return None
+        now = FileStamp.of(self.path)
+        return "missing" if now is None else "unchanged" if now == self.stamp else "changed"
 
 
 @dataclass(frozen=True)
@@ -43,6 +78,7 @@ class NewPicture:
     embedding: bytes
     tokens: bytes
     data: bytes | None
+    stamp: FileStamp | None = None
 
 
 @dataclass(frozen=True)

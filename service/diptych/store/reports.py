@@ -25,6 +25,17 @@ class VerifyReport:
 
 
 @dataclass(frozen=True)
+class FilesReport:
+    """The paths at which files no longer hold the pictures that are stored: of `compared` ones those that have
+    `changed`, and those that are `missing` or cannot be read.
+    """
+
+    compared: int
+    changed: list[str]
+    missing: list[str]
+
+
+@dataclass(frozen=True)
 class RebuildReport:
     """The numbers of pictures in all, of those embedded anew, and of those that failed, some of which were removed.
 

@@ -1,4 +1,6 @@
 import csv
+import json
+import os
 import random
 import resource
 import shutil
@@ -149,6 +151,39 @@ def test_resuming_what_is_complete_does_nothing_and_another_job_is_refused(run, 
     output.write_bytes(whole + b"\n")
     with pytest.raises(BatchError, match=r"--resume does not know it as this job's"):
         run(pairs, output, resume=True)
+
+
+def test_a_run_is_not_resumed_over_pictures_that_were_replaced(run, stopped, pairs, gallery, photo_bytes, tmp_path):
+    output, other = tmp_path / "out.csv", tmp_path / "other.csv"
+    run(pairs, output)
+    stopped(pairs, other, 1)
+    kept, before = (gallery / "01.jpg").read_bytes(), (gallery / "01.jpg").stat()
+    (gallery / "01.jpg").write_bytes(photo_bytes(40))
+    with pytest.raises(BatchError, match=r"the state of the pictures, by size and time, is not the one it was made"):
+        run(pairs, output, resume=True)
+    with pytest.raises(BatchError, match=r"the state of the pictures, .* this run began with .* --force"):
+        run(pairs, other, resume=True)
+    (gallery / "01.jpg").write_bytes(kept)
+    os.utime(gallery / "01.jpg", ns=(before.st_atime_ns, before.st_mtime_ns))
+    (gallery / "new.txt").touch()  # the folder, which an empty name stands for, is no picture
+    assert run(pairs, output, resume=True).seconds == {}
+    assert run(pairs, other, resume=True).outcome.pairs == 1000
+    assert other.read_bytes() == output.read_bytes()
+
+
+def test_what_an_earlier_version_began_or_completed_is_resumed_without_the_state_of_the_pictures(
+    run, stopped, pairs, tmp_path
+):
+    output, other = tmp_path / "out.csv", tmp_path / "other.csv"
+    run(pairs, output)
+    stopped(pairs, other, 1)
+    manifest, record = other.with_name("other.csv.parts") / "job.json", tmp_path / ".out.csv.job"
+    begun, complete = json.loads(manifest.read_text()), json.loads(record.read_text())
+    assert begun.pop("stamps") == complete["job"].pop("the state of the pictures, by size and time,")
+    manifest.write_text(json.dumps(begun))
+    record.write_text(json.dumps(complete))
+    assert run(pairs, output, resume=True).seconds == {}
+    assert run(pairs, other, resume=True).outcome.pairs == 1000
 
 
 def test_resuming_what_was_never_begun_begins(run, pairs, tmp_path):

@@ -101,9 +101,18 @@ def test_search_as_json_has_both_orders(diptych, store, gallery, model):
     expected = {"query", "model", "question", "matches", "candidates", "reranked", "closer_looks", "timings"}
     assert set(found) == expected | {"verdicts", "alarm_rate"}
     assert len(found["matches"]) == len(found["candidates"]) == 4
-    assert SCORES | {"verdict", "closer_look", "id", "path", "metadata", "similarity", "rank", "first_rank"} == set(
-        found["matches"][0]
-    )
+    assert {
+        *SCORES,
+        "verdict",
+        "closer_look",
+        "id",
+        "path",
+        "metadata",
+        "similarity",
+        "rank",
+        "first_rank",
+        "file_state",
+    } == set(found["matches"][0])
     assert found["matches"][3]["relevance_score"] is found["matches"][3]["verdict"] is None
 
 

@@ -239,3 +239,17 @@ def test_of_a_model_with_two_questions_the_one_that_is_answered_is_said(network_
     for question in ("copy", "thing"):
         command._remark_verdicts(Console(), network_alone.asking(question))
         assert f"question: {question}; verdicts: same from " in capsys.readouterr().err
+
+
+def test_a_match_says_that_its_file_changed_or_is_gone(search, gallery, photo_bytes):
+    (gallery / "01.jpg").write_bytes(photo_bytes(40))
+    (gallery / "02.jpg").unlink()
+    found = search("--top", 12, "--json").json
+    states = {match["path"]: match["file_state"] for match in found["matches"]}
+    odd = {str(gallery / "01.jpg"): "changed", str(gallery / "02.jpg"): "missing"}
+    assert states == {path: odd.get(path, "unchanged") for path in states}
+    assert {match["path"]: match["file_state"] for match in found["candidates"]} == states
+    shown = search("--top", 12)
+    assert f"{gallery / '01.jpg'}  (changed since)\n" in shown.out
+    assert f"{gallery / '02.jpg'}  (missing)\n" in shown.out
+    assert "changed, missing: the file is not the one that was read" in shown.err

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from embedded import BEFORE_5
 
 from diptych.collection.collection import Collection
 from diptych.collection.rebuild import rebuild
@@ -166,7 +167,8 @@ def former(collection):
             connection.execute("UPDATE pictures SET tokens=? WHERE row=?", (tokens, row))
             connection.execute("UPDATE digests SET tokens=? WHERE row=?", (checksum(tokens), row))
         connection.executescript(
-            "PRAGMA user_version=3; CREATE TABLE room (b); INSERT INTO room VALUES (zeroblob(1000000)); DROP TABLE room"
+            f"{BEFORE_5} PRAGMA user_version=3; CREATE TABLE room (b); INSERT INTO room VALUES (zeroblob(1000000));"
+            "DROP TABLE room"
         )
     return folder
 

@@ -280,3 +280,18 @@ def test_the_time_in_which_pictures_are_described_is_time_of_the_request(slowly)
     progress = one.progress()
     assert (progress["stage"], progress["scored"]) == ("keypoints", 0)
     assert progress["keypoints"] == {"described": 3, "total": 7}
+
+
+def test_a_pair_that_is_labelled_different_is_proposed_no_more(client, scenes):
+    def proposed() -> set[frozenset[str]]:
+        groups = to_the_end(client, threshold=0.5)[-1]["groups"]
+        return {frozenset((group["keeper"], member["id"])) for group in groups for member in group["members"]}
+
+    before = proposed()
+    a, b = sorted(min(before, key=sorted))
+    label = client.post("/v1/pairs/labels", json={"a": a, "b": b, "answer": "different"})
+    assert label.status_code == 200, label.text
+    after = to_the_end(client, threshold=0.5)[-1]
+    assert frozenset((a, b)) in before - proposed()
+    named = [picture["id"] for picture in after["pictures"]]
+    assert {a, b} not in [{named[one], named[other]} for one, other, _ in after["pairs"]]

@@ -49,6 +49,26 @@ def test_a_chosen_file_fills_both_columns(visit, reader, shelf, photo_bytes, upl
     page.wait_for_function("() => [...document.images].every(image => image.complete && image.naturalWidth > 0)")
 
 
+def test_a_match_whose_file_changed_or_is_gone_says_so(
+    visit, running, collection, scorer, gallery, photo_bytes, upload
+):
+    first, second, third = (gallery / name for name in ("07.jpg", "08.jpg", "10.jpg"))
+    collection.add([first, second, third])
+    first.write_bytes(photo_bytes(40))
+    second.unlink()
+    with running(collection, scorer) as client:
+        page = visit(client, refusals=True)  # there are no thumbnails of the two
+        page.set_input_files("#file", upload("mine.jpg", photo_bytes(3)))
+        page.wait_for_selector("#second .move")
+        found = client.post("/v1/search", files={"image": photo_bytes(3)}, data={"top": 10}).json()["matches"]
+        told = {"changed": "file changed", "missing": "file missing", "unchanged": "", None: ""}
+        shown = page.eval_on_selector_all(
+            "#second .row", "rows => rows.map(row => row.querySelector('.tag')?.textContent ?? '')"
+        )
+    assert shown == [told[match["file_state"]] for match in found]
+    assert sorted(map(str, (match["file_state"] for match in found)))[-3:] == ["changed", "missing", "unchanged"]
+
+
 @pytest.mark.slow
 def test_a_dropped_file_and_an_example_are_searched_and_a_bad_file_is_explained(visit, reader, photo_bytes, drop):
     page = visit(reader, refusals=True)

@@ -151,3 +151,18 @@ def test_of_a_table_with_a_wrong_row_nothing_is_taken(collection, gallery):
         with pytest.raises(LabellingError, match=f"row 2: .*{words}"):
             import_labels(collection.store, made)
     assert collection.labels() == []
+
+
+def test_rows_that_contradict_each_other_are_refused_with_both_numbers_and_repeated_ones_count_once(
+    collection, gallery, monkeypatch
+):
+    monkeypatch.chdir(gallery)
+    head = "image_a,image_b,answer,question"
+    repeated = rows(head, "01.jpg,02.jpg,1,", "02.jpg,01.jpg,same,copy", "01.jpg,02.jpg,0,thing", "01.jpg,02.jpg,1,")
+    assert import_labels(collection.store, repeated) == (2, 0)
+    assert import_labels(collection.store, repeated) == (0, 2)
+    before = said(collection)
+    contradicting = rows(head, "04.jpg,05.jpg,1,", "01.jpg,02.jpg,1,", "07.jpg,08.jpg,0,", "02.jpg,01.jpg,0,")
+    with pytest.raises(LabellingError, match=r"rows 2 and 4 contradict each other: .* says same and the other diff"):
+        import_labels(collection.store, contradicting)
+    assert said(collection) == before, "nothing was taken"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from diptych.batch.parts.folder import JobSpec, folder_of
-from diptych.batch.parts.manifest import Manifest
+from diptych.batch.parts.manifest import Manifest, differences
 from diptych.batch.tables.read import digest, open_table
 from diptych.batch.tables.scores import Scores
 from diptych.batch.tables.write import make_writer
@@ -79,12 +79,11 @@ def assembled(output: Path, order: JobSpec, format: str) -> Outcome | None:
             continue
         if not whole:
             continue
-        for what, now in {**order.identity, "the format": format}.items():
-            if now != then.get(what):
-                raise BatchError(
-                    f"{output} exists already, and {what} is not the one it was made with ({now}, then "
-                    f"{then.get(what)}); name another file, or replace it with --force"
-                )
+        for what, before, now in differences(then, {**order.identity, "the format": format}):
+            raise BatchError(
+                f"{output} exists already, and {what} is not the one it was made with ({now}, then {before}); name "
+                "another file, or replace it with --force"
+            )
         return outcome
     return None
 

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from diptych.batch.parts.manifest import MANIFEST, NAMES, PAIRS, Manifest, identity, new_id, part_sizes
+from diptych.batch.parts.manifest import MANIFEST, NAMES, PAIRS, Manifest, differences, identity, new_id, part_sizes
 from diptych.batch.parts.picture_names import PictureNames
 from diptych.batch.tables.read import SIDES, digest, open_table
 from diptych.errors import BatchError
 from diptych.store.lock import WriterLock
+from diptych.store.records import FileStamp
 from diptych_runtime.atomic import sync_folder
 from diptych_runtime.calibration.questions import THING, answered
 from diptych_runtime.manifest import Manifest as Model
 from diptych_runtime.models import find_artifact
 
 _LOCK = "lock"
+_REMEMBERED = 2**17
 
 Tick = Callable[[int], object]
 Bar = Callable[[str, int | None, int], AbstractContextManager[Tick]]  # of a unit, of how many, of which some are done
@@ -30,12 +34,13 @@ Bar = Callable[[str, int | None, int], AbstractContextManager[Tick]]  # of a uni
 @dataclass(frozen=True)
 class JobSpec:
     """The specification of a job: a table, by the columns `sides`, with a model that is asked one of its questions, and
-    whether pairs get the closer looks that they deserve.
+    whether pairs get the closer looks that they deserve. `stamps` is a digest of the sizes and times of its pictures.
     """
 
     table: Path
     sides: tuple[str, str]
     sha256: str
+    stamps: str
     model: Model
     question: str
     closer_look: bool = True
@@ -52,7 +57,8 @@ class JobSpec:
     ) -> JobSpec:
         """Look at the table and the model. Raises BatchError and ArtifactError."""
         found = Model.load(find_artifact(model))
-        return cls(table, sides, digest(table), found, answered(question, found.questions, found.name), closer_look)
+        asked = answered(question, found.questions, found.name)
+        return cls(table, sides, digest(table), _stamps(table, sides), found, asked, closer_look)
 
     @property
     def folder(self) -> str:
@@ -63,7 +69,8 @@ class JobSpec:
     def identity(self) -> dict[str, str]:
         """The values that make two runs the same job, as `Manifest.identity` has them, under names for people."""
         return identity(
-            *(self.sha256, self.model.revision, self.question, self.folder, self.sides), closer_look=self.closer_look
+            *(self.sha256, self.stamps, self.model.revision, self.question, self.folder, self.sides),
+            closer_look=self.closer_look,
         )
 
 
@@ -117,13 +124,11 @@ def _begun(order: JobSpec, output: Path, *, resume: bool, force: bool, bar: Bar)
         raise BatchError(
             f"a run into {output} was stopped before its end; go on with --resume, or begin anew with --force"
         )
-    then = found.identity
-    for what, now in order.identity.items():
-        if now != then[what]:
-            raise BatchError(
-                f"{what} is not the one this run began with (then {then[what]}, now {now}); "
-                "go on with that one, or begin anew with --force"
-            )
+    for what, then, now in differences(found.identity, order.identity):
+        raise BatchError(
+            f"{what} is not the one this run began with (then {then}, now {now}); go on with that one, or begin anew "
+            "with --force"
+        )
     _clear(folder, lambda name: name.endswith(".tmp"))
     return found
 
@@ -132,6 +137,17 @@ def _clear(folder: Path, goes: Callable[[str], bool]) -> None:
     for path in folder.iterdir():
         if goes(path.name):
             path.unlink(missing_ok=True)
+
+
+def _stamps(table: Path, sides: tuple[str, str]) -> str:
+    """A digest of the size and the time of the picture in every cell; memory does not grow with their number."""
+    folder, found = table.absolute().parent, hashlib.sha256()
+    stamp = lru_cache(_REMEMBERED)(lambda name: FileStamp.of(os.path.join(folder, name)))  # noqa: PTH118 - for each cell
+    with open_table(str(table), sides) as opened:
+        for batch in opened.batches:
+            for side in sides:
+                found.update(repr([stamp(name) for name in batch.texts(side)]).encode())
+    return found.hexdigest()[:16]
 
 
 def _survey(order: JobSpec, folder: Path, bar: Bar) -> Manifest:
@@ -156,6 +172,7 @@ def _survey(order: JobSpec, folder: Path, bar: Bar) -> Manifest:
     manifest = Manifest(
         table=str(order.table.absolute()),
         sha256=order.sha256,
+        stamps=order.stamps,
         rows=rows,
         columns=tuple(table.columns),
         sides=order.sides,

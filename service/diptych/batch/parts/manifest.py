@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from diptych.errors import BatchError
 from diptych_runtime.atomic import replacing, write_atomic
 
 FORMAT = 4
+_STATE = "the state of the pictures, by size and time,"
 MANIFEST, NAMES, PAIRS, SCORED_BY = "job.json", "names.sqlite", "pairs.u4", "scored-by.txt"
 # Of a part: a few seconds of work on a small machine. Many more than these parts a job need not have.
 _PICTURES, _PAIRS, _PARTS, _LEAST = 512, 4096, 4096, 256
@@ -65,7 +67,8 @@ class Step:
 @dataclass(frozen=True)
 class Manifest:
     """A table (its digest, its columns, those of the two `sides`), the folder that its paths start from, the model and
-    the question that its pairs are scored by, and whether they get the closer looks that they deserve.
+    the question that its pairs are scored by, and whether they get the closer looks that they deserve. `stamps` is a
+    digest of the sizes and times of its pictures.
     """
 
     table: str
@@ -83,6 +86,7 @@ class Manifest:
     pairs_part: int
     id: str
     format: int = FORMAT
+    stamps: str = ""  # earlier versions wrote none
 
     @property
     def encoding(self) -> Step:
@@ -97,7 +101,10 @@ class Manifest:
     @property
     def identity(self) -> dict[str, str]:
         """The values that make two runs the same job, under names for people."""
-        return identity(self.sha256, self.model, self.question, self.folder, self.sides, closer_look=self.closer_look)
+        return identity(
+            *(self.sha256, self.stamps, self.model, self.question, self.folder, self.sides),
+            closer_look=self.closer_look,
+        )
 
     def scored_by(self, folder: Path, own: str) -> str:
         """The `Runtime.scores_revision` of the first worker of this job: `own` where there was none.
@@ -132,7 +139,7 @@ class Manifest:
             raise
         except (OSError, ValueError) as error:
             raise BatchError(f"{path} cannot be read ({error}); begin anew with --force") from None
-        known = isinstance(found, dict) and set(found) == {field.name for field in fields(cls)}
+        known = isinstance(found, dict) and {*found, "stamps"} == {field.name for field in fields(cls)}
         if not known or found["format"] != FORMAT:
             raise BatchError(f"{path} was written by another version of Diptych; begin anew with --force")
         values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
@@ -140,7 +147,7 @@ class Manifest:
 
 
 def identity(
-    sha256: str, model: str, question: str, folder: str, sides: tuple[str, str], *, closer_look: bool
+    sha256: str, stamps: str, model: str, question: str, folder: str, sides: tuple[str, str], *, closer_look: bool
 ) -> dict[str, str]:
     """The identity of a job: the digest of its table, the revision of its model, and so on."""
     return {
@@ -150,7 +157,16 @@ def identity(
         "the table's folder": folder,
         "the pair of columns": ", ".join(sides),
         "the closer look": "taken" if closer_look else "left out",
+        _STATE: stamps,
     }
+
+
+def differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, str | None, str]]:
+    """The values by which two identities differ, as (name, then, now); one that an earlier version lacks is equal."""
+    for what, value in now.items():
+        before = then.get(what)
+        if before != value and not (what == _STATE and not before):
+            yield what, before, value
 
 
 def part_sizes(pictures: int, pairs: int, *, closer_look: bool = False) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -36,7 +37,9 @@ from diptych.cli.options import (
     Threads,
     check_engine,
     check_output,
+    default_store,
     folder,
+    location,
     model_of,
     named_folder,
     open_scorer,
@@ -45,12 +48,13 @@ from diptych.cli.options import (
 )
 from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console, PairBars
-from diptych.errors import DedupeError
+from diptych.errors import DedupeError, StoreError
 from diptych_runtime.calibration.questions import COPY
 
 if TYPE_CHECKING:
     from diptych.batch.workers.shared_folder import WorkerPool
     from diptych.dedupe.duplicates import Duplicates
+    from diptych.dedupe.labelled import IdPairs
     from diptych.dedupe.scan import PictureFile, Scan
     from diptych.scoring.scorer import Scorer
 
@@ -249,6 +253,22 @@ def _check_outputs(output: Path | None, report: Path | None, *, spreadsheet: boo
             raise DedupeError(f"{path} cannot be written: {path.absolute().parent} is no folder; make it first")
 
 
+def _default_labels(console: Console, store: Path | None, question: str = COPY) -> IdPairs:
+    """The pairs that are labelled different in the default collection, to which `diptych label` writes; none where a
+    `store` is named, whose own labels count.
+    """
+    from diptych.dedupe.labelled import NONE, different_pairs_in
+
+    if store is not None:
+        return NONE
+    where = location(named) if (named := os.environ.get("DIPTYCH_STORE")) else default_store()
+    try:
+        return different_pairs_in(where, question) if isinstance(where, Path) else NONE
+    except StoreError as error:
+        console.remark(f"labels of the default collection are left out: {error}")
+        return NONE
+
+
 def _by_hash(
     console: Console,
     max_distance: int | None,
@@ -277,6 +297,7 @@ def _by_hash(
         refuse=_into(refused),
         console=console,
         threads=threads,
+        apart=_default_labels(console, store),
     )
     return found, seen, f"By digest and perceptual hash, at most {most} of 64 bits apart"
 
@@ -314,6 +335,7 @@ def _by_network(
                 ledger=ledger,
                 on_pairs=bars.begin,
                 crew=crew,
+                apart=_default_labels(console, store, how["question"]),
                 **how,
             )
     return found, seen, f"Model {scorer.runtime.name}, revision {scorer.runtime.revision}"

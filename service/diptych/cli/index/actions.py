@@ -8,12 +8,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
 from diptych.cli.options import (
+    Checksum,
     ClusterAddress,
     DryRun,
     Engine,
@@ -39,7 +41,9 @@ if TYPE_CHECKING:
     from diptych.collection.ingest import Added
     from diptych.pictures.walk import Skipped
     from diptych.store.backend import Backend
+    from diptych.store.reports import FilesReport
 
+_PAGE = 1000
 _ID = re.compile(r"[0-9a-f]{32}")
 _KeepOriginals = Annotated[
     bool,
@@ -269,31 +273,57 @@ def remove(
 
 def verify(
     store: Store,
+    checksum: Checksum = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Check every picture and the index.
+    """Check every picture, the files they were made of, and the index.
 
-    Exits with 1 if something is damaged.
+    Files are compared by size and time, and by their digest where these are others. Exits with 1 if something is
+    damaged, or if a file holds something else by now.
     """
     from diptych.store.open import open_store
+    from diptych.store.originals import compare_files
 
     with open_store(store, read_only=True) as backend:
         verdict = backend.verify()
-    lines = (
-        [f"{counted(len(verdict.problems), 'problem')} in {counted(verdict.pictures, 'picture')}"]
-        if verdict.problems
-        else []
-    )
+        records = chain.from_iterable(backend.pages(_PAGE))
+        files = compare_files(records, checksum=checksum) if verdict.healthy else None
+    stale = bool(files and files.changed)
+    if verdict.problems:
+        lines = [f"{counted(len(verdict.problems), 'problem')} in {counted(verdict.pictures, 'picture')}"]
+    else:
+        lines = [f"{counted(verdict.pictures, 'picture')} checked" + ("" if stale else ", no problem found")]
     lines += shortened([f"  {text}" for text in verdict.problems])
-    lines += [] if verdict.problems else [f"{counted(verdict.pictures, 'picture')} checked, no problem found"]
     lines += [f"  note: {text}" for text in verdict.remarks]
     if verdict.problems:
         lines.append(f"`diptych index rebuild --store {store}` mends what the files still allow")
     if verdict.recall is not None:
         lines.append(f"  the index finds {verdict.recall:.1%} of the exact candidates")
-    Console(as_json, quiet).emit({"healthy": verdict.healthy, **asdict(verdict)}, "\n".join(lines))
-    return 0 if verdict.healthy else 1
+    lines += _file_lines(files)
+    found = {"healthy": verdict.healthy, **asdict(verdict), "files": None if files is None else asdict(files)}
+    Console(as_json, quiet).emit(found, "\n".join(lines))
+    return 0 if verdict.healthy and not stale else 1
+
+
+def _file_lines(files: FilesReport | None) -> list[str]:
+    """The comparison with the files in words."""
+    if files is None:
+        return ["  note: files are compared once the damage is mended"]
+    lines = []
+    if files.changed:
+        since = "it was" if len(files.changed) == 1 else "they were"
+        lines += [f"{counted(len(files.changed), 'file')} changed since {since} added:"]
+        lines += shortened([f"  {path}" for path in files.changed])
+        lines.append(
+            "searches answer with the pictures of before: `diptych index sync FOLDER` brings them up to date, or "
+            "`diptych index remove` and `add`"
+        )
+    if files.missing:
+        lines += [f"{counted(len(files.missing), 'file')} missing or unreadable:"]
+        lines += shortened([f"  {path}" for path in files.missing])
+        lines.append("put them back, or let `diptych index sync FOLDER` or `remove` take their pictures out")
+    return lines
 
 
 def _named(store: Backend, name: str) -> list[str]:

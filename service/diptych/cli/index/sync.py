@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, BadParameter, Option
 
 from diptych.cli.options import (
+    Checksum,
     DryRun,
+    KeepMetadata,
     Provider,
     StoredModel,
     StoreFolder,
@@ -48,16 +50,12 @@ def sync(
             envvar="DIPTYCH_EVERY",
         ),
     ] = None,
-    checksum: Annotated[
-        bool,
-        Option(
-            "--checksum", help="read every file, even if its size and time are unchanged", envvar="DIPTYCH_CHECKSUM"
-        ),
-    ] = False,
+    checksum: Checksum = False,
     allow_removal: Annotated[
         bool,
         Option("--allow-removal", help="allow the removal of more than half of the pictures, or of a whole folder"),
     ] = False,
+    keep_metadata: KeepMetadata = 90,
     strict: Strict = False,
     dry_run: DryRun = False,
     model: StoredModel = None,
@@ -82,7 +80,8 @@ def sync(
     with _opened(store, scorer, model, dry_run=dry_run) as (collection, ledger):
 
         def new_run() -> Run:
-            return Run(collection, ledger, folders, checksum=checksum, allow_removal=allow_removal, dry_run=dry_run)
+            how = {"checksum": checksum, "allow_removal": allow_removal, "dry_run": dry_run}
+            return Run(collection, ledger, folders, keep_days=keep_metadata, **how)
 
         if every:
             return _follow(console, collection, new_run, folders, every)

@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from diptych.collection.collection import Collection
-from diptych.collection.sync.run import Outcome, Run, checked
+from diptych.collection.sync.run import KEEP_DAYS, Outcome, Run, checked
 from diptych.collection.sync.seen_files import SeenFiles
 from diptych.collection.sync.summary import changes, line
 from diptych.console import shortened
@@ -48,9 +48,12 @@ def follow(
 class Follower:
     """A thread that keeps an open collection in step with folders and logs the changes: `with Follower(...):`."""
 
-    def __init__(self, collection: Collection, folders: Sequence[Path], every: float) -> None:
-        """Raises SyncError for a path that is no folder."""
+    def __init__(
+        self, collection: Collection, folders: Sequence[Path], every: float, keep_days: float = KEEP_DAYS
+    ) -> None:
+        """`keep_days` are as those of a `Run`. Raises SyncError for a path that is no folder."""
         self.collection, self.folders, self.every = collection, checked(folders), every
+        self.keep_days = keep_days
         self._over = Event()
         self._thread = Thread(target=self._run, name="diptych-sync", daemon=True)
 
@@ -70,7 +73,7 @@ class Follower:
         try:
             with SeenFiles(self.collection.directory, self.collection.scorer.limits) as ledger:
                 follow(
-                    lambda: Run(self.collection, ledger, self.folders).go(tick=self._tick),
+                    lambda: Run(self.collection, ledger, self.folders, keep_days=self.keep_days).go(tick=self._tick),
                     self.every,
                     tell=self._tell,
                     fail=lambda text: logger.warning("sync: %s", text),

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -21,14 +22,17 @@ from diptych.collection.sync.seen_files import Seen, SeenFiles
 from diptych.console import counted
 from diptych.errors import SyncError
 from diptych.pictures.content import Content, picture_id, whole_file
-from diptych.pictures.walk import Skipped, Tree, can_be_kept, full_path
+from diptych.pictures.walk import Skipped, Stamp, Tree, can_be_kept, full_path
 from diptych.scoring.threads import map_pictures
+from diptych.store.records import FileStamp
 from diptych_runtime.decoder import PictureLimits
 from diptych_runtime.errors import PictureError, TooLargeError
 
 # A file that was changed this short before it is looked at (ns; FAT counts 2 s) may change again without getting
 # another time, so it is read again the next time.
 _RECENT = 2_000_000_000
+
+KEEP_DAYS = 90.0  # that the metadata of removed pictures wait for their content
 
 
 @dataclass
@@ -37,7 +41,9 @@ class Outcome:
 
     `refused` are files that are no pictures or cannot be read, `closed` files and folders that could not be looked at,
     whose pictures stayed; both with reasons. `skipped` are the files of other endings, `copies` the files beside a
-    picture's own, and `objection` is why a dry run would be refused.
+    picture's own, and `objection` is why a dry run would be refused. `returned` are the ids of new pictures that got
+    back the metadata they had before they were removed, and `kept` counts those removed now whose metadata wait for
+    `keep_days`.
     """
 
     plan: Plan = field(default_factory=Plan)
@@ -48,6 +54,9 @@ class Outcome:
     skipped: dict[str, Skipped] = field(default_factory=dict)
     copies: int = 0
     objection: str | None = None
+    returned: set[str] = field(default_factory=set)
+    kept: int = 0
+    keep_days: float = KEEP_DAYS
 
 
 # The bytes of a file, why it cannot be read now, or None if it is gone; PictureError if this user may not read it.
@@ -66,13 +75,15 @@ class Run:
         checksum: bool = False,
         allow_removal: bool = False,
         dry_run: bool = False,
+        keep_days: float = KEEP_DAYS,
     ) -> None:
         """With `checksum` every file is read, and with `allow_removal` all pictures may be removed. With `dry_run` all
-        is checked alike and nothing written; the ledger must be read only. Raises SyncError for what is no folder.
+        is checked alike and nothing written; the ledger must be read only. The metadata of removed pictures are kept
+        for `keep_days`, and given back to the same content. Raises SyncError for what is no folder.
         """
         self.collection, self.ledger, self.roots = collection, ledger, checked(folders)
         self.checksum, self.allow_removal, self.dry_run = checksum, allow_removal, dry_run
-        self.outcome = Outcome()
+        self.outcome = Outcome(keep_days=keep_days)
         self._tree = Tree()
         self._at: dict[str, str] = {}  # the id of the content at each path, as far as known
         self._met: set[str] = set()
@@ -97,6 +108,7 @@ class Run:
 
     def _go(self, total: Callable[[int], object], tick: Callable[[int], object]) -> Outcome:
         self._began = time.time_ns()
+        self._forget_removed()
         self._tree = tree = Tree.below(self.roots)
         before = self.outcome.before
         for root in self.roots:
@@ -187,10 +199,12 @@ class Run:
             self._at[path] = content.id
             # A picture that was added otherwise keeps its path, or none: it is not these folders' to remove.
             if isinstance(content, Content):
-                arrivals.append(Incoming(content, path, {}))
+                arrivals.append(Incoming(content, path, {}, stamp=_short(stamp)))
+        kept = self.collection.store.removed_metadata([arrival.content.id for arrival in arrivals])
         for arrival, added in zip(arrivals, self._added(arrivals), strict=True):
             if added.created:
                 self.outcome.added[added.id] = str(arrival.path)
+                self.outcome.returned |= {added.id} & kept.keys()
         recent = {path for path in notes if self._tree.files[path].stamp.modified > self._began - _RECENT}
         self.ledger.note({path: None if path in recent else seen for path, seen in notes.items()})
 
@@ -210,8 +224,20 @@ class Run:
             self._stop_at(outcome.objection)
             new = plan.moved | dict.fromkeys(plan.changed | plan.removed | plan.unplaced)
             self.collection.store.relocate((id, outcome.before[id], path) for id, path in new.items())
+            self._forget_removed()
+            outcome.kept = len(self.collection.store.removed_metadata([*plan.changed, *plan.removed]))
+            self.collection.store.note_stamps(
+                (id, path, _short(self._tree.files[path].stamp))
+                for id, path in place.items()
+                if self._at.get(path) == id
+            )
             self.ledger.note(dict.fromkeys(gone))
         outcome.plan = plan
+
+    def _forget_removed(self) -> None:
+        """Forget the metadata of pictures that were removed too long ago."""
+        if not self.dry_run:
+            self.collection.store.forget_removed(datetime.now(UTC) - timedelta(days=self.outcome.keep_days))
 
     def _missing(self) -> dict[str, str]:
         """The pictures that are missing so far, the files that are yet to be read left out."""
@@ -252,6 +278,10 @@ def checked(folders: Iterable[str | os.PathLike[str]]) -> list[str]:
             shown = root.encode("utf-8", "backslashreplace").decode()
             raise SyncError(f"{shown} has a name that is not UTF-8, which no collection can keep; rename it")
     return roots
+
+
+def _short(stamp: Stamp) -> FileStamp:
+    return FileStamp(stamp.bytes, stamp.modified)
 
 
 def _read(path: str, limits: PictureLimits) -> bytes | str | None:

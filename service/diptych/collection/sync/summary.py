@@ -12,7 +12,8 @@ _NAMES = ("new", "changed", "moved", "removed")
 
 
 def lists(outcome: Outcome) -> dict[str, list[dict[str, str]]]:
-    """Pictures that are new, changed (with the id there `was` at this path), moved, removed and unplaced, one by one.
+    """Pictures that are new, changed (with the id there `was` at this path), moved, removed and unplaced, one by one;
+    and those of the new ones that got their metadata back.
 
     Where a run was cut short, what followed or went is empty.
     """
@@ -25,6 +26,7 @@ def lists(outcome: Outcome) -> dict[str, list[dict[str, str]]]:
         "moved": [{"id": id, "from": outcome.before[id], "to": path} for id, path in plan.moved.items()],
         "removed": [{"id": id, "path": path} for id, path in plan.removed.items()],
         "unplaced": [{"id": id, "path": path} for id, path in plan.unplaced.items()],
+        "returned": [{"id": id, "path": path} for id, path in outcome.added.items() if id in outcome.returned],
     }
 
 
@@ -40,6 +42,8 @@ def data(outcome: Outcome, total: int) -> dict[str, Any]:
         **entries,
         "skipped": skipped_entries(outcome.skipped),
         "objection": outcome.objection,
+        "kept_metadata": outcome.kept,
+        "keep_days": outcome.keep_days,
         "total": total,
     }
 
@@ -56,9 +60,11 @@ def line(outcome: Outcome, total: int, *, would: bool = False) -> str:
     counts = ", ".join(f"{len(found[name]):,} {name}" for name in _NAMES)
     unplaced = f"{len(found['unplaced']):,} without a file, " if found["unplaced"] else ""
     copies = f" (and {counted(outcome.copies, 'more file', 'more files')} of theirs)" if outcome.copies else ""
+    kept = f"; the metadata of {outcome.kept:,} removed are kept for {outcome.keep_days:g} days" if outcome.kept else ""
+    back = f"; {len(found['returned']):,} got back the metadata of before" if found["returned"] else ""
     return (
         f"{'would be: ' if would else ''}{counts}, {unplaced}{outcome.plan.unchanged:,} unchanged{copies}, "
-        f"{len(outcome.refused):,} refused; {counted(total, 'picture')} in all"
+        f"{len(outcome.refused):,} refused{kept}{back}; {counted(total, 'picture')} in all"
     )
 
 

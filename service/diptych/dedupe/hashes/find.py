@@ -15,9 +15,11 @@ from diptych.dedupe.hashes import near
 from diptych.dedupe.hashes.near import check_count, close_pairs
 from diptych.dedupe.hashes.phash import BITS
 from diptych.dedupe.keeper import DEFAULT, preference
+from diptych.dedupe.labelled import NONE, IdPairs, places_of
 from diptych.dedupe.settling import Settled
 from diptych.pictures.file_info import Picture
 from diptych_runtime.calibration.questions import COPY
+from diptych_runtime.calibration.transitivity import among
 from diptych_runtime.calibration.verdicts import least_of
 from diptych_runtime.errors import ArgumentError
 
@@ -46,30 +48,34 @@ def duplicates_by_hash(
     *,
     max_distance: int = MAX_DISTANCE,
     keep: Sequence[str] = DEFAULT,
+    apart: IdPairs = NONE,
 ) -> Duplicates:
     """Group pictures with the same bytes, and those whose hashes differ in at most `max_distance` bits; `hashes` has
     the hash of each content, or None for one that only exact copies match.
 
     Groups are made as those of `duplicates_among`, and two pictures in reference folders are not compared. A hash tells
-    copies from look-alikes less surely than a closer look, so that its matches are *likely* at most. Raises
-    DedupeError for unknown rules.
+    copies from look-alikes less surely than a closer look, so that its matches are *likely* at most. Pairs of the ids
+    `apart` do not match. Raises DedupeError for unknown rules.
     """
     found = sorted(pictures, key=lambda picture: picture.path)
     order = preference(found, keep)
     ids = list(dict.fromkeys(found[number].id for number in order))
     kept = {picture.id for picture in found if picture.reference}
     # Contents with one hash match the same others, so they are one item, the best first; those in references, which are
-    # not compared with each other, are another.
-    items: dict[tuple[int, bool], list[int]] = {}
+    # not compared with each other, are another, and so is each that is labelled.
+    labelled = {id for pair in apart for id in pair}
+    items: dict[tuple[int, bool, str], list[int]] = {}
     for place, id in enumerate(ids):
         if (phash := hashes[id]) is not None:
-            items.setdefault((phash, id in kept), []).append(place)
+            items.setdefault((phash, id in kept, id if id in labelled else ""), []).append(place)
     contents = list(items.values())
     pairs, distances = close_pairs(
-        np.array([phash for phash, _ in items], np.uint64),
+        np.array([phash for phash, *_ in items], np.uint64),
         max_distance,
-        asking=np.array([not reference for _, reference in items], bool),
+        asking=np.array([not reference for _, reference, _ in items], bool),
     )
+    matching_pairs = ~among(pairs, places_of(apart, [id for *_, id in items]))
+    pairs, distances = pairs[matching_pairs], distances[matching_pairs]
     most = _listed_at_most(np.array([len(same) for same in contents], np.int64), pairs, max_distance)
     limit = score_of(max_distance)
     close, scores = [(a, b) for a, b in pairs.tolist()], [score_of(distance) for distance in distances.tolist()]

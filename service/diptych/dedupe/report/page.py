@@ -13,7 +13,6 @@ from typing import Any
 from diptych.dedupe.duplicates import Duplicates
 from diptych.dedupe.report.table import unwritable
 from diptych.dedupe.report.thumbnails import thumbnails
-from diptych.pictures.file_info import Picture
 from diptych.pictures.sources import picture_limits
 from diptych_runtime.atomic import replacing
 from diptych_runtime.decoder import PictureLimits

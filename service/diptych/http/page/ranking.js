@@ -39,6 +39,10 @@ function row(match, reranked, queryId, onWhy) {
   const title = el("div", { className: "title" },
     nameElement("span", { title: match.path ?? name }, name));
   if (match.id === queryId) title.append(el("span", { className: "tag", textContent: "the query" }));
+  if (match.file_state === "changed" || match.file_state === "missing") {
+    title.append(el("span", { className: "tag", textContent: `file ${match.file_state}`,
+      title: "The file is no longer the one that was read" }));
+  }
   title.append(el("span", { className: `move ${kind}`, textContent: sign, title: words, ariaHidden: "true" }));
   const fill = el("i");
   fill.style.width = `${Math.max(0, Math.min(1, value ?? 0)) * 100}%`;

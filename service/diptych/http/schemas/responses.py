@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from diptych.http.schemas.calibration import CalibrationItem, QuestionItem
 from diptych.http.schemas.images import Picture, missing
+from diptych.store.records import FileState
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.verdicts import Verdict
 from diptych_runtime.judgement import CLOSER_LOOKS, NOT_TAKEN, CloserLook
@@ -167,6 +168,9 @@ class MatchItem(BaseModel):
     similarity: float = Field(description="Cosine of the two embeddings, weighted for the question, -1 to 1.")
     rank: int = Field(description="Place after re-ranking, from 1.")
     first_rank: int = Field(description="Place by the embedding alone, from 1.")
+    file_state: FileState | None = Field(
+        None, description="Whether its file is still the one that was read, by size and time; null if not known."
+    )
     thumbnail: str = Field(description="Where a small JPEG of it is.")
 
 

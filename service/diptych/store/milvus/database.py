@@ -25,7 +25,7 @@ from diptych.store.milvus.filters import meets, necessary
 from diptych.store.milvus.rows import Layout
 from diptych.store.milvus.table import MOST, Table, layout_of, make
 from diptych.store.other_model import ways_out
-from diptych.store.records import NewPicture, Record
+from diptych.store.records import FileStamp, NewPicture, Record
 from diptych_runtime.runtime import Runtime
 
 logger = logging.getLogger(__name__)
@@ -138,6 +138,15 @@ class MilvusDatabase:
             changed.append(self.layout.changed(row, path=path if facts["path"] is None else facts["path"], kept=kept))
         self.table.write(changed)
         self._keep({row["id"]: files[row["id"]] for row in changed if row["id"] in files})  # again, as in `insert`
+
+    def note_stamps(self, seen: Iterable[tuple[str, str, FileStamp]]) -> None:
+        """Remember how files were when they were read: (id, path, stamp) each, of pictures with that path."""
+        self._check_writing()
+        wanted = {id: (path, stamp) for id, path, stamp in seen}
+        records = self.records(list(wanted))
+        other = [id for id, one in records.items() if one.path == wanted[id][0] and one.stamp != wanted[id][1]]
+        rows = self.table.rows(other, self.layout.fields)
+        self.table.write([self.layout.changed(row, stamp=wanted[row["id"]][1]) for row in rows])
 
     def replace_metadata(self, given: Iterable[tuple[str, dict[str, Any]]]) -> None:
         """Give stored pictures other metadata: (id, metadata) each; unknown ids are left out."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from diptych.errors import ModelMismatchError, StoreError
 from diptych.store.milvus.filters import FIELD, facets
-from diptych.store.records import NewPicture, Record
+from diptych.store.records import FileStamp, NewPicture, Record
 from diptych_runtime.errors import PictureError
 from diptych_runtime.runtime import Runtime
 from diptych_runtime.token_codec import numbers
@@ -81,7 +81,13 @@ class Layout:
     def row(self, new: NewPicture, added: str) -> dict[str, Any]:
         """A picture as a row. Raises PictureError if its metadata and path are larger than Milvus can hold."""
         facts = {name: getattr(new, name) for name in ("id", "sha256", "path", "media_type", "width", "height")}
-        facts |= {"metadata": new.metadata, "added": added, "revision": new.revision, "kept": new.data is not None}
+        facts |= {
+            "stamp": new.stamp,
+            "metadata": new.metadata,
+            "added": added,
+            "revision": new.revision,
+            "kept": new.data is not None,
+        }
         tokens = new.tokens if len(new.tokens) == self.token_bytes else numbers(new.tokens).astype("<f2").tobytes()
         facts |= {"embedding_crc": zlib.crc32(new.embedding), "tokens_crc": zlib.crc32(tokens)}
         return self._row(facts, np.frombuffer(new.embedding, "<f4"), b64encode(tokens).decode())
@@ -104,7 +110,7 @@ class Layout:
         return faults
 
     def _row(self, facts: dict[str, Any], embedding: np.ndarray, tokens: str) -> dict[str, Any]:
-        text = json.dumps(facts, ensure_ascii=False)
+        text = json.dumps(facts, ensure_ascii=False, default=asdict)  # a stamp
         record, asked = f"{zlib.crc32(text.encode()):08x}{text}", facets(facts["metadata"])
         size = max(len(record.encode()), len(json.dumps(asked, ensure_ascii=False).encode()))
         if size > TEXT:
@@ -130,6 +136,7 @@ class Layout:
         """The record in a row with `id` and `record`. Raises StoreError if it is not as it was written."""
         facts = self.facts(row)
         facts["original_kept"] = facts["kept"]
+        facts["stamp"] = (stamp := facts.get("stamp")) and FileStamp(**stamp)  # earlier versions kept none
         return Record(**{name: facts[name] for name in Record.__dataclass_fields__})
 
     def tokens(self, row: Mapping[str, Any]) -> bytes:

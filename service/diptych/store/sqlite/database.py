@@ -14,14 +14,16 @@ from diptych.errors import StoreError, UnknownPictureError
 from diptych.store.filters import Filter, to_sql
 from diptych.store.index.layout import KINDS, Kind
 from diptych.store.lock import LOCK, WriterLock
-from diptych.store.records import Change, NewPicture, Record
+from diptych.store.records import Change, FileStamp, NewPicture, Record
 from diptych.store.sqlite.adopted import Adopted
-from diptych.store.sqlite.rows import COLUMNS, FEATURES, JOINED, checked, damaged, record
+from diptych.store.sqlite.rows import COLUMNS, FEATURES, JOINED, checked, damaged, record, stamp_text
 from diptych.store.sqlite.schema import DATABASE, DIGESTS, FACTS, checksum, missing, prepare
 from diptych_runtime.atomic import disk_bytes, sync_folder
 from diptych_runtime.errors import ArgumentError
 
 _LAST = "SELECT coalesce(max(sequence), 0) AS last FROM changes"
+_WHOLE = f"{FACTS}=(SELECT facts FROM digests WHERE digests.row=pictures.row)"
+_STEP = 4096
 MEND = "`diptych index rebuild` embeds it anew"
 
 logger = logging.getLogger(__name__)
@@ -104,24 +106,29 @@ class Store(Adopted):
     def insert(self, pictures: Sequence[NewPicture]) -> list[bool]:
         """Add pictures in one transaction; says for each whether it is new.
 
-        Of one that is there already, only a missing path or missing kept bytes are filled in.
+        Of one that is there already, only a missing path or missing kept bytes are filled in. One without metadata gets
+        those back that `relocate` kept of the same content.
         """
-        added = datetime.now(UTC).isoformat(timespec="milliseconds")
+        added = _time(datetime.now(UTC))
         created = []
         with self._transaction() as connection:
             for new in pictures:
+                metadata = json.dumps(new.metadata or _removed(connection, [new.id]).get(new.id, {}))
                 cursor = connection.execute(
                     "INSERT INTO pictures (id, sha256, path, media_type, width, height, metadata, revision, added,"
                     " embedding, tokens, bytes) VALUES (?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING",
                     (
                         *(new.id, new.sha256, new.path, new.media_type, new.width, new.height),
-                        *(json.dumps(new.metadata), new.revision, added, new.embedding, new.tokens, new.data),
+                        *(metadata, new.revision, added, new.embedding, new.tokens, new.data),
                     ),
                 )
                 created.append(cursor.rowcount == 1)
                 if created[-1]:
                     connection.execute("INSERT INTO changes (row) VALUES (?)", (cursor.lastrowid,))
-                    connection.execute(f"INSERT INTO digests {DIGESTS} WHERE row=?", (cursor.lastrowid,))
+                    connection.execute(f"{DIGESTS} WHERE row=?", (cursor.lastrowid,))
+                    stamp = (stamp_text(new.stamp), cursor.lastrowid)
+                    connection.execute("UPDATE digests SET stamp=? WHERE row=?", stamp)
+                    connection.execute("DELETE FROM removed WHERE id=?", (new.id,))
                 else:
                     _fill_in(connection, new.id, new.path, new.data)
         return created
@@ -132,16 +139,40 @@ class Store(Adopted):
             for id, path, data in known:
                 _fill_in(connection, id, path, data)
 
+    def note_stamps(self, seen: Iterable[tuple[str, str, FileStamp]]) -> None:
+        """Remember how files were when they were read: (id, path, stamp) each, of pictures with that path."""
+        wanted = {id: (path, stamp_text(stamp)) for id, path, stamp in seen}
+        ids, query = [*wanted], f"SELECT id, p.path, stamp FROM {JOINED} WHERE id IN (SELECT value FROM json_each(?))"
+        for start in range(0, len(ids), _STEP):
+            found = self._all(query, (json.dumps(ids[start : start + _STEP]),))
+            other = [id for id, path, stamp in found if wanted[id][0] == path and wanted[id][1] != stamp]
+            if other:
+                with self._transaction() as connection:
+                    connection.executemany(
+                        "UPDATE digests SET stamp=? WHERE row=(SELECT row FROM pictures WHERE id=? AND path=?)",
+                        [(wanted[id][1], id, wanted[id][0]) for id in other],
+                    )
+
+    def removed_metadata(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """The metadata kept of pictures that `relocate` removed, by id: of those of the given ids that have some."""
+        with self._connection() as connection:
+            return _removed(connection, ids)
+
+    def forget_removed(self, before: datetime) -> None:
+        """Forget the metadata of pictures that were removed before a moment."""
+        if self._all("SELECT 1 FROM removed WHERE at < ? LIMIT 1", (_time(before),)):
+            with self._transaction() as connection:
+                connection.execute("DELETE FROM removed WHERE at < ?", (_time(before),))
+
     def replace_metadata(self, given: Iterable[tuple[str, dict[str, Any]]]) -> None:
         """Give stored pictures other metadata: (id, metadata) each, in one transaction; unknown ids are left out.
 
         A damaged record stays as it is, and whoever reads it is told.
         """
-        whole = f"id=? AND {FACTS}=(SELECT facts FROM digests WHERE digests.row=pictures.row)"
         with self._transaction() as connection:
             for id, metadata in given:
                 text = json.dumps(metadata)
-                if connection.execute(f"UPDATE pictures SET metadata=? WHERE {whole}", (text, id)).rowcount:
+                if connection.execute(f"UPDATE pictures SET metadata=? WHERE id=? AND {_WHOLE}", (text, id)).rowcount:
                     digest = f"(SELECT {FACTS} FROM pictures WHERE pictures.row=digests.row)"
                     which = "(SELECT row FROM pictures WHERE id=?)"
                     connection.execute(f"UPDATE digests SET facts={digest} WHERE row={which}", (id,))
@@ -162,10 +193,11 @@ class Store(Adopted):
                 connection.execute("INSERT INTO changes (row) SELECT row FROM pictures WHERE id=?", (id,))
 
     def remove(self, ids: Sequence[str]) -> list[bool]:
-        """Remove pictures in one transaction; says for each whether it was there."""
+        """Remove pictures in one transaction; says for each whether it was there. Nothing is kept of them."""
         gone = []
         with self._transaction() as connection:
             for id in ids:
+                connection.execute("DELETE FROM removed WHERE id=?", (id,))
                 connection.execute("INSERT INTO changes (row) SELECT row FROM pictures WHERE id=?", (id,))
                 connection.execute("DELETE FROM digests WHERE row=(SELECT row FROM pictures WHERE id=?)", (id,))
                 gone.append(connection.execute("DELETE FROM pictures WHERE id=?", (id,)).rowcount == 1)
@@ -174,18 +206,23 @@ class Store(Adopted):
     def relocate(self, places: Iterable[tuple[str, str, str | None]]) -> None:
         """Let pictures follow their files, all in one transaction: (id, path, new path) each.
 
-        Where there is no new path the picture is removed, or if its bytes are kept, only its path. One that is not at
-        that path any more is left alone.
+        Where there is no new path the picture is removed, or if its bytes are kept, only its path; its metadata wait
+        for the same content to be added again. One that is not at that path any more is left alone.
         """
         here = "FROM pictures WHERE id=? AND path=?"
         lone = f"{here} AND bytes IS NULL"
+        kept, now = "SELECT id, metadata, ?, crc32(id, metadata, ?)", _time(datetime.now(UTC))
         with self._transaction() as connection:
             for id, path, new in places:
                 if new is None:
+                    described = f"{kept} {lone} AND metadata <> '{{}}' AND {_WHOLE}"
+                    connection.execute(f"INSERT OR REPLACE INTO removed {described}", (now, now, id, path))
                     connection.execute(f"INSERT INTO changes (row) SELECT row {lone}", (id, path))
                     connection.execute(f"DELETE FROM digests WHERE row=(SELECT row {lone})", (id, path))
                     connection.execute(f"DELETE {lone}", (id, path))
-                connection.execute(f"UPDATE digests SET path=crc32(?) WHERE row=(SELECT row {here})", (new, id, path))
+                connection.execute(
+                    f"UPDATE digests SET path=crc32(?), stamp=NULL WHERE row=(SELECT row {here})", (new, id, path)
+                )
                 connection.execute("UPDATE pictures SET path=? WHERE id=? AND path=?", (new, id, path))
 
     def get(self, id: str) -> Record | None:
@@ -383,6 +420,16 @@ class Store(Adopted):
 
     def _left_out(self, fault: StoreError) -> None:
         logger.warning("%s: left out of a search: %s", self.directory, fault)
+
+
+def _removed(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    whole = "crc32(id, metadata, at)=digest"
+    query = f"SELECT id, metadata FROM removed WHERE id IN (SELECT value FROM json_each(?)) AND {whole}"
+    return {id: json.loads(metadata) for id, metadata in connection.execute(query, (json.dumps(list(ids)),))}
+
+
+def _time(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds")
 
 
 def _fill_in(connection: sqlite3.Connection, id: str, path: str | None, data: bytes | None) -> None:

@@ -6,11 +6,11 @@ import json
 import sqlite3
 
 from diptych.errors import StoreError
-from diptych.store.records import Record
+from diptych.store.records import FileStamp, Record
 from diptych.store.sqlite.schema import FACTS, checksum
 
 COLUMNS = (
-    "row, id, sha256, p.path, media_type, width, height, metadata, p.revision, added, bytes IS NOT NULL AS kept,"
+    "row, id, sha256, p.path, media_type, width, height, metadata, p.revision, added, bytes IS NOT NULL AS kept, stamp,"
     f" d.facts IS {FACTS} AND d.path IS crc32(p.path) AND d.revision IS crc32(p.revision) AS whole"
 )
 FEATURES = (
@@ -36,7 +36,21 @@ def record(row: sqlite3.Row) -> Record:
         media_type=row["media_type"],
         sha256=row["sha256"],
         revision=row["revision"],
+        stamp=_stamp(row["stamp"]),
     )
+
+
+def _stamp(text: str | None) -> FileStamp | None:
+    try:
+        size, modified = map(int, (text or "").split())
+    except ValueError:  # there is none, or a disk gave back other bits
+        return None
+    return FileStamp(size, modified)
+
+
+def stamp_text(stamp: FileStamp | None) -> str | None:
+    """A stamp as the column has it."""
+    return None if stamp is None else f"{stamp.bytes} {stamp.modified}"
 
 
 def checked(embedding: bytes | None, digest: int | None) -> bytes | None:

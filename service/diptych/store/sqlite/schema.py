@@ -14,7 +14,7 @@ from diptych.errors import StoreError
 from diptych_runtime.token_codec import numbers
 
 DATABASE = "collection.sqlite"
-VERSION = 4
+VERSION = 5
 _APPLICATION = 0x44495054  # "DIPT", so that another program's database is not taken for a collection
 
 # Large columns come last: SQLite then reads an embedding without walking through the tokens and the file behind it.
@@ -42,7 +42,8 @@ CREATE TABLE changes (sequence INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NO
 """
 
 # A checksum of every part of a row that changes by itself: a disk may give back other bits than were written, and
-# SQLite has no checksums. They have a table of their own because a new column would stand behind the large ones.
+# SQLite has no checksums. They have a table of their own because a new column would stand behind the large ones; so
+# has the stamp of a picture's file, "bytes modified": text, as its numbers may be larger than SQLite's.
 _DIGESTS = """
 CREATE TABLE digests (
   row INTEGER PRIMARY KEY,
@@ -50,8 +51,16 @@ CREATE TABLE digests (
   path INTEGER NOT NULL,
   revision INTEGER NOT NULL,
   embedding INTEGER NOT NULL,
-  tokens INTEGER NOT NULL
+  tokens INTEGER NOT NULL,
+  stamp TEXT
 );
+"""
+_STAMPS = "ALTER TABLE digests ADD COLUMN stamp TEXT;"
+
+# What was entered for pictures whose files went: it is given back when the same content comes back.
+_REMOVED = """
+CREATE TABLE removed (id TEXT PRIMARY KEY, metadata TEXT NOT NULL, at TEXT NOT NULL, digest INTEGER NOT NULL)
+  WITHOUT ROWID;
 """
 
 # The answers that people gave about pairs, the latest of a pair and question last. They name contents, the lower id
@@ -70,7 +79,9 @@ CREATE INDEX labels_pair ON labels (question, a, b);
 """
 _NO_LABELS = "SELECT 0, '', '', '', '', '', 0 WHERE 0"
 FACTS = "crc32(id, sha256, media_type, width, height, metadata, added)"
-DIGESTS = f"SELECT row, {FACTS}, crc32(path), crc32(revision), crc32(embedding), crc32(tokens) FROM pictures"
+_DIGEST = "row, facts, path, revision, embedding, tokens"
+_MADE = f"SELECT row, {FACTS}, crc32(path), crc32(revision), crc32(embedding), crc32(tokens) FROM pictures"
+DIGESTS = f"INSERT INTO digests ({_DIGEST}) {_MADE}"
 
 
 def is_collection(directory: Path) -> bool:
@@ -107,9 +118,12 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
         connection.create_function("crc32", -1, checksum, deterministic=True)
         connection.create_function("token_numbers", 1, token_numbers, deterministic=True)
         version = connection.execute("PRAGMA user_version").fetchone()[0] if read_only else VERSION
-        if version == 1:
-            # Its digests come with the first writer; until then every row agrees with itself.
-            connection.execute(f"CREATE TEMP VIEW digests (row, facts, path, revision, embedding, tokens) AS {DIGESTS}")
+        if version in range(1, 5):
+            # What an earlier version lacks comes with the first writer; until then every row of version 1 agrees with
+            # itself.
+            digests = _MADE if version == 1 else f"SELECT {_DIGEST} FROM main.digests"
+            connection.execute(f"CREATE TEMP VIEW digests ({_DIGEST}, stamp) AS SELECT *, NULL FROM ({digests})")
+            connection.execute("CREATE TEMP VIEW removed (id, metadata, at, digest) AS SELECT '', '', '', 0 WHERE 0")
         if version in (1, 2):
             columns = "sequence, a, b, question, answer, added, digest"
             connection.execute(f"CREATE TEMP VIEW labels ({columns}) AS {_NO_LABELS}")
@@ -155,15 +169,17 @@ def prepare(connection: sqlite3.Connection, path: Path, *, create: bool, read_on
     if create and empty:
         named = f"INSERT INTO facts VALUES ('identity', '{uuid.uuid4().hex}');"
         numbered = f"PRAGMA application_id={_APPLICATION}; PRAGMA user_version={VERSION};"
-        connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} {_DIGESTS} {_LABELS} {named} {numbered} COMMIT;")
+        connection.executescript(
+            f"BEGIN IMMEDIATE; {_TABLES} {_DIGESTS} {_LABELS} {_REMOVED} {named} {numbered} COMMIT;"
+        )
     elif empty:
         raise missing(path.parent)
     elif application != _APPLICATION:
         raise StoreError(f"{path} is not a Diptych collection (application id {application:#x}); choose another folder")
     elif version in range(1, VERSION):
         if not read_only:
-            steps = f"{_DIGESTS} INSERT INTO digests {DIGESTS};" if version == 1 else ""
-            steps += _LABELS if version < 3 else ""
+            steps = f"{_DIGESTS} {DIGESTS};" if version == 1 else _STAMPS
+            steps += (_LABELS if version < 3 else "") + _REMOVED
             connection.executescript(f"BEGIN IMMEDIATE; {steps} PRAGMA user_version={VERSION}; COMMIT;")
     elif version != VERSION:
         raise StoreError(

@@ -2,10 +2,12 @@ import itertools
 import json
 import os
 import re
+import sqlite3
 import tempfile
 from pathlib import Path
 
 import pytest
+from embedded import BEFORE_5
 
 from diptych import Collection
 from diptych.pictures.walk import TRASH
@@ -395,3 +397,37 @@ def test_pictures_of_an_earlier_release_are_embedded_by_the_present_one_without_
 def _features(store: Store, id: str) -> tuple[bytes, bytes]:
     tokens, embedding = store.panels([id])[id]
     return embedding, tokens
+
+
+def test_verify_names_files_that_changed_or_are_missing(diptych, store, gallery, photo_bytes):
+    def verified(*words: object) -> tuple[int, list[str], list[str]]:
+        found = diptych("index", "verify", "--store", store, *words, "--json")
+        assert found.json["healthy"], "the collection itself is whole"
+        return found.code, found.json["files"]["changed"], found.json["files"]["missing"]
+
+    one, two, three, four = (gallery / f"{number:02d}.jpg" for number in (1, 2, 4, 5))
+    assert verified() == verified("--checksum") == (0, [], [])
+    os.utime(one)  # with the same content it is the same picture
+    two.unlink()
+    assert verified() == (0, [], [str(two)])
+    three.write_bytes(photo_bytes(40))
+    assert verified() == (1, [str(three)], [str(two)])
+    before = four.stat()
+    four.write_bytes(four.read_bytes()[:-1] + b"x")
+    os.utime(four, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert verified() == (1, [str(three)], [str(two)]), "its size and time say nothing"
+    assert verified("--checksum") == (1, [str(three), str(four)], [str(two)])
+    shown = diptych("index", "verify", "--store", store)
+    assert (shown.code, "no problem found" in shown.out) == (1, False)
+    assert f"1 file changed since it was added:\n  {three}\n" in shown.out
+    assert f"1 file missing or unreadable:\n  {two}\n" in shown.out
+    assert "diptych index sync" in shown.out
+
+
+def test_files_of_an_earlier_versions_collection_are_compared_by_digest(diptych, store, gallery, photo_bytes):
+    with sqlite3.connect(store / "collection.sqlite") as connection:
+        connection.executescript(f"{BEFORE_5} PRAGMA user_version=4;")
+    connection.close()
+    assert diptych("index", "verify", "--store", store).code == 0
+    (gallery / "01.jpg").write_bytes(photo_bytes(40))
+    assert diptych("index", "verify", "--store", store, "--json").json["files"]["changed"] == [str(gallery / "01.jpg")]

@@ -1,5 +1,7 @@
 """`diptych index list`."""
 
+import json
+
 import pytest
 
 
@@ -33,3 +35,20 @@ def test_a_list_can_be_limited_to_folders_and_filtered(diptych, store, gallery):
     none = diptych("index", "list", "--store", store, "--filter", '{"label": "boot"}')
     assert (none.code, none.out) == (0, "")
     assert f"0 of 13 pictures in {store}" in none.err
+
+
+def test_a_field_of_any_name_is_found_or_refused(diptych, store, gallery, artifact, tmp_path):
+    names = ["größe", "名前", "tags[0]", "back\\slash", "two\nlines", "\x7f"]
+    table = tmp_path / "metadata.jsonl"
+    table.write_text(json.dumps({"path": str(gallery / "01.jpg"), "metadata": dict.fromkeys(names, "x")}))
+    diptych("index", "add", gallery / "01.jpg", "--store", store, "--metadata", table, "--model", artifact)
+
+    def count(condition: object) -> int:
+        found = diptych("index", "list", "--store", store, "--filter", json.dumps(condition), "--json")
+        return len(found.json["pictures"])
+
+    for name in names:
+        assert count({name: "x"}) == count({name: {"$exists": True}}) == 1, name
+        assert count({name: {"$ne": "x"}}) == count({"$not": {name: "x"}}) == count({name: {"$exists": False}}) == 12
+    refused = diptych("index", "list", "--store", store, "--filter", '{"a\\"b": 1}')
+    assert (refused.code, "expected the name of a field" in refused.err) == (2, True)

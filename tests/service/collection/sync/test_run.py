@@ -1,6 +1,9 @@
 import os
 import re
+import sqlite3
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from folders import counts, held, names, put
@@ -11,6 +14,7 @@ from diptych.collection.sync.run import Run, checked
 from diptych.collection.sync.seen_files import LEDGER, SeenFiles
 from diptych.errors import SyncError
 from diptych.pictures.walk import Tree
+from diptych.store.sqlite.database import Store
 from diptych_runtime import decoder
 
 ALL = sorted(["1.jpg", "2.jpg", "3.jpg", "5.jpg", "6.jpg", "7.jpg", "more/0.jpg", "more/4.jpg"])
@@ -386,3 +390,87 @@ def test_what_is_no_folder_is_an_error_that_says_what_it_is(tmp_path):
     os.mkdir(odd)  # noqa: PTH102
     with pytest.raises(SyncError, match="not UTF-8"):
         checked([odd])
+
+
+@pytest.fixture
+def described(sync, store, folder, scorer) -> dict[str, Any]:
+    """The metadata of the folder's pictures by id; the first two are labelled, too."""
+    with Collection.open(store, scorer, create=True) as collection:
+        for path in sorted(folder.rglob("*.jpg")):
+            collection.add(path, metadata={"album": path.name})
+        a, b, *_ = [record.id for record in collection.list()]
+        collection.label(a, b, "different")
+    sync(folder)
+    return metadata_of(store)
+
+
+def metadata_of(store: Path) -> dict[str, Any]:
+    with Store.open(store, read_only=True) as opened:
+        return {record.id: record.metadata for record in opened.page(100)}
+
+
+def test_files_that_were_away_for_a_run_get_back_their_metadata_and_labels(sync, store, folder, described, tmp_path):
+    away = tmp_path / "away"
+    (folder / "more").rename(away)
+    gone = sync(folder)
+    assert (counts(gone), gone.json["kept_metadata"], gone.json["keep_days"]) == ({"removed": 2, "unchanged": 6}, 2, 90)
+    (folder / "again").mkdir()
+    for file in away.iterdir():
+        file.rename(folder / "again" / file.name)
+    foreseen, back = sync(folder, "--dry-run"), sync(folder)
+    assert [result.json["returned"] for result in (foreseen, back)] == [back.json["new"]] * 2
+    assert (len(back.json["returned"]), metadata_of(store)) == (2, described)
+    with Store.open(store, read_only=True) as opened:
+        assert [label.answer for label in opened.labels()] == ["different"]
+    assert not sync(folder).json["returned"]
+
+
+def test_metadata_are_kept_for_as_long_as_is_said_and_never_for_who_removes(
+    diptych, sync, store, folder, described, tmp_path, photo_bytes, monkeypatch
+):
+    one, two, three = (folder / name for name in ("1.jpg", "2.jpg", "3.jpg"))
+    diptych("index", "remove", one, "--store", store)
+    assert counts(sync(folder)) == {"new": 1, "unchanged": 7}
+    two.rename(tmp_path / "2.jpg")
+    sync(folder, "--keep-metadata", 0)
+    (tmp_path / "2.jpg").rename(two)
+    assert not sync(folder).json["returned"]
+    three.rename(tmp_path / "3.jpg")
+    sync(folder)
+    (tmp_path / "3.jpg").rename(three)
+    monkeypatch.setattr(run, "datetime", Later)
+    assert not sync(folder).json["returned"]
+    assert sorted(metadata.get("album", "-") for metadata in metadata_of(store).values()) == sorted(
+        ["-", "-", "-", "0.jpg", "4.jpg", "5.jpg", "6.jpg", "7.jpg"]
+    )
+
+
+class Later(datetime):
+    """The time in 91 days."""
+
+    @classmethod
+    def now(cls, tz=None):
+        return super().now(tz) + timedelta(days=91)
+
+
+def test_a_table_of_metadata_wins_over_what_was_kept(diptych, sync, store, folder, described, artifact, tmp_path):
+    one = folder / "1.jpg"
+    one.rename(tmp_path / "1.jpg")
+    sync(folder)
+    (tmp_path / "1.jpg").rename(one)
+    (tmp_path / "table.csv").write_text(f"path,album\n{one},new\n")
+    table = ("--metadata", tmp_path / "table.csv")
+    assert diptych("index", "add", one, "--store", store, *table, "--model", artifact).code == 0
+    assert {"album": "new"} in metadata_of(store).values()
+    assert not sync(folder).json["returned"]
+
+
+def test_every_run_gives_pictures_the_stamps_of_their_files(sync, store, folder, described):
+    with sqlite3.connect(store / "collection.sqlite") as connection:
+        connection.execute("UPDATE digests SET stamp=NULL")
+    connection.close()
+    (folder / "1.jpg").rename(folder / "one.jpg")
+    os.utime(folder / "2.jpg")
+    sync(folder)
+    with Store.open(store, read_only=True) as opened:
+        assert {record.file_state for record in opened.page(100)} == {"unchanged"}

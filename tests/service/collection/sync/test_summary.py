@@ -11,6 +11,8 @@ def test_every_list_says_what_became_of_which_picture():
         refused={"/p/x": "/p/x is not a picture"},
         closed={"/p/d": "/p/d cannot be listed"},
         copies=2,
+        returned={"n"},
+        kept=3,
     )
     assert data(outcome, 9) == {
         "new": [{"id": "n", "path": "/p/n"}],
@@ -18,17 +20,20 @@ def test_every_list_says_what_became_of_which_picture():
         "moved": [{"id": "m", "from": "/p/from", "to": "/p/to"}],
         "removed": [{"id": "r", "path": "/p/r"}],
         "unplaced": [{"id": "k", "path": "/p/k"}],
+        "returned": [{"id": "n", "path": "/p/n"}],
         "unchanged": 5,
         "copies": 2,
         "refused": [{"path": "/p/x", "reason": "/p/x is not a picture"}],
         "closed": [{"path": "/p/d", "reason": "/p/d cannot be listed"}],
         "skipped": [],
         "objection": None,
+        "kept_metadata": 3,
+        "keep_days": 90,
         "total": 9,
     }
     shown = (
         "1 new, 1 changed, 1 moved, 1 removed, 1 without a file, 5 unchanged (and 2 more files of theirs), 1 refused; "
-        "9 pictures in all"
+        "the metadata of 3 removed are kept for 90 days; 1 got back the metadata of before; 9 pictures in all"
     )
     assert line(outcome, 9) == shown
     assert text(outcome, 9).splitlines() == [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -60,6 +61,25 @@ def test_the_same_picture_twice_is_one_with_the_first_path_and_the_last_metadata
     assert [[one.id for one in collection.list(5, filter={"n": n})] for n in (1, 2)] == [[], [first.id]]
     collection.add(photo_bytes(0), metadata={})
     assert collection.get(first.id).metadata == {}
+    assert collection.verify().healthy
+
+
+def test_a_picture_knows_whether_its_file_is_as_it_was(collection, photo_bytes, tmp_path):
+    path = tmp_path / "a.jpg"
+    path.write_bytes(photo_bytes(0))
+    (added,) = collection.add(path)
+    collection.add(photo_bytes(1), path=str(tmp_path / "named.jpg"))
+    states = {match.path: match.file_state for match in collection.search(path).matches}
+    assert states == {str(path): "unchanged", str(tmp_path / "named.jpg"): None}
+    path.write_bytes(photo_bytes(2))
+    assert collection.get(added.id).file_state == "changed"
+    path.write_bytes(photo_bytes(0))
+    os.utime(path, (1, 1))
+    assert collection.get(added.id).file_state == "changed"
+    collection.add(path)
+    assert collection.get(added.id).file_state == "unchanged", "the same content was read again"
+    path.unlink()
+    assert collection.get(added.id).file_state == "missing"
     assert collection.verify().healthy
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from embedded import BEFORE_5
 
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.store.records import NewPicture
@@ -209,7 +210,7 @@ def old(tmp_path):
     with Store.open(tmp_path / "old", create=True) as store:
         store.insert([new(1), new(2)])
         with store._connection() as connection:
-            connection.executescript("DROP TABLE digests; DROP TABLE labels; PRAGMA user_version=1;")
+            connection.executescript(f"{BEFORE_5} DROP TABLE digests; DROP TABLE labels; PRAGMA user_version=1;")
     return tmp_path / "old"
 
 

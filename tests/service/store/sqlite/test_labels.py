@@ -6,6 +6,7 @@ from collections import Counter
 from contextlib import closing
 
 import pytest
+from embedded import BEFORE_5
 
 from diptych.errors import StoreError
 from diptych.store.records import NewLabel
@@ -125,7 +126,7 @@ def old(collection, tmp_path):
     """A collection of format version 2, which had no labels."""
     backup(collection.store, tmp_path / "old")
     with closing(sqlite3.connect(tmp_path / "old" / "collection.sqlite")) as connection:
-        connection.executescript("DROP TABLE labels; PRAGMA user_version=2;")
+        connection.executescript(f"{BEFORE_5} DROP TABLE labels; PRAGMA user_version=2;")
     return tmp_path / "old"
 
 

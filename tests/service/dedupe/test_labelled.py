@@ -1,0 +1,103 @@
+"""A pair that a person called different is not proposed again, by any way of looking for duplicates."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from diptych import Collection
+from diptych.dedupe.labelled import NONE, different_pairs, different_pairs_in, places_of
+from diptych.store.records import NewLabel
+from diptych.store.sqlite.backend import SqliteBackend
+
+A, B, C, D = (letter * 32 for letter in "abcd")
+
+
+def test_the_latest_label_counts_and_pictures_of_different_things_are_no_copies(tmp_path):
+    with SqliteBackend.open(tmp_path / "store", create=True) as store:
+        store.add_labels(
+            [
+                NewLabel(B, A, "copy", "different"),
+                NewLabel(A, C, "copy", "different"),
+                NewLabel(A, C, "copy", "same"),
+                NewLabel(A, D, "thing", "different"),
+                NewLabel(B, C, "thing", "different"),
+                NewLabel(B, C, "copy", "same"),
+                NewLabel(B, D, "copy", "cannot tell"),
+            ]
+        )
+        assert different_pairs(store) == different_pairs(store, "copy") == {(A, B), (A, D)}
+        assert different_pairs(store, "thing") == {(A, D), (B, C)}
+    assert different_pairs_in(tmp_path / "store") == {(A, B), (A, D)}
+    assert different_pairs_in(tmp_path / "none") == different_pairs_in(None) == NONE
+
+
+def test_pairs_are_places_among_the_pictures_that_are_there():
+    assert places_of([(A, C), (B, D)], [C, A, B]).tolist() == [[1, 0]]
+    assert places_of([], [A]).shape == (0, 2)
+    assert places_of([(A, B)], []).dtype == np.int64
+
+
+@pytest.fixture
+def copies(tmp_path, photo_bytes):
+    """A folder with a picture, the same saved again in a worse quality twice, and another picture."""
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    (folder / "a.jpg").write_bytes(photo_bytes(1))
+    for name, quality in (("b.jpg", 60), ("c.jpg", 40)):
+        Image.open(io.BytesIO(photo_bytes(1))).save(folder / name, quality=quality)
+    (folder / "d.jpg").write_bytes(photo_bytes(2))
+    return folder
+
+
+def proposed(found) -> set[tuple[str, str]]:
+    """The names of every keeper with each of its group that could go, in order."""
+    keepers = {row["group"]: row["path"] for row in found.json["rows"] if row["keeper"]}
+    pairs = ((keepers[row["group"]][-5:], row["path"][-5:]) for row in found.json["rows"] if not row["keeper"])
+    return {(min(pair), max(pair)) for pair in pairs}
+
+
+METHODS = {"network": ("--threshold", 0.5), "phash": ("--method", "phash", "--max-distance", 10)}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("default", [False, True], ids=["store", "default collection"])
+def test_the_command_does_not_propose_what_is_labelled_different(
+    diptych, copies, artifact, tmp_path, data_home, monkeypatch, method, default
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    store = data_home / "diptych" if default else tmp_path / "store"
+    model = ("--model", artifact, "--threads", 1)
+
+    def dedupe():
+        at = () if default else ("--store", store)
+        return diptych("dedupe", copies, *METHODS[method], *(model if method == "network" else ()), *at, "--json")
+
+    assert diptych("index", "add", copies, "--store", store, *model).code == 0
+    before = proposed(dedupe())
+    assert {pair for pair in before if "d.jpg" not in pair} == {("a.jpg", "b.jpg"), ("a.jpg", "c.jpg")}
+    table = tmp_path / "labels.csv"
+    table.write_text(f"image_a,image_b,answer\n{copies}/b.jpg,{copies}/a.jpg,different\n")
+    assert diptych("label", "--store", store, "--import", table).code == 0
+    after = proposed(dedupe())
+    assert ("a.jpg", "b.jpg") not in after
+    assert after - {("b.jpg", "c.jpg")} <= before, "the others are as they were"
+    assert {"a.jpg", "c.jpg"} & {name for pair in after for name in pair}
+
+
+def test_the_library_and_the_answers_of_a_collection_do_not_propose_it(copies, scorer, tmp_path):
+    from diptych import find_duplicates
+
+    with Collection.open(tmp_path / "store", scorer, create=True) as collection:
+        ids = {str(added.path)[-5:]: added.id for added in collection.add(copies)}
+        collection.label(ids["a.jpg"], ids["b.jpg"], "different")
+        found = find_duplicates(collection, threshold=0.5)
+        for group in found.groups:
+            pairs = {frozenset((group.keeper.id, member.picture.id)) for member in group.others}
+            assert frozenset((ids["a.jpg"], ids["b.jpg"])) not in pairs
+        assert str(copies / "b.jpg") not in found[str(copies / "a.jpg")]
+        assert json.dumps(sorted((ids["a.jpg"], ids["b.jpg"]))) not in {json.dumps([a, b]) for a, b, _ in found.pairs}
+        collection.take_back_label(ids["a.jpg"], ids["b.jpg"])
+        assert str(copies / "b.jpg") in find_duplicates(collection, threshold=0.5)[str(copies / "a.jpg")]
