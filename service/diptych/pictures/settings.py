@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -17,6 +16,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from diptych.errors import SettingsError
 from diptych.pictures.url_guard import FetchLimits
 from diptych_runtime.decoder import PictureLimits
+from diptych_runtime.parsing import parse_toml
 
 PREFIX = "DIPTYCH_"
 _LIMITS = PictureLimits()
@@ -113,8 +113,8 @@ class FetchSettings(BaseSettings):
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return parse_toml(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
         raise SettingsError(f"the settings {path} cannot be read: {error}") from None
 
 

@@ -29,7 +29,10 @@ def whole(store: Keeper, record: Record) -> bool:
     if kept is not None:
         return hashlib.sha256(kept).hexdigest() == record.sha256
     try:
-        with Path(record.path or "").open("rb") as file:
+        path = Path(record.path or "")
+        if not path.is_file():  # a pipe would never end
+            return False
+        with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest() == record.sha256
     except OSError:
         return False

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from diptych.errors import BatchError
 from diptych_runtime.atomic import replacing, write_atomic
+from diptych_runtime.parsing import parse_json
 
 FORMAT = 4
 MANIFEST, NAMES, PAIRS, SCORED_BY = "job.json", "names.sqlite", "pairs.u4", "scored-by.txt"
@@ -127,7 +128,7 @@ class Manifest:
         """Raises FileNotFoundError where no job has begun, BatchError if the file cannot be read."""
         path = folder / MANIFEST
         try:
-            found = json.loads(path.read_bytes())
+            found = parse_json(path.read_bytes())
         except FileNotFoundError:
             raise
         except (OSError, ValueError) as error:
