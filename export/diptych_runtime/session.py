@@ -140,8 +140,8 @@ def gpu_providers(name: str, precision: str) -> list[Any]:
         "use_tf32": "0",
     }
     if limit := os.environ.get(MEMORY):
-        if not limit.isdecimal() or not int(limit):
-            raise ArtifactError(f"{MEMORY} must be a whole number of MiB, got {limit!r}")
+        if not limit.isdecimal() or not 0 < int(limit[:20]) < 2**30:
+            raise ArtifactError(f"{MEMORY} must be a whole number of MiB from 1 to {2**30 - 1:,}, got {limit[:80]!r}")
         cuda["gpu_mem_limit"] = str(int(limit) * 2**20)
     providers: list[Any] = [(CUDA, cuda), CPU]
     if GPU[name] == TENSORRT:

@@ -148,7 +148,7 @@ Threads = Annotated[
     int | None,
     Option(
         "--threads",
-        parser=number(1),
+        parser=number(1, 1024),
         metavar="N",
         help="processor threads",
         show_default="all that this process may use",

@@ -51,6 +51,10 @@ def serve(
     port: Annotated[
         int, Option(parser=number(0, 65535), metavar="N", help="port, 0 for any", envvar="DIPTYCH_PORT")
     ] = 8000,
+    open: Annotated[
+        bool,
+        Option("--open", help="let whoever reaches an address of this machine in, without keys", envvar="DIPTYCH_OPEN"),
+    ] = False,
     config: Annotated[
         Path | None,
         Option(metavar="FILE", help="settings as TOML; DIPTYCH_* variables override them", envvar="DIPTYCH_CONFIG"),
@@ -76,7 +80,8 @@ def serve(
     """Serve scores, searches and the web page over HTTP.
 
     Runs until it is stopped. Without --store and --collections it serves the default collection, if there is one. A
-    collection that cannot be written is served for reading only.
+    collection that cannot be written is served for reading only. An address that other machines may reach needs keys
+    (DIPTYCH_KEYS), or --open.
     """
     check_one_of(store, collections)
     if sync and collections is not None:
@@ -89,7 +94,7 @@ def serve(
     from diptych.collection.collection import Collection
     from diptych.collection.sync.follow import Follower
     from diptych.http.app import create_app
-    from diptych.http.server import bound, log, run
+    from diptych.http.server import bound, is_loopback, log, run
     from diptych.http.settings import Settings
     from diptych.scoring.decode_pool import DecodePool
     from diptych.scoring.scorer import Scorer
@@ -101,6 +106,12 @@ def serve(
     say = console.remark if settings.log == "text" else logging.getLogger(__name__).info
     with ExitStack() as stack:
         sockets = [stack.enter_context(one) for one in bound(host, port)]
+        if not (settings.keys or open or all(map(is_loopback, sockets))):
+            raise BadParameter(
+                f"other machines may reach {host}, and there is no key: whoever does could read and remove everything. "
+                "Make a key with `diptych key NAME` and put its line in DIPTYCH_KEYS; or listen on 127.0.0.1, or let "
+                "everybody in with --open (DIPTYCH_OPEN=1)"
+            )
         create = create or bool(sync)
         if not create:
             _check_there(store, collections)

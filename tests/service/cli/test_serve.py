@@ -73,6 +73,34 @@ def test_serve_refuses_a_name_that_is_misspelt_and_makes_nothing(diptych, artifa
     assert served == []
 
 
+@pytest.mark.parametrize("keys", [None, "", " ", ",", " , \t"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_without_keys_serve_refuses_an_address_that_other_machines_may_reach(diptych, monkeypatch, served, host, keys):
+    if keys is not None:
+        monkeypatch.setenv("DIPTYCH_KEYS", keys)
+    refused = diptych("serve", "--port", 0, "--host", host)
+    assert refused.code == 2
+    assert "Make a key with `diptych key NAME` and put its line in DIPTYCH_KEYS" in refused.err
+    assert "--open" in refused.err
+    assert served == []
+
+
+def test_a_key_or_open_lets_serve_listen_everywhere_and_an_empty_one_is_none_on_this_machine(
+    diptych, monkeypatch, artifact, served
+):
+    words = ("serve", "--port", 0, "--model", artifact, "--threads", 1)
+    assert diptych(*words, "--host", "0.0.0.0", "--open").code == 0
+    monkeypatch.setenv("DIPTYCH_KEYS", "")
+    assert diptych(*words, "--host", "localhost").code == 0
+    monkeypatch.setenv("DIPTYCH_OPEN", "1")
+    assert diptych(*words, "--host", "0.0.0.0").code == 0
+    monkeypatch.delenv("DIPTYCH_OPEN")
+    monkeypatch.setenv("DIPTYCH_KEYS", f"{key_line(new_key('one', 'read')[1])},{key_line(new_key('two', 'admin')[1])}")
+    answer = diptych(*words, "--host", "0.0.0.0")
+    assert (answer.code, "keys: one (read), two (admin)" in answer.err) == (0, True)
+    assert len(served) == 4
+
+
 def test_serve_serves_the_default_collection_if_there_is_one_or_it_is_to_make_it(
     diptych, artifact, gallery, data_home, served
 ):

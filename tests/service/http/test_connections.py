@@ -19,7 +19,7 @@ import pytest
 import uvicorn
 from started import free_port, until_ready
 
-from diptych.http.connections import MOST, RESERVED, Connections, Failures, allowed
+from diptych.http.connections import MOST, RESERVED, Connections, allowed, log_failure
 
 R = TypeVar("R")
 
@@ -188,7 +188,7 @@ def test_what_cannot_be_accepted_is_said_once_a_second(caplog):
     said: list[dict[str, Any]] = []
     loop = asyncio.new_event_loop()
     loop.default_exception_handler = said.append  # type: ignore[method-assign]
-    loop.set_exception_handler(Failures())
+    loop.set_exception_handler(log_failure)
     for _ in range(1000):
         loop.call_exception_handler({"message": "socket.accept() out of system resource", "exception": OSError(24)})
     assert len([one for one in caplog.records if one.levelno == logging.ERROR]) in (1, 2)
