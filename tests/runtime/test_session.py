@@ -156,7 +156,10 @@ def test_a_gpu_is_asked_for_reproducible_numbers_and_no_more_memory_than_allowed
     assert Path(settings["trt_engine_cache_path"]).is_dir()
     for wrong in ("0", "-1", "2 GB"):
         monkeypatch.setenv("DIPTYCH_GPU_MEMORY", wrong)
-        with pytest.raises(ArtifactError, match=f"DIPTYCH_GPU_MEMORY must be a whole number of MiB, got {wrong!r}"):
+        with pytest.raises(
+            ArtifactError,
+            match=f"DIPTYCH_GPU_MEMORY must be a whole number of MiB from 1 to 1,073,741,823, got {wrong!r}",
+        ):
             Runtime.open(artifact, provider="cuda")
 
 
