@@ -94,6 +94,7 @@ def serve(
     from diptych.collection.collection import Collection
     from diptych.collection.sync.follow import Follower
     from diptych.http.app import create_app
+    from diptych.http.connections import openable
     from diptych.http.server import bound, is_loopback, log, run
     from diptych.http.settings import Settings
     from diptych.scoring.decode_pool import DecodePool
@@ -123,7 +124,8 @@ def serve(
         scorer_of = partial(Scorer, limits=settings.picture_limits, decoder=workers)
         scorer = scorer_of(runtime)
         load = None if model else lambda name: scorer_of(open_scorer(name, provider, threads).runtime)
-        stored = _opened(stack, store, collections, scorer, say, create=create, load=load)
+        most = openable(settings.open_collections)
+        stored = _opened(stack, store, collections, scorer, say, create=create, load=load, most=most)
         _introduce(say, stored, runtime, settings.keys)
         shown = f"[{host}]" if ":" in host else host
         say(f"http://{shown}:{sockets[0].getsockname()[1]}/")
@@ -143,6 +145,7 @@ def _opened(
     *,
     create: bool,
     load: Callable[[str], Scorer] | None,
+    most: int,
 ) -> Collection | Registry | None:
     """The collection at a place, or those below a root, with the models that `load` opens; None where neither is
     named.
@@ -151,7 +154,7 @@ def _opened(
     from diptych.collection.registry import Collections
 
     if place is None:
-        return None if root is None else stack.enter_context(Collections.open(root, scorer, load=load))
+        return None if root is None else stack.enter_context(Collections.open(root, scorer, load=load, most=most))
     reading = not create and isinstance(place, Path) and not _writable(place)
     stored = stack.enter_context(Collection.open(place, scorer, create=create, read_only=reading))
     if reading:

@@ -15,6 +15,7 @@ UNREAD = 60.0  # seconds for which an answer may wait for its reader
 MOST = 4096  # connections at once, each of which takes some 20 KiB
 # Descriptors that are none of connections: of decoders, databases, the model, uploads on their way to the disk.
 RESERVED = 256
+EACH = 16  # descriptors of a collection: of its database and log, for some who read it at once
 
 logger = logging.getLogger(__name__)
 
@@ -144,13 +145,22 @@ def log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> Non
     logger.error("a connection could not be accepted: %s", context.get("exception"))
 
 
-def allowed() -> int:
-    """The number of connections that this process may have; its limit of descriptors is raised as far as is of use."""
+def openable(wanted: int) -> int:
+    """The number of collections that may be open at once: as many as wanted, if half of the descriptors suffice."""
+    return max(1, min(wanted, _descriptors(MOST + RESERVED + EACH * wanted) // 2 // EACH))
+
+
+def allowed(collections: int = 0) -> int:
+    """The number of connections that this process may have beside so many open collections."""
+    reserved = RESERVED + EACH * collections
+    descriptors = _descriptors(MOST + reserved)
+    return max(1, min(MOST, descriptors - min(reserved, descriptors * (3 if collections else 2) // 4)))
+
+
+def _descriptors(wanted: int) -> int:
+    """The limit of descriptors, raised as far as is of use and as it may be; `wanted` for one without end."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST + RESERVED
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    if soft == resource.RLIM_INFINITY:
-        return MOST
-    return max(1, min(MOST, soft - min(RESERVED, soft // 2)))
+    return wanted if soft == resource.RLIM_INFINITY else soft

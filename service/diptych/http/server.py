@@ -126,7 +126,7 @@ def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
     sys.setswitchinterval(SWITCH)
     # Uvicorn ends by giving itself the signal again: the collection must be closed then, and the exit code be 0.
     end_orderly()
-    connections = Connections(allowed())
+    connections = Connections(allowed(app.state.context.collections.most_open))
     config = uvicorn.Config(
         app, http=cast(Any, connections.accept), log_config=None, access_log=False, server_header=False
     )

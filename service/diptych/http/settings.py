@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator
 from pydantic_settings import NoDecode
 
+from diptych.collection.registry import MOST_OPEN
 from diptych.http.middleware.auth import Key, parse_key
 from diptych.pictures.settings import MOST_BYTES, MOST_SECONDS, FetchSettings, Seconds, Words
 from diptych.pictures.url_guard import is_host
@@ -57,6 +58,12 @@ class Settings(FetchSettings):
         ge=0,
         le=MOST_SECONDS,
         description="after SIGTERM: how long it still answers, unready, before it takes no more",
+    )
+    open_collections: int = Field(
+        default=MOST_OPEN,
+        gt=0,
+        le=10**6,
+        description="collections held open at once, or as many as the limit of descriptors allows",
     )
     log: Literal["text", "json"] = Field(default="text", description="form of the log, a line an event")
 
