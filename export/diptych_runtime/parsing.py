@@ -32,7 +32,7 @@ def _parsed(parse: Callable[[Any], Any], text: str | bytes) -> Any:
     except RecursionError:
         raise _too_deep() from None
     level = [value]
-    for _ in range(DEPTH + 1):
+    for _ in range(DEPTH):
         level = [inner for outer in level for inner in _inside(outer)]
         if not level:
             return value

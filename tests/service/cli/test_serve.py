@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -99,6 +100,41 @@ def test_a_key_or_open_lets_serve_listen_everywhere_and_an_empty_one_is_none_on_
     answer = diptych(*words, "--host", "0.0.0.0")
     assert (answer.code, "keys: one (read), two (admin)" in answer.err) == (0, True)
     assert len(served) == 4
+
+
+def test_no_request_writes_more_than_a_short_line_to_the_log(artifact, port, spawn):
+    process = spawn("serve", "--port", port, "--model", artifact, "--threads", 1)
+    until_ready(f"http://127.0.0.1:{port}", process)
+    head = f"Host: 127.0.0.1:{port}\r\n".encode()
+    chunked = head + b"Transfer-Encoding: chunked\r\n\r\n"
+    requests = [
+        b"POST /v1/score HTTP/1.1\r\nContent-Type: application/json\r\n" + chunked + b"ZZ\r\n",
+        *(
+            way + b" HTTP/1.1\r\n" + chunked + b"ZZ\r\n"
+            for way in (b"POST /healthz", b"POST /", b"GET /", b"GET /docs")
+        ),
+        b"\0\r\n\r\n",
+        b"GET /" + b"%0a%22" * 9000 + b" HTTP/1.1\r\n" + head + b"Connection: close\r\n\r\n",
+    ]
+    for request in 4 * requests:
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as one:
+            one.sendall(request)
+            with suppress(ConnectionError):
+                while one.recv(2**16):
+                    pass
+    for way in (b"POST /nothing", b"GET /"):  # what is no HTTP comes when the answer has begun
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as one, suppress(ConnectionError):
+            one.sendall(way + b" HTTP/1.1\r\n" + chunked + b"5\r\n")
+            one.recv(1)
+            one.sendall(b"helloZZ\r\n")
+            while one.recv(2**16):
+                pass
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=30)
+    lines = said.splitlines()
+    assert "Traceback" not in said
+    assert max(map(len, lines)) < 600
+    assert len(lines) < 4 * len(requests) + 25
 
 
 def test_serve_serves_the_default_collection_if_there_is_one_or_it_is_to_make_it(
