@@ -33,6 +33,8 @@ run: ## index pictures and serve them with the web page; without PHOTOS=folder a
 	@begun=$$(date +%s); [ -z "$$PHOTOS" ] || [ -d "$$PHOTOS" ] || { echo "make run: PHOTOS names no folder: $$PHOTOS" >&2; exit 1; }; \
 	case $$PORT in [1-9] | [1-9][0-9] | [1-9]*[0-9]) [ "$$PORT" -le 65535 ] 2>/dev/null;; *) false;; esac || \
 	{ echo "make run: PORT is a number from 1 to 65535, not $$PORT" >&2; exit 1; }; \
+	case $$HOST in 127.* | localhost | ::1) ;; *) [ "$$DIPTYCH_KEYS$$DIPTYCH_OPEN$$DIPTYCH_CONFIG" ] || \
+	{ echo "make run: other machines may reach $$HOST; put a line of 'diptych key NAME' in DIPTYCH_KEYS, or let everybody in with DIPTYCH_OPEN=1" >&2; exit 1; };; esac; \
 	$(MAKE) --silent $(VENV)/installed && { \
 	$(VENV)/bin/python -c 'import os, socket; s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); \
 	s.bind((os.environ["HOST"], int(os.environ["PORT"])))' 2>/dev/null || \

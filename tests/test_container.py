@@ -1,6 +1,7 @@
 """What Dockerfile and docker-compose.yml promise: an ordinary user, a health check, no torch, only the volume."""
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -54,9 +55,17 @@ def test_docker_compose_takes_the_file(profile) -> None:
     if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
         pytest.skip("docker compose is not installed")
     command = [docker, "compose", *profile, "config", "--quiet"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    environment = os.environ | {"DIPTYCH_KEYS": "a:read:" + "0" * 64}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
+
+
+def test_compose_starts_no_service_without_a_key() -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"].values()
+    ours = [one for one in services if one.get("image", "").partition(":")[0] == "diptych"]
+    assert len(ours) == 5
+    assert all(one["environment"]["DIPTYCH_KEYS"].startswith("${DIPTYCH_KEYS:?") for one in ours)
 
 
 def test_the_service_runs_as_an_ordinary_user_who_owns_only_the_volume() -> None:

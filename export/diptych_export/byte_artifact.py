@@ -18,6 +18,7 @@ from diptych_runtime.errors import ArtifactError
 from diptych_runtime.kernel import KernelError, Library, kernel
 from diptych_runtime.manifest import MANIFEST, PAIR_GRAPH, PAIR_INT8_GRAPH, PANEL_GRAPH, Manifest, Question, digest
 from diptych_runtime.models import find_artifact
+from diptych_runtime.parsing import parse_json
 
 RANKED = "pairs_int8"  # in a manifest's `ranking`
 
@@ -35,7 +36,7 @@ def add_byte_pairs(model: str | os.PathLike[str], pictures: str | os.PathLike[st
     ranking = _judged(Graphs(panel, pair), made, judges, manifest.questions, library)
     data = made.SerializeToString(deterministic=True)
     write_atomic(folder / PAIR_INT8_GRAPH, data)
-    described = json.loads((folder / MANIFEST).read_text("utf-8"))  # of which the rest stays as it was written
+    described = parse_json((folder / MANIFEST).read_text("utf-8"))  # of which the rest stays as it was written
     described["digests"][PAIR_INT8_GRAPH] = digest(data)
     described["ranking"] = manifest.ranking | {RANKED: ranking.to_dict()}
     write_atomic(folder / MANIFEST, (json.dumps(described, indent=2) + "\n").encode())

@@ -251,7 +251,7 @@ def read_header(data: bytes, label: str) -> ImageFile:
 
 def _readable_format(data: bytes, label: str) -> str:
     """The format by a file's first bytes. Raises PictureError for one that cannot be read here."""
-    kind = _format(data)
+    kind = picture_format(data)
     if kind is None:
         raise PictureError(f"{label} is not in a format that can be read; expected {_ANY}")
     if kind not in _READERS:
@@ -260,7 +260,7 @@ def _readable_format(data: bytes, label: str) -> str:
     return kind
 
 
-def _format(data: bytes) -> str | None:
+def picture_format(data: bytes) -> str | None:
     """The format by a file's first bytes, readable here or not; None if unknown."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "WEBP"

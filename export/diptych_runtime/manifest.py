@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field
 from pathlib import Path
@@ -24,11 +25,15 @@ from diptych_runtime.calibration.recalibration import sigmoid
 from diptych_runtime.calibration.thresholds import Negatives, Thresholds, alarm_rate
 from diptych_runtime.calibration.verdicts import Verdict, least_of, verdict
 from diptych_runtime.errors import ArtifactError
+from diptych_runtime.parsing import parse_json
 from diptych_runtime.token_codec import TokenCodec
 
 FORMAT = 2
 MANIFEST = "manifest.json"
 PANEL_GRAPH, PAIR_GRAPH, EXPLAIN_GRAPH, CARD = "panel.onnx", "pair.onnx", "explain.onnx", "CARD.md"
+# What stands for a folder, a file or a column somewhere: a word, which is no path.
+_NAME = re.compile(r"[^\x00-\x1f\x7f/.][^\x00-\x1f\x7f/]{0,199}")
+_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 PAIR_INT8_GRAPH = "pair-int8.onnx"  # for processors with AVX-512 VNNI; what older versions of Diptych leave alone
 
 
@@ -171,6 +176,15 @@ class Manifest:
         sizes = (self.panel_size, *self.token_shape, self.embedding_dim)
         if min(sizes) < 1:
             raise ValueError(f"sizes must be positive, got panel, tokens and embedding {sizes}")
+        for what, words in {"revision": [self.revision], "question": self.questions, "digest": self.digests}.items():
+            if strange := [word for word in words if not _WORD.fullmatch(word)]:
+                raise ValueError(
+                    f"each {what} must be a word of up to 64 letters, digits and ._-, got {strange[0][:80]!r}"
+                )
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(
+                f"the name must be one line without a slash or a dot at its beginning, got {self.name[:80]!r}"
+            )
         if not self.questions:
             raise ValueError("a model answers at least one question, got no questions")
         _ = self.codec  # raises ValueError
@@ -207,7 +221,7 @@ class Manifest:
         """
         path = Path(directory) / MANIFEST
         try:
-            values = json.loads(path.read_text("utf-8"))
+            values = parse_json(path.read_text("utf-8"))
         except FileNotFoundError:
             # A checkpoint, or the best of a run: what can be exported as it is.
             trained = [

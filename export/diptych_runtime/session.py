@@ -35,6 +35,8 @@ MEMORY = "DIPTYCH_GPU_MEMORY"  # MiB that CUDA may take for each graph, all ther
 _OUT_OF_LIMIT = re.compile(r"Available memory of (\d+) is smaller than requested bytes of (\d+)")
 _PREAMBLE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Non-zero status code .*?Status Message: )?")
 _CUDA_FAILURE = re.compile(r"\w+ failure \d+: [^;]*[^;\s]")
+# What lets a graph name other files: the key of a tensor's place, whose length has several spellings, and a node.
+_OTHER_FILES = re.compile(rb"(?:\x08|\x88\x80*\x00)location|\x09EPContext")
 _WINDOWS = os.name == "nt"
 _DRIVER = "nvcuda.dll" if _WINDOWS else "libcuda.so.1"
 _TENSORRT_LIBRARY = "nvinfer_10.dll" if _WINDOWS else "libnvinfer.so.10"
@@ -46,12 +48,18 @@ def open_session(
     """An ONNX Runtime session of a graph; the library is registered where the graph has a node for it.
 
     Of a model there is one thread a chunk and as many chunks at a time as there are workers: as fast for one request as
-    all threads on each operator, and faster for several. Raises ArtifactError.
+    all threads on each operator, and faster for several. Raises ArtifactError, for a graph that names other files too.
     """
     from diptych_runtime.kernel import NODES
 
     ort = import_onnxruntime()
+    if _OTHER_FILES.search(graph):
+        raise ArtifactError(
+            "the artifact's graph names other files, which its digests do not cover; expected all weights in the graph "
+            "itself: export it again"
+        )
     options = ort.SessionOptions()
+    options.add_session_config_entry("session.load_model_format", "ONNX")  # other formats may name files, too
     if library is not None and any(name.encode() in graph for name in NODES):
         options.register_custom_ops_library(str(library.path))
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
@@ -132,8 +140,8 @@ def gpu_providers(name: str, precision: str) -> list[Any]:
         "use_tf32": "0",
     }
     if limit := os.environ.get(MEMORY):
-        if not limit.isdecimal() or not int(limit):
-            raise ArtifactError(f"{MEMORY} must be a whole number of MiB, got {limit!r}")
+        if not limit.isdecimal() or not 0 < int(limit[:20]) < 2**30:
+            raise ArtifactError(f"{MEMORY} must be a whole number of MiB from 1 to {2**30 - 1:,}, got {limit[:80]!r}")
         cuda["gpu_mem_limit"] = str(int(limit) * 2**20)
     providers: list[Any] = [(CUDA, cuda), CPU]
     if GPU[name] == TENSORRT:

@@ -57,7 +57,7 @@ def read_description(directory: str | Path) -> dict[str, Any]:
             raise ValueError(f"a checkpoint is a directory with {CONFIG} and {WEIGHTS}; {folder} has no {name}")
     try:
         described = json.loads((folder / CONFIG).read_text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{folder / CONFIG} is damaged ({error}); restore it or train again") from None
     if not isinstance(described, dict):
         raise ValueError(f"{folder / CONFIG} is damaged (no object of JSON); restore it or train again")

@@ -1,14 +1,21 @@
 """`python -m diptych` is `diptych`."""
 
-import signal
 import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    del sys.path[0]  # the current folder, whose files must not pass for modules
+
+import os
+import signal
 
 
 def run() -> int:
     """Run the command line of this process; returns its exit code.
 
-    While its modules are imported, and once the command is over, Ctrl-C ends it at once and without a word.
+    While its modules are imported, and once the command is over, Ctrl-C ends it at once and without a word. Python
+    processes that it starts import nothing from the current folder.
     """
+    os.environ["PYTHONSAFEPATH"] = "1"
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from diptych.cli.main import main

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,9 @@ Quiet = Annotated[
 ]
 
 
+_MOST = 2**31 - 1
+
+
 def number(least: int | None = None, most: int | None = None) -> Callable[[str], int]:
     """A whole number of this range."""
 
@@ -27,8 +31,9 @@ def number(least: int | None = None, most: int | None = None) -> Callable[[str],
             value = int(text)
         except ValueError:
             raise ValueError(f"expected a whole number, got {text!r}") from None
-        if (least is not None and value < least) or (most is not None and value > most):
-            limits = f"at least {least}" if most is None else f"from {least} to {most}"
+        top = _MOST if most is None else most
+        if (least is not None and value < least) or not -_MOST <= value <= top:
+            limits = f"at least {least}" if most is None and value <= top else f"from {least or 0} to {top}"
             raise ValueError(f"expected a number {limits}, got {value}")
         return value
 
@@ -75,9 +80,12 @@ def _truth(text: str) -> bool:
 
 def _real(text: str) -> float:
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
-        raise ValueError(f"expected a number, got {text!r}") from None
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"expected a number, got {text!r}")
+    return value
 
 
 class _Reader:

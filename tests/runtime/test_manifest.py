@@ -85,6 +85,13 @@ def test_an_unknown_format_version_is_refused_with_the_way_out(version, copied):
         ({"questions": {"match": {"negatives": {"far": {}}}}}, "questions.match.negatives.far.*'random' or 'nearest'"),
         ({"questions": {}}, "answers at least one question"),
         ({"calibration": {"scale": 1.0, "offset": 0.0}}, "calibration: Unexpected keyword argument"),
+        *(
+            ({"revision": word}, "each revision must be a word of up to 64 letters")
+            for word in ("../../escape", "/etc", "", ".", "a b", "a\nb", "r" * 65, "\u202e")
+        ),
+        ({"questions": {"../copy": {}}}, "each question must be a word"),
+        ({"digests": {"../panel.onnx": ""}}, "each digest must be a word"),
+        *(({"name": name}, "the name must be one line without a slash") for name in ("", "../a", "a/b", ".a", "a\nb")),
         ({"digests": {}}, "digests lack pair.onnx, panel.onnx"),
         ({"colour": 3}, "colour: Unexpected keyword argument"),
     ],
@@ -128,6 +135,14 @@ def test_the_questions_stand_in_the_order_of_the_columns_and_thing_is_the_one_th
     assert manifest.questions["thing"].weights == pytest.approx((0.2, 1.8))
     assert manifest.thresholds == {"0.01": 0.8, "0.001": 0.85}
     assert json.loads((artifact_of_two / MANIFEST).read_text())["format"] == 2
+
+
+@pytest.mark.parametrize("depth", [200, 100_000])
+def test_a_manifest_that_nests_too_deeply_is_refused_like_a_damaged_one(depth, copied):
+    whole = (copied / MANIFEST).read_text().rstrip().removesuffix("}")
+    (copied / MANIFEST).write_text(f'{whole}, "metrics": {"[" * depth}{"]" * depth}}}')
+    with pytest.raises(ArtifactError, match=r"cannot be read as JSON \(.* 128 levels deep"):
+        Manifest.load(copied)
 
 
 def test_text_that_is_no_json_is_refused(copied):

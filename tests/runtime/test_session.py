@@ -156,7 +156,10 @@ def test_a_gpu_is_asked_for_reproducible_numbers_and_no_more_memory_than_allowed
     assert Path(settings["trt_engine_cache_path"]).is_dir()
     for wrong in ("0", "-1", "2 GB"):
         monkeypatch.setenv("DIPTYCH_GPU_MEMORY", wrong)
-        with pytest.raises(ArtifactError, match=f"DIPTYCH_GPU_MEMORY must be a whole number of MiB, got {wrong!r}"):
+        with pytest.raises(
+            ArtifactError,
+            match=f"DIPTYCH_GPU_MEMORY must be a whole number of MiB from 1 to 1,073,741,823, got {wrong!r}",
+        ):
             Runtime.open(artifact, provider="cuda")
 
 
@@ -322,3 +325,32 @@ def test_without_onnx_runtime_the_line_installs_it_and_one_that_cannot_be_import
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ArtifactError, match="ONNX Runtime cannot be imported: libdnnl is missing; try again"):
         import_onnxruntime()
+
+
+def adding(location: str) -> bytes:
+    """A graph that adds three numbers of another file to its input."""
+    weights = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3], data_location=TensorProto.EXTERNAL)
+    weights.external_data.add(key="location", value=location)
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", values[:1], values[1:], [weights])
+    return helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 18)]).SerializeToString()
+
+
+@pytest.mark.parametrize("location", ["weights.bin", "../{}/weights.bin", "{}", "*/_ORT_MEM_ADDR_/*"])
+def test_a_graph_that_names_another_file_is_refused_wherever_that_lies(location, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "weights.bin").write_bytes(np.arange(3, dtype=np.float32).tobytes())
+    graph = adding(location.format(tmp_path.name))
+    with pytest.raises(ArtifactError, match="the artifact's graph names other files, which its digests do not cover"):
+        session.open_session(graph)
+
+
+def test_another_spelling_of_a_length_hides_no_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "w").write_bytes(np.arange(3, dtype=np.float32).tobytes())
+    graph, entry = adding("w"), b"\x6a\x0d\x0a\x08location\x12\x01w"
+    assert entry in graph
+    longer = b"\x6a\x0e\x0a\x88\x00location\x12\x01w"
+    hidden = graph.replace(entry, longer)
+    with pytest.raises(ArtifactError, match="names other files"):
+        session.open_session(hidden)

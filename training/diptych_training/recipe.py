@@ -1,7 +1,6 @@
 """A training recipe: TOML in, one frozen and checked value out."""
 
 import json
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -13,6 +12,7 @@ from diptych_model.checkpoint import read_description
 from diptych_model.config import PairConfig
 from diptych_model.settings import known_settings
 from diptych_runtime.models import bundled_models, find_checkpoint
+from diptych_runtime.parsing import parse_toml
 from diptych_training.errors import DataError
 from diptych_training.tasks import TASKS, Task, task_from
 
@@ -181,7 +181,7 @@ def built(path: Path, changes: Sequence[str], build: Callable[[Mapping[str, Any]
     missing file and for values that `build` refuses.
     """
     try:
-        values = tomllib.loads(path.read_text())
+        values = parse_toml(path.read_text())
         for change in changes:
             values = _merged(values, _parsed(change), change)
         return build(values)
@@ -224,9 +224,9 @@ def _parsed(change: str) -> dict[str, Any]:
     """KEY=VALUE as TOML reads it, dotted keys included; a value that is no TOML is a word."""
     key, equals, value = change.partition("=")
     for written in (value, json.dumps(value)):
-        with suppress(tomllib.TOMLDecodeError):
+        with suppress(ValueError):
             if equals:
-                return tomllib.loads(f"{key} = {written}")
+                return parse_toml(f"{key} = {written}")
     raise ValueError(f"a change is KEY=VALUE, such as learning.rate=1e-3; got {change!r}")
 
 

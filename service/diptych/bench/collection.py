@@ -160,7 +160,7 @@ def _child(function: str, *arguments: object) -> Any:
     """The value of one of this file's functions, called with texts in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder, "told.json")
-        done = finished([sys.executable, "-c", _CALL, told, function, *arguments])
+        done = finished([sys.executable, "-P", "-c", _CALL, told, function, *arguments])
         if done.returncode:
             raise BenchError(f"{function} failed: {done.stderr.decode(errors='replace').strip()}")
         return json.loads(told.read_text())

@@ -96,7 +96,7 @@ def _run(
     environment: Mapping[str, str],
     tick: Callable[[], object] | None = None,
 ) -> str:
-    done = finished([sys.executable, *program, *words], tick=tick, env=os.environ | dict(environment))
+    done = finished([sys.executable, "-P", *program, *words], tick=tick, env=os.environ | dict(environment))
     if done.returncode:
         reason = _message((done.stderr or done.stdout).decode(errors="replace").strip())
         raise BenchError(f"`diptych {words[0]}` ended with {done.returncode}: {reason}")

@@ -248,7 +248,7 @@ def running(
         port = free.getsockname()[1]
     log = stored.with_name("service.log")
     options = [option, stored, "--port", port, "--model", model, "--threads", threads]
-    command = [sys.executable, "-m", "diptych", "serve", *options]
+    command = [sys.executable, "-P", "-m", "diptych", "serve", *options]
     with log.open("wb") as file, started(command, stdout=file, stderr=file, env=environment) as process:
         deadline = perf_counter() + _START
         while not _ready(port):

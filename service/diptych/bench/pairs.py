@@ -160,7 +160,8 @@ def _killed(pairs: Path, output: Path, options: list[str]) -> dict[str, Any]:
 
 
 def _score(pairs: Path, output: Path, options: list[str]) -> AbstractContextManager[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "diptych", "score", pairs, "-o", output, "--no-closer-look", "--json", *options]
+    words = ["score", pairs, "-o", output, "--no-closer-look", "--json", *options]
+    command = [sys.executable, "-P", "-m", "diptych", *words]
     return started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -170,7 +171,7 @@ def _cluster(nodes: int) -> Iterator[str | None]:
     if not nodes:
         yield None
         return
-    command = [sys.executable, "-c", _NODES, str(nodes)]
+    command = [sys.executable, "-P", "-c", _NODES, str(nodes)]
     with started(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:

@@ -135,7 +135,7 @@ def _exported(console: Console, checkpoint: Path, name: str | None) -> str:
     with TemporaryDirectory(prefix=".export-", dir=folder) as room:
         made = Path(room) / asked
         words = ["export", str(checkpoint), "-o", str(made), "--name", asked, "--weights", "--quiet"]
-        done = subprocess.run([sys.executable, "-m", "diptych", *words], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-P", "-m", "diptych", *words], capture_output=True, text=True)
         if done.returncode:
             reason = (done.stderr or done.stdout).strip().removeprefix("error: ")
             raise ArtifactError(f"{checkpoint} could not be exported: {reason}")

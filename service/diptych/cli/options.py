@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -18,6 +17,7 @@ from diptych.store.filters import to_sql
 from diptych.store.location import Address, parse_location
 from diptych.store.sqlite.schema import is_collection, missing
 from diptych_runtime.calibration.questions import Asked
+from diptych_runtime.parsing import parse_json
 from diptych_runtime.session import Provider as ProviderName
 
 if TYPE_CHECKING:
@@ -62,9 +62,9 @@ probability = positive("a number above 0 and at most 1", 1.0)
 def condition(text: str) -> dict[str, Any]:
     """A condition on metadata, as JSON."""
     try:
-        found = json.loads(text)
+        found = parse_json(text)
         to_sql(found)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ValueError(f"expected a condition as JSON: {error}") from None
     return found
 
@@ -148,7 +148,7 @@ Threads = Annotated[
     int | None,
     Option(
         "--threads",
-        parser=number(1),
+        parser=number(1, 1024),
         metavar="N",
         help="processor threads",
         show_default="all that this process may use",

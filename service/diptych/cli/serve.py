@@ -52,6 +52,10 @@ def serve(
     port: Annotated[
         int, Option(parser=number(0, 65535), metavar="N", help="port, 0 for any", envvar="DIPTYCH_PORT")
     ] = 8000,
+    open: Annotated[
+        bool,
+        Option("--open", help="let whoever reaches an address of this machine in, without keys", envvar="DIPTYCH_OPEN"),
+    ] = False,
     config: Annotated[
         Path | None,
         Option(metavar="FILE", help="settings as TOML; DIPTYCH_* variables override them", envvar="DIPTYCH_CONFIG"),
@@ -78,7 +82,8 @@ def serve(
     """Serve scores, searches and the web page over HTTP.
 
     Runs until it is stopped. Without --store and --collections it serves the default collection, if there is one. A
-    collection that cannot be written is served for reading only.
+    collection that cannot be written is served for reading only. An address that other machines may reach needs keys
+    (DIPTYCH_KEYS), or --open.
     """
     check_one_of(store, collections)
     if sync and collections is not None:
@@ -91,7 +96,8 @@ def serve(
     from diptych.collection.collection import Collection
     from diptych.collection.sync.follow import Follower
     from diptych.http.app import create_app
-    from diptych.http.server import bound, log, run
+    from diptych.http.connections import openable
+    from diptych.http.server import bound, is_loopback, log, run
     from diptych.http.settings import Settings
     from diptych.scoring.decode_pool import DecodePool
     from diptych.scoring.scorer import Scorer
@@ -103,6 +109,12 @@ def serve(
     say = console.remark if settings.log == "text" else logging.getLogger(__name__).info
     with ExitStack() as stack:
         sockets = [stack.enter_context(one) for one in bound(host, port)]
+        if not (settings.keys or open or all(map(is_loopback, sockets))):
+            raise BadParameter(
+                f"other machines may reach {host}, and there is no key: whoever does could read and remove everything. "
+                "Make a key with `diptych key NAME` and put its line in DIPTYCH_KEYS; or listen on 127.0.0.1, or let "
+                "everybody in with --open (DIPTYCH_OPEN=1)"
+            )
         create = create or bool(sync)
         if not create:
             _check_there(store, collections)
@@ -114,7 +126,8 @@ def serve(
         scorer_of = partial(Scorer, limits=settings.picture_limits, decoder=workers)
         scorer = scorer_of(runtime)
         load = None if model else lambda name: scorer_of(open_scorer(name, provider, threads).runtime)
-        stored = _opened(stack, store, collections, scorer, say, create=create, load=load)
+        most = openable(settings.open_collections)
+        stored = _opened(stack, store, collections, scorer, say, create=create, load=load, most=most)
         _introduce(say, stored, runtime, settings.keys)
         say(f"http://{f'[{host}]' if ':' in host else host}:{sockets[0].getsockname()[1]}/")
         if isinstance(stored, Collection) and sync:
@@ -133,6 +146,7 @@ def _opened(
     *,
     create: bool,
     load: Callable[[str], Scorer] | None,
+    most: int,
 ) -> Collection | Registry | None:
     """The collection at a place, or those below a root, with the models that `load` opens; None where neither is
     named.
@@ -141,7 +155,7 @@ def _opened(
     from diptych.collection.registry import Collections
 
     if place is None:
-        return None if root is None else stack.enter_context(Collections.open(root, scorer, load=load))
+        return None if root is None else stack.enter_context(Collections.open(root, scorer, load=load, most=most))
     reading = not create and isinstance(place, Path) and not _writable(place)
     stored = stack.enter_context(Collection.open(place, scorer, create=create, read_only=reading))
     if reading:

@@ -27,7 +27,7 @@ from diptych.collection.rebuild import ScorerEmbedder
 from diptych.collection.search import SearchResult
 from diptych.console import Console
 from diptych.errors import StoreError, UnknownPictureError
-from diptych.pictures.content import Content, thumbnail
+from diptych.pictures.content import Content, media_type, thumbnail
 from diptych.scoring.inputs import files_below, is_picture, listed
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
@@ -255,8 +255,8 @@ class Collection:
 
         Raises UnknownPictureError if there is no such picture, or if its file was not kept and is gone or changed.
         """
-        record = self.get(id)
-        return original(self.backend, record, self.scorer.limits), record.media_type
+        data = original(self.backend, self.get(id), self.scorer.limits)
+        return data, media_type(data)  # not what the store says, which may be a stranger's: a page, for one
 
     def thumbnail(self, id: str, side: int = 256) -> bytes:
         """A JPEG whose longer side has at most `side` pixels. Raises UnknownPictureError like `content`."""

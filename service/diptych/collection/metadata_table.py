@@ -14,6 +14,7 @@ from diptych.collection.ingest import checked_metadata
 from diptych.console import open_text
 from diptych.pictures.walk import full_path
 from diptych_runtime.errors import ArgumentError
+from diptych_runtime.parsing import parse_json
 
 ENDINGS = (".csv", ".jsonl")
 PATH = ("path", "file_name")  # the second is what the ImageFolder of Hugging Face's datasets reads
@@ -91,8 +92,8 @@ def _json_rows(table: Path) -> Iterator[tuple[int, str | None, Metadata]]:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
+                row = parse_json(line)
+            except ValueError as error:
                 raise ArgumentError(f"{table}, line {number}: expected a JSON object: {error}") from None
             column = next((name for name in PATH if isinstance(row, dict) and name in row), None)
             if column is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from diptych.errors import StoreError
@@ -58,23 +59,25 @@ def own_model(where: Location | None) -> OwnModel:
 class Scorers:
     """A scorer for each model that collections have: the default one, and others that `load` makes of a model's name.
 
-    Without `load` all have the default one. What is loaded stays, and waits and admits as the default one does. One
-    thread at a time asks for scorers; others may go through them meanwhile, and do not wait while one is loaded.
+    Without `load` all have the default one. What is loaded stays, and waits and admits as the default one does.
+    Thread-safe: others may go through them while one is loaded.
     """
 
     def __init__(self, default: Scorer, load: Callable[[str], Scorer] | None = None) -> None:
         self.default, self._load = default, load
         self._by_revision = {default.runtime.revision: default}
+        self._loading = Lock()
 
     def of(self, folder: Path) -> Scorer:
         """The scorer of the model of the collection in a folder. Raises ArtifactError."""
         if self._load is None or (name := own_model(folder).name) is None:
             return self.default
         revision = Manifest.load(find_artifact(name)).revision
-        if revision not in self._by_revision:
-            made, scheduler = self._load(name), self.default.scheduler
-            made.scheduler.capacity, made.scheduler.waited = scheduler.capacity, scheduler.waited
-            self._by_revision[revision] = made
+        with self._loading:
+            if revision not in self._by_revision:
+                made, scheduler = self._load(name), self.default.scheduler
+                made.scheduler.capacity, made.scheduler.waited = scheduler.capacity, scheduler.waited
+                self._by_revision[revision] = made
         return self._by_revision[revision]
 
     def __iter__(self) -> Iterator[Scorer]:

@@ -7,7 +7,8 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from threading import Condition, Lock
 from types import TracebackType
@@ -24,10 +25,13 @@ from diptych.errors import (
     UnknownCollectionError,
 )
 from diptych.scoring.scorer import Scorer
+from diptych.store.sqlite.database import Store
 from diptych_runtime.atomic import disk_bytes
 from diptych_runtime.errors import ArtifactError, DiptychError
 
 DEFAULT = "default"
+MOST_OPEN = 128  # collections of a root that are open at once
+AGAIN_SECONDS = 10.0  # seconds after which one that could not be opened is tried once more
 REMOVAL_SECONDS = 30.0  # seconds for those who are at a collection that is to be removed or closed
 _SHOWN = 20
 
@@ -36,8 +40,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class _Place:
-    """A collection, or, with a `fault`, why it could not be opened, and if that says it, the way `out`; `users` counts
-    who is at it right now.
+    """A collection, or None while it is closed; with a `fault`, why it could not be opened, if that says it, the way
+    `out`, and when that was (`failed`). `users` counts who is at it right now; `used` orders places by their last use.
     """
 
     name: str
@@ -46,6 +50,14 @@ class _Place:
     out: str = ""
     users: int = 0
     leaving: bool = False
+    used: int = 0
+    failed: float = 0.0
+    changing: Lock = field(default_factory=Lock)  # held while it is opened or closed
+
+    @property
+    def is_due(self) -> bool:
+        """True if whoever asks for it next opens it."""
+        return self.collection is None and (not self.fault or time.monotonic() - self.failed > AGAIN_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -75,9 +87,12 @@ class Collections:
     ...         shoes.add("boot.jpg")
     """
 
-    def __init__(self, places: dict[str, _Place], home: tuple[Root, Scorers] | None = None) -> None:
+    def __init__(
+        self, places: dict[str, _Place], home: tuple[Root, Scorers] | None = None, most: int = MOST_OPEN
+    ) -> None:
         """Prefer `Collections.open` and `Collections.of`."""
-        self._places, self._home = places, home
+        self._places, self._home, self._most = places, home, most
+        self._uses, self._said = count(1), False
         self._changed = Condition()  # of places and their users; never held while a disk is waited for
         self._changing = Lock()  # one collection is made or removed at a time
 
@@ -90,9 +105,17 @@ class Collections:
 
     @classmethod
     def open(
-        cls, root: str | os.PathLike[str], scorer: Scorer, *, load: Callable[[str], Scorer] | None = None
+        cls,
+        root: str | os.PathLike[str],
+        scorer: Scorer,
+        *,
+        load: Callable[[str], Scorer] | None = None,
+        most: int = MOST_OPEN,
     ) -> Collections:
-        """Open every collection in the folders of `root`, which is made if it is not there.
+        """Open the collections in the folders of `root`, which is made if it is not there.
+
+        At most `most` are open at once: others are opened when they are asked for, each in the place of the idle one
+        whose last use is longest ago.
 
         With `load`, which makes a scorer of a model's name, each has the scorer of its own model (`own_model`), and
         `scorer` is that of new ones; without it all have that. One that cannot be opened is kept as damaged, with the
@@ -100,8 +123,13 @@ class Collections:
         """
         home, scorers = Root(Path(root)), Scorers(scorer, load)
         home.tidy()
-        places = {name: _opened(home.folder / name, scorers) for name in collections_in(home.folder)}
-        return cls(places, (home, scorers))
+        places = {name: _Place(str(home.folder / name), None) for name in collections_in(home.folder)}
+        collections = cls(places, (home, scorers), most)
+        for place in list(places.values())[:most]:
+            collections._open(place)
+        if len(places) > most:
+            collections._say_bound()
+        return collections
 
     def close(self) -> None:
         """Close the collections of a root, once they are idle; after half a minute all the same."""
@@ -127,6 +155,11 @@ class Collections:
     def fixed(self) -> bool:
         """True if collections can neither be made nor removed, as there is no root."""
         return self._home is None
+
+    @property
+    def most_open(self) -> int:
+        """The most collections that are open at once."""
+        return len(self._places) if self._home is None else self._most
 
     def scorers(self) -> list[Scorer]:
         """The scorers of the collections of a root, one for each model, first the default one."""
@@ -165,6 +198,12 @@ class Collections:
             raise UnknownCollectionError(f"no collection is called {name[:64]!r}; {there}")
         return name
 
+    def is_closed(self, name: str | None) -> bool:
+        """True if `borrow` would have to open the collection of this name first, which may take long."""
+        with self._changed, suppress(UnknownCollectionError, CollectionNameError):
+            return self._home is not None and self._places[self.resolve(name)].is_due
+        return False
+
     @contextmanager
     def borrow(self, name: str | None = None) -> Iterator[Collection]:
         """The collection of this name; as long as the block runs, it is neither removed nor closed.
@@ -176,16 +215,18 @@ class Collections:
             place = self._places[name]
             if place.leaving:
                 raise UnknownCollectionError(f"the collection {name} is being removed")
-            if place.collection is None:
+            place.users += 1
+            place.used = next(self._uses)
+        try:
+            collection = self._open(place)
+            if collection is None:
                 verify, rebuild = (f"`diptych index {word} --store {place.name}`" for word in ("verify", "rebuild"))
                 out = place.out or f"See what is damaged by {verify}, mend it by {rebuild}"
                 raise DamagedCollectionError(
                     f"the collection {name} could not be opened: {place.fault}. {out}, and create it once more by its "
                     "name, which opens it"
                 )
-            place.users += 1
-        try:
-            yield place.collection
+            yield collection
         finally:
             with self._changed:
                 place.users -= 1
@@ -196,6 +237,9 @@ class Collections:
         fault = self.damaged().get(name)
         if fault is not None:
             return Summary(name, None, disk_bytes(Path(self._places[name].name)), None, fault)
+        place = self._places.get(name)
+        if place is not None and place.collection is None and self._home is not None:
+            return _closed_summary(name, Path(place.name))
         with self.borrow(name) as collection:
             backend, runtime = collection.backend, collection.scorer.runtime
             figures = (backend.count(), backend.disk_bytes(), backend.indexed()[1])
@@ -214,17 +258,16 @@ class Collections:
 
         Raises CollectionNameError, DamagedCollectionError, and StoreError if it cannot be written.
         """
-        root, scorers = self._changeable()
+        root, _ = self._changeable()
         check_name(name)
         with self._changing:
-            if name in self.open_ones():
+            if name in self.names() and name not in self.damaged():
                 return False
             new = name not in collections_in(root.folder)
             if new:
                 root.make(name)
-            place = _opened(root.folder / name, scorers)
             with self._changed:
-                self._places[name] = place
+                self._places[name] = _Place(str(root.folder / name), None)
             with self.borrow(name):  # or it says what is wrong
                 return new
 
@@ -239,7 +282,8 @@ class Collections:
         with self._changing:
             with self.borrow(name) as collection:
                 _check_count(name, collection, pictures)
-            place = self._places[name]
+                place = self._places[name]
+                place.leaving = True  # from now on nobody gets it, and nobody closes it
             try:
                 if not self._wait_idle(place, seconds):
                     raise CollectionKeptError(f"the collection {name} is still being used; try again in a moment")
@@ -255,6 +299,51 @@ class Collections:
             finally:
                 place.leaving = False
 
+    def _open(self, place: _Place) -> Collection | None:
+        """The collection of a place, opened if it is closed; None if that fails."""
+        if self._home is None:
+            return place.collection
+        with place.changing:
+            opening = place.is_due
+            if opening:
+                _fill(place, self._home[1])
+        if opening:
+            self._close_idle()
+        return place.collection
+
+    def _close_idle(self) -> None:
+        """Close idle collections, the least recently used first, until no more are open than may be."""
+        while True:
+            with self._changed:
+                there = [place for place in self._places.values() if place.collection is not None]
+                idle = [place for place in there if not (place.users or place.leaving)]
+                if len(there) <= self._most or not idle:
+                    return
+                place = min(idle, key=lambda one: one.used)
+                place.users += 1  # so that nobody else closes it
+            self._say_bound()
+            try:
+                with place.changing:
+                    with self._changed:
+                        closing = None if place.users > 1 else place.collection
+                        if closing is not None:
+                            place.collection = None
+                    if closing is not None:
+                        closing.close()
+            finally:
+                with self._changed:
+                    place.users -= 1
+                    self._changed.notify_all()
+
+    def _say_bound(self) -> None:
+        if not self._said:
+            self._said = True
+            logger.info(
+                "of %d collections at most %d are open at once (DIPTYCH_OPEN_COLLECTIONS); others are opened when they "
+                "are asked for",
+                *(len(self._places), self._most),
+            )
+
     def _changeable(self) -> tuple[Root, Scorers]:
         if self._home is None:
             raise StoreError("no collection can be made or removed here; start `diptych serve --collections ROOT`")
@@ -267,18 +356,29 @@ class Collections:
             return self._changed.wait_for(lambda: not place.users, max(0.0, seconds))
 
 
-def _opened(directory: Path, scorers: Scorers) -> _Place:
+def _fill(place: _Place, scorers: Scorers) -> None:
+    """Open the collection of a place, or note its fault there."""
+    directory = Path(place.name)
+    place.fault = place.out = ""
     try:
-        return _Place(str(directory), Collection.open(directory, scorers.of(directory)))
+        place.collection = Collection.open(directory, scorers.of(directory))
     except DiptychError as error:
         logger.error("the collection %s could not be opened: %s", directory.name, error)
-        return _Place(
-            str(directory), None, str(error), "Do so" if isinstance(error, ModelMismatchError | ArtifactError) else ""
-        )
+        place.fault, place.failed = str(error), time.monotonic()
+        place.out = "Do so" if isinstance(error, ModelMismatchError | ArtifactError) else ""
     except Exception as error:
         # Whatever damage does to one of them, the others must open.
         logger.exception("the collection %s could not be opened", directory.name)
-        return _Place(str(directory), None, f"{type(error).__name__}: {error}")
+        place.fault, place.failed = f"{type(error).__name__}: {error}", time.monotonic()
+
+
+def _closed_summary(name: str, folder: Path) -> Summary:
+    """The figures of a collection that is not open, without opening it for searches."""
+    try:
+        with Store.open(folder, read_only=True) as store:
+            return Summary(name, store.count(), disk_bytes(folder), None, None)
+    except StoreError as error:
+        return Summary(name, None, disk_bytes(folder), None, str(error))
 
 
 def _check_count(name: str, collection: Collection, pictures: int) -> None:

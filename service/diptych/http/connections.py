@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
-import time
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD = 10.0  # seconds from its first moment in which a request's head has to be there
@@ -15,6 +15,7 @@ UNREAD = 60.0  # seconds for which an answer may wait for its reader
 MOST = 4096  # connections at once, each of which takes some 20 KiB
 # Descriptors that are none of connections: of decoders, databases, the model, uploads on their way to the disk.
 RESERVED = 256
+EACH = 16  # descriptors of a collection: of its database and log, for some who read it at once
 
 logger = logging.getLogger(__name__)
 
@@ -112,6 +113,13 @@ class Connection(H11Protocol):
             self._unread = None
         super().resume_writing()
 
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP, or end the connection if an answer to it has begun."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.end()
+
     def end(self) -> None:
         """Close it at once, whatever was sent."""
         self._all.served(self)
@@ -125,36 +133,34 @@ class Connection(H11Protocol):
             self._all.wait(self)
 
 
-class Failures:
-    """The handler of the event loop's failures (`loop.set_exception_handler`): connections that cannot be accepted, for
-    want of descriptors or memory, are logged in one line a second. The loop tries again as often as there are
-    connections.
+def log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log a failure of the event loop (`loop.set_exception_handler`): a connection that cannot be accepted, for want of
+    descriptors or memory, in one line. The loop tries again as often as there are connections.
     """
-
-    def __init__(self) -> None:
-        self._said, self._untold = -1.0, 0
-
-    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log one failure."""
-        if "._start_serving(" in context["message"]:  # it was about to try again when the server ended
-            return
-        if "socket.accept()" not in context["message"]:
-            loop.default_exception_handler(context)
-            return
-        self._untold += 1
-        now = time.monotonic()
-        if now - self._said >= 1:
-            logger.error("%d connections could not be accepted: %s", self._untold, context.get("exception"))
-            self._said, self._untold = now, 0
+    if "._start_serving(" in context["message"]:  # it was about to try again when the server ended
+        return
+    if "socket.accept()" not in context["message"]:
+        loop.default_exception_handler(context)
+        return
+    logger.error("a connection could not be accepted: %s", context.get("exception"))
 
 
-def allowed() -> int:
-    """The number of connections that this process may have; its limit of descriptors is raised as far as is of use."""
+def openable(wanted: int) -> int:
+    """The number of collections that may be open at once: as many as wanted, if half of the descriptors suffice."""
+    return max(1, min(wanted, _descriptors(MOST + RESERVED + EACH * wanted) // 2 // EACH))
+
+
+def allowed(collections: int = 0) -> int:
+    """The number of connections that this process may have beside so many open collections."""
+    reserved = RESERVED + EACH * collections
+    descriptors = _descriptors(MOST + reserved)
+    return max(1, min(MOST, descriptors - min(reserved, descriptors * (3 if collections else 2) // 4)))
+
+
+def _descriptors(wanted: int) -> int:
+    """The limit of descriptors, raised as far as is of use and as it may be; `wanted` for one without end."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST + RESERVED
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    if soft == resource.RLIM_INFINITY:
-        return MOST
-    return max(1, min(MOST, soft - min(RESERVED, soft // 2)))
+    return wanted if soft == resource.RLIM_INFINITY else soft

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated
@@ -13,6 +13,7 @@ from typing import Annotated
 import numpy as np
 from fastapi import Depends, Query, Request
 from PIL import Image
+from starlette.concurrency import run_in_threadpool
 
 from diptych.collection.collection import Collection
 from diptych.collection.registry import Collections
@@ -30,7 +31,7 @@ from diptych.http.warmup import WarmUp
 from diptych.pictures.content import thumbnail
 from diptych.scoring.scorer import Original, Scorer
 from diptych_runtime.decoder import open_picture
-from diptych_runtime.errors import ArtifactError, PictureError
+from diptych_runtime.errors import ArtifactError, DiptychError, PictureError
 from diptych_runtime.runtime import Panels
 
 _FETCHES = 8  # at once for one request
@@ -64,6 +65,15 @@ class Context:
             message = "This service has no collection; start it with `diptych serve --store DIR`."
             raise RequestError(501, "no_collection", message)
         return self.collections.borrow(name)
+
+    async def open(self, name: str | None) -> None:
+        """Open the collection that a request means, if it is closed, beside the event loop."""
+        if self.collections.is_closed(name):
+            await run_in_threadpool(self._touch, name)
+
+    def _touch(self, name: str | None) -> None:
+        with suppress(DiptychError), self.collections.borrow(name):  # whoever asks for it next is told what is wrong
+            pass
 
     def longest_running(self) -> float:
         """Seconds since the longest-running computation began, in a request or behind it; 0.0 when none runs."""
@@ -245,7 +255,9 @@ async def _stored(
         Query(description="The collection that is meant; by default the only one, or else that called `default`."),
     ] = None,
 ) -> AsyncIterator[Collection]:
-    with request.app.state.context.borrow(collection) as found:
+    context: Context = request.app.state.context
+    await context.open(collection)
+    with context.borrow(collection) as found:
         yield found  # until the whole answer is sent
 
 

@@ -11,11 +11,12 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from ipaddress import ip_address
 from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
 from diptych.errors import SettingsError
-from diptych.log_format import VisibleFormatter
+from diptych.log_format import RateLimit, VisibleFormatter
 from diptych.scoring.watchdog import CLOCK
 from diptych.signals import end_orderly
 
@@ -51,6 +52,8 @@ def log(form: str, *, quiet: bool = False) -> None:
         handler.setFormatter(VisibleFormatter("{asctime} {levelname:7} {message}", style="{"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
+    for name in ("uvicorn.error", "diptych.http.connections"):  # what anybody who reaches the port can bring about
+        logging.getLogger(name).addFilter(RateLimit())
     root.setLevel(logging.WARNING if quiet else logging.INFO)
 
 
@@ -80,6 +83,11 @@ def bound(host: str, port: int) -> list[socket.socket]:
     return sockets
 
 
+def is_loopback(one: socket.socket) -> bool:
+    """True for a bound socket that only this machine can reach."""
+    return ip_address(one.getsockname()[0].partition("%")[0]).is_loopback
+
+
 def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
     """Serve until SIGINT (Ctrl-C), or a signal like SIGTERM (`end_orderly`); requests in progress are still answered.
 
@@ -87,12 +95,12 @@ def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
     """
     import uvicorn
 
-    from diptych.http.connections import Connections, Failures, allowed
+    from diptych.http.connections import Connections, allowed, log_failure
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            """Have `Failures` log the connections that cannot be accepted."""
-            asyncio.get_running_loop().set_exception_handler(Failures())
+            """Have `log_failure` log the connections that cannot be accepted."""
+            asyncio.get_running_loop().set_exception_handler(log_failure)
             await super().startup(sockets)
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -118,7 +126,7 @@ def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
     sys.setswitchinterval(SWITCH)
     # Uvicorn ends by giving itself the signal again: the collection must be closed then, and the exit code be 0.
     end_orderly()
-    connections = Connections(allowed())
+    connections = Connections(allowed(app.state.context.collections.most_open))
     config = uvicorn.Config(
         app, http=cast(Any, connections.accept), log_config=None, access_log=False, server_header=False
     )

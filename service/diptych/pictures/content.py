@@ -13,7 +13,14 @@ from pathlib import Path
 import numpy as np
 from PIL import ExifTags, Image
 
-from diptych_runtime.decoder import PictureLimits, PictureSource, open_picture, panel_pixels, read_header
+from diptych_runtime.decoder import (
+    PictureLimits,
+    PictureSource,
+    open_picture,
+    panel_pixels,
+    picture_format,
+    read_header,
+)
 from diptych_runtime.errors import PictureError
 
 _SIDEWAYS = frozenset({5, 6, 7, 8})
@@ -94,14 +101,18 @@ def describe(data: bytes, size: int, limits: PictureLimits, *, name: str | None 
     """Decode and check the bytes of a picture file for panels of `size` pixels. Raises PictureError."""
     pixels = panel_pixels(data, size, limits, name=name)
     with read_header(data, name or "the picture") as header:
-        kind = header.format or ""
-        media_type = Image.MIME.get(kind, f"image/{kind.lower()}")
         try:
             orientation = header.getexif().get(ExifTags.Base.Orientation, 1)
         except Exception:  # a broken EXIF block does not spoil the picture; the decoder ignores it too
             orientation = 1
         width, height = upright(header.size, orientation)
-    return Content(None, hashlib.sha256(data).hexdigest(), media_type, width, height, pixels)
+    return Content(None, hashlib.sha256(data).hexdigest(), media_type(data), width, height, pixels)
+
+
+def media_type(data: bytes) -> str:
+    """The media type of a picture file by its first bytes; application/octet-stream for what is no picture."""
+    kind = picture_format(data)
+    return Image.MIME.get(kind, f"image/{kind.lower()}") if kind else "application/octet-stream"
 
 
 def upright(size: tuple[int, int], orientation: int) -> tuple[int, int]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -17,6 +16,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from diptych.errors import SettingsError
 from diptych.pictures.url_guard import FetchLimits
 from diptych_runtime.decoder import PictureLimits
+from diptych_runtime.parsing import parse_toml
 
 PREFIX = "DIPTYCH_"
 _LIMITS = PictureLimits()
@@ -24,7 +24,20 @@ _LIMITS = PictureLimits()
 # options of the command line.
 ELSEWHERE = frozenset(
     {"KERNEL", "PAIR_PRECISION", "GPU_MEMORY", "DATA", "MODELS", "MILVUS_TOKEN"}
-    | {"STORE", "COLLECTIONS", "CREATE", "HOST", "PORT", "CONFIG", "SYNC", "SYNC_EVERY", "MODEL", "PROVIDER", "THREADS"}
+    | {
+        "STORE",
+        "COLLECTIONS",
+        "CREATE",
+        "HOST",
+        "PORT",
+        "OPEN",
+        "CONFIG",
+        "SYNC",
+        "SYNC_EVERY",
+        "MODEL",
+        "PROVIDER",
+        "THREADS",
+    }
     | {"JSON", "QUIET", "KEEP_ORIGINALS", "STRICT", "DRY_RUN", "ENGINE", "ADDRESS", "EVERY", "CHECKSUM", "OUTPUT"}
     | {"EMBEDDINGS", "FILTER", "LIMIT", "ALL", "INDEX", "METADATA", "KEEP_METADATA"}
 )
@@ -38,6 +51,11 @@ def _split(value: Any) -> Any:
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
+MOST_SECONDS, MOST_BYTES = 10**6, 2**50
+Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS)]
+_BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+
+
 class FetchSettings(BaseSettings):
     """Limits of fetching and decoding."""
 
@@ -47,16 +65,18 @@ class FetchSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, env_ignore_empty=True)
 
     picture_bytes: int = Field(default=_LIMITS.bytes, gt=0, lt=2**31, description="bytes of a picture that is read")
-    picture_pixels: int = Field(default=_LIMITS.pixels, gt=0, description="pixels of a picture that is read")
-    decode_seconds: float = Field(default=10.0, gt=0, description="how long decoding a picture may take")
-    decode_memory: int = Field(default=2 * 1024**3, gt=0, description="bytes of memory that decoding one may take")
+    picture_pixels: int = Field(default=_LIMITS.pixels, gt=0, lt=2**31, description="pixels of a picture that is read")
+    decode_seconds: Seconds = Field(default=10.0, description="how long decoding a picture may take")
+    decode_memory: int = Field(
+        default=2 * 1024**3, gt=0, le=MOST_BYTES, description="bytes of memory that decoding one may take"
+    )
     urls: bool = Field(default=False, description="fetch pictures that a request names by web address")
     url_hosts: Words = Field(
         default=(),
         description="hosts to fetch from (`.example.org`: and all below); with none, any public one",
     )
-    url_bytes: int = Field(default=32 * 1024 * 1024, gt=0, description="bytes of a fetched picture")
-    url_seconds: float = Field(default=10.0, gt=0, description="how long fetching one may take, redirects and all")
+    url_bytes: int = Field(default=32 * 1024 * 1024, gt=0, le=MOST_BYTES, description="bytes of a fetched picture")
+    url_seconds: Seconds = Field(default=10.0, description="how long fetching one may take, redirects and all")
     url_private: bool = Field(default=False, description="fetch from addresses that are not public too")
 
     @field_validator("url_hosts")
@@ -104,7 +124,21 @@ class FetchSettings(BaseSettings):
             first = error.errors()[0]
             name = str(first["loc"][0])
             got = "" if name == "keys" else f", got {first['input']!r}"  # it may be a secret
-            raise SettingsError(f"{name} ({PREFIX}{name.upper()}): {first['msg']}{got}") from None
+            expected = cls._range(name) or first["msg"]
+            raise SettingsError(f"{name} ({PREFIX}{name.upper()}): {expected}{got}") from None
+
+    @classmethod
+    def _range(cls, name: str) -> str:
+        """The range of a number, as an error says it; empty for other settings."""
+        field = cls.model_fields[name]
+        bounds = (
+            f"{word} {getattr(one, key):,}"
+            for one in field.metadata
+            for key, word in _BOUNDS.items()
+            if hasattr(one, key)
+        )
+        kind = "a whole number" if field.annotation is int else "a number"
+        return f"expected {kind} {' and '.join(bounds)}" if field.annotation in (int, float) else ""
 
     @classmethod
     def _misspelt(cls, name: str) -> bool:
@@ -113,8 +147,8 @@ class FetchSettings(BaseSettings):
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return parse_toml(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
         raise SettingsError(f"the settings {path} cannot be read: {error}") from None
 
 

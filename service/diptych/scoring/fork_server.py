@@ -28,6 +28,7 @@ CHILDREN = Lock()
 START = 30.0
 # The exit status of a process whose own was lost with the server.
 LOST = 255
+_SAFE_PATH = "PYTHONSAFEPATH"
 # Bytes of the folder that a socket is in: less what may be in its address, and what `multiprocessing` calls it.
 _FOLDER = (107 if sys.platform == "linux" else 103) - len("/listener-12345678")
 
@@ -44,7 +45,7 @@ def start_process(
     near, far = context.Pipe()
     process = context.Process(target=target, args=(far, *args), name=name, daemon=True)
     try:
-        with CHILDREN, sigint_blocked(), _bounded_start():
+        with CHILDREN, safe_path(), sigint_blocked(), _bounded_start():
             process.start()
     except (EOFError, ConnectionError):
         near.close()
@@ -111,6 +112,20 @@ def processor_time(process: int | None) -> int:
     except (OSError, ValueError):
         return 0
     return int(user) + int(system)
+
+
+@contextmanager
+def safe_path() -> Iterator[None]:
+    """Processes started inside import nothing from the current folder before they have this process's path."""
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
 
 
 @contextmanager

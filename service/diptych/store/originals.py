@@ -57,6 +57,8 @@ def compare_files(records: Iterable[Record], *, checksum: bool = False) -> Files
 def _digest(path: str | None) -> str | None:
     """SHA-256 of a file; None for one that cannot be read."""
     try:
+        if not Path(path or "").is_file():  # a pipe would never end
+            return None
         with Path(path or "").open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:

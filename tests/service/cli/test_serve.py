@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -71,6 +72,69 @@ def test_serve_refuses_a_name_that_is_misspelt_and_makes_nothing(diptych, artifa
     assert (refused.code, "typo is none; --create makes it" in refused.err) == (1, True)
     assert not (tmp_path / "typo").exists()
     assert served == []
+
+
+@pytest.mark.parametrize("keys", [None, "", " ", ",", " , \t"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_without_keys_serve_refuses_an_address_that_other_machines_may_reach(diptych, monkeypatch, served, host, keys):
+    if keys is not None:
+        monkeypatch.setenv("DIPTYCH_KEYS", keys)
+    refused = diptych("serve", "--port", 0, "--host", host)
+    assert refused.code == 2
+    assert "Make a key with `diptych key NAME` and put its line in DIPTYCH_KEYS" in refused.err
+    assert "--open" in refused.err
+    assert served == []
+
+
+def test_a_key_or_open_lets_serve_listen_everywhere_and_an_empty_one_is_none_on_this_machine(
+    diptych, monkeypatch, artifact, served
+):
+    words = ("serve", "--port", 0, "--model", artifact, "--threads", 1)
+    assert diptych(*words, "--host", "0.0.0.0", "--open").code == 0
+    monkeypatch.setenv("DIPTYCH_KEYS", "")
+    assert diptych(*words, "--host", "localhost").code == 0
+    monkeypatch.setenv("DIPTYCH_OPEN", "1")
+    assert diptych(*words, "--host", "0.0.0.0").code == 0
+    monkeypatch.delenv("DIPTYCH_OPEN")
+    monkeypatch.setenv("DIPTYCH_KEYS", f"{key_line(new_key('one', 'read')[1])},{key_line(new_key('two', 'admin')[1])}")
+    answer = diptych(*words, "--host", "0.0.0.0")
+    assert (answer.code, "keys: one (read), two (admin)" in answer.err) == (0, True)
+    assert len(served) == 4
+
+
+def test_no_request_writes_more_than_a_short_line_to_the_log(artifact, port, spawn):
+    process = spawn("serve", "--port", port, "--model", artifact, "--threads", 1)
+    until_ready(f"http://127.0.0.1:{port}", process)
+    head = f"Host: 127.0.0.1:{port}\r\n".encode()
+    chunked = head + b"Transfer-Encoding: chunked\r\n\r\n"
+    requests = [
+        b"POST /v1/score HTTP/1.1\r\nContent-Type: application/json\r\n" + chunked + b"ZZ\r\n",
+        *(
+            way + b" HTTP/1.1\r\n" + chunked + b"ZZ\r\n"
+            for way in (b"POST /healthz", b"POST /", b"GET /", b"GET /docs")
+        ),
+        b"\0\r\n\r\n",
+        b"GET /" + b"%0a%22" * 9000 + b" HTTP/1.1\r\n" + head + b"Connection: close\r\n\r\n",
+    ]
+    for request in 4 * requests:
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as one:
+            one.sendall(request)
+            with suppress(ConnectionError):
+                while one.recv(2**16):
+                    pass
+    for way in (b"POST /nothing", b"GET /"):  # what is no HTTP comes when the answer has begun
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as one, suppress(ConnectionError):
+            one.sendall(way + b" HTTP/1.1\r\n" + chunked + b"5\r\n")
+            one.recv(1)
+            one.sendall(b"helloZZ\r\n")
+            while one.recv(2**16):
+                pass
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=30)
+    lines = said.splitlines()
+    assert "Traceback" not in said
+    assert max(map(len, lines)) < 600
+    assert len(lines) < 4 * len(requests) + 25
 
 
 def test_serve_serves_the_default_collection_if_there_is_one_or_it_is_to_make_it(

@@ -2,6 +2,7 @@ import copy
 import hashlib
 import threading
 from dataclasses import replace
+from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from PIL import Image
 from diptych import Collection, Scorer
 from diptych.collection.rebuild import rebuild
 from diptych.errors import ModelMismatchError, StoreError, UnknownPictureError
+from diptych.store.records import NewPicture
 from diptych_runtime.errors import ArtifactError, PictureError
 
 
@@ -331,3 +333,28 @@ def test_answers_about_stored_pictures_are_kept_and_taken_back_and_others_refuse
     with pytest.raises(ValueError, match="expected an answer of"):
         collection.label(a, b, "maybe")
     assert len(collection.labels()) == 2
+
+
+def test_what_a_store_says_of_a_file_makes_no_page_of_it(collection):
+    page = b"<script src=/v1/images/x/content></script>"
+    known, digest = collection.list(1)[0], sha256(page).hexdigest()
+    tokens, embedding = collection.store.panels([known.id])[known.id]
+    collection.store.insert(
+        [
+            NewPicture(
+                id=digest[:32],
+                sha256=digest,
+                path=None,
+                media_type="text/html",
+                width=9,
+                height=9,
+                metadata={},
+                revision=known.revision,
+                embedding=embedding,
+                tokens=tokens,
+                data=page,
+            )
+        ]
+    )
+    assert collection.content(digest[:32]) == (page, "application/octet-stream")
+    assert collection.content(known.id)[1] == "image/jpeg"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from diptych import Collection, Scorer
+from diptych.collection import registry
 from diptych.collection.registry import Collections, Summary
 from diptych.collection.root import collections_in
 from diptych.errors import (
@@ -19,6 +20,7 @@ from diptych.errors import (
     StoreError,
     UnknownCollectionError,
 )
+from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE
 
 
@@ -341,3 +343,71 @@ def test_kill_9_leaves_every_collection_whole_or_gone(
                 assert there.get(name, 1) == 1
         assert sorted(path.name for path in root.iterdir()) == sorted([*there, "service.lock"])
     assert len(known) >= kills
+
+
+def names(count: int) -> list[str]:
+    return [f"c{number:04}" for number in range(count)]
+
+
+def test_more_collections_than_may_be_open_are_served_and_the_bound_is_said_once(scorer, tmp_path, photo_bytes, caplog):
+    caplog.set_level(logging.INFO)
+    with Collections.open(tmp_path, scorer, most=2) as collections:
+        for name in names(5):
+            assert collections.create(name)
+        for number, name in enumerate(names(5)):
+            with collections.borrow(name) as collection:
+                collection.add(photo_bytes(number))
+        assert [*collections.open_ones()] == names(5)[3:]
+        assert [(one.name, one.pictures, one.fault) for one in collections.summaries()] == [
+            (name, 1, None) for name in names(5)
+        ]
+    with Collections.open(tmp_path, scorer, most=2) as collections:
+        assert [*collections.open_ones()] == names(5)[:2]
+        for number, name in enumerate(names(5)):
+            with collections.borrow(name) as collection:
+                assert collection.search(photo_bytes(number), top=1).matches[0].id == collection.list()[0].id
+        assert not collections.create(names(1)[0])
+        collections.remove(names(1)[0], pictures=1)
+        assert collections.names() == names(5)[1:]
+    said = [one.getMessage() for one in caplog.records if "DIPTYCH_OPEN_COLLECTIONS" in one.getMessage()]
+    assert len(said) == 2
+    assert said[1].startswith("of 5 collections at most 2 are open at once (DIPTYCH_OPEN_COLLECTIONS)")
+
+
+def test_no_collection_is_closed_while_somebody_is_at_it(scorer, tmp_path):
+    with Collections.open(tmp_path, scorer, most=1) as collections:
+        for name in names(3):
+            collections.create(name)
+        with collections.borrow("c0000") as first, collections.borrow("c0001") as second:
+            assert (len(first), len(second)) == (0, 0)
+            with collections.borrow("c0002"):
+                assert [*collections.open_ones()] == names(3)
+            assert (len(first), len(second)) == (0, 0)
+
+
+def test_many_at_once_borrow_more_collections_than_may_be_open(scorer, tmp_path):
+    with Collections.open(tmp_path, scorer, most=2) as collections, ThreadPoolExecutor(8) as pool:
+        for name in names(6):
+            collections.create(name)
+
+        def visit(number: int) -> int:
+            with collections.borrow(f"c{number % 6:04}") as collection:
+                return len(collection)
+
+        assert list(pool.map(visit, range(300))) == [0] * 300
+        assert collections.damaged() == {}
+        assert len(collections.open_ones()) <= 2
+
+
+def test_a_collection_that_could_not_be_opened_is_tried_again_after_a_while(scorer, tmp_path, monkeypatch):
+    with Collections.open(tmp_path, scorer, most=1) as collections:
+        for name in names(2):
+            collections.create(name)
+        with Store.open(tmp_path / "c0000"), pytest.raises(DamagedCollectionError), collections.borrow("c0000"):
+            pass
+        with pytest.raises(DamagedCollectionError), collections.borrow("c0000"):
+            pass
+        monkeypatch.setattr(registry, "AGAIN_SECONDS", 0.0)
+        with collections.borrow("c0000") as collection:
+            assert len(collection) == 0
+        assert collections.damaged() == {}

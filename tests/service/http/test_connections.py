@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import resource
 import socket
 import subprocess
@@ -19,7 +18,7 @@ import pytest
 import uvicorn
 from started import free_port, until_ready
 
-from diptych.http.connections import MOST, RESERVED, Connections, Failures, allowed
+from diptych.http.connections import EACH, MOST, RESERVED, Connections, allowed, log_failure, openable
 
 R = TypeVar("R")
 
@@ -164,6 +163,16 @@ def test_a_connection_that_is_made_while_the_server_ends_is_closed_at_once_and_n
     assert kept >= 0.2, "uvicorn itself closes those that it knows"
 
 
+@pytest.mark.parametrize(("hard", "open"), [(256, 8), (1024, 32), (4096, 128), (2**20, 128)])
+def test_as_many_collections_are_open_as_leave_descriptors_for_connections_and_all_else(hard, open, monkeypatch):
+    limits = [(min(hard, 1024), hard)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: limits.append(limit))
+    assert openable(128) == open
+    assert allowed(open) >= min(hard // 4, MOST)
+    assert allowed(open) + EACH * open + min(RESERVED, hard // 4) <= limits[-1][0]
+
+
 @pytest.mark.parametrize(
     ("soft", "hard", "expected"),
     [
@@ -184,14 +193,13 @@ def test_as_many_connections_are_allowed_as_leave_descriptors_for_all_else(soft,
     assert limits[-1][1] == hard
 
 
-def test_what_cannot_be_accepted_is_said_once_a_second(caplog):
+def test_what_cannot_be_accepted_is_said_and_all_else_is_left_to_the_loop(caplog):
     said: list[dict[str, Any]] = []
     loop = asyncio.new_event_loop()
     loop.default_exception_handler = said.append  # type: ignore[method-assign]
-    loop.set_exception_handler(Failures())
-    for _ in range(1000):
-        loop.call_exception_handler({"message": "socket.accept() out of system resource", "exception": OSError(24)})
-    assert len([one for one in caplog.records if one.levelno == logging.ERROR]) in (1, 2)
+    loop.set_exception_handler(log_failure)
+    loop.call_exception_handler({"message": "socket.accept() out of system resource", "exception": OSError(24)})
+    assert [one.getMessage() for one in caplog.records] == ["a connection could not be accepted: 24"]
     assert not said
     loop.call_exception_handler({"message": "another fault"})
     assert [one["message"] for one in said] == ["another fault"]

@@ -15,6 +15,7 @@ from diptych.batch.tables.scores import Scores
 from diptych.batch.tables.write import make_writer
 from diptych.errors import BatchError
 from diptych_runtime.atomic import replacing, write_atomic
+from diptych_runtime.parsing import parse_json
 
 _WHOLE = "output.json"  # the record of the output, written before it gets its name
 
@@ -72,7 +73,7 @@ def assembled(output: Path, order: JobSpec, format: str) -> Outcome | None:
     # In the folder the record is while the job may be killed between the two renames.
     for path in (folder_of(output) / _WHOLE, record_of(output)):
         try:
-            found = json.loads(path.read_bytes())
+            found = parse_json(path.read_bytes())
             whole = output.exists() and digest(output) == found["sha256"]
             outcome, then = Outcome(**found["outcome"]), dict(found["job"])
         except (OSError, ValueError, KeyError, TypeError):  # a record of another version, or none

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from diptych.errors import BatchError
 from diptych_runtime.atomic import replacing, write_atomic
+from diptych_runtime.parsing import parse_json
 
 FORMAT = 4
 _STATE = "the state of the pictures, by size and time,"
@@ -134,7 +135,7 @@ class Manifest:
         """Raises FileNotFoundError where no job has begun, BatchError if the file cannot be read."""
         path = folder / MANIFEST
         try:
-            found = json.loads(path.read_bytes())
+            found = parse_json(path.read_bytes())
         except FileNotFoundError:
             raise
         except (OSError, ValueError) as error:

@@ -17,6 +17,7 @@ from diptych.batch.tables import arrow
 from diptych.batch.tables.scores import RESULTS
 from diptych.console import open_text
 from diptych.errors import BatchError
+from diptych_runtime.parsing import parse_json
 
 ROWS = 4096  # of a batch, at most
 SIDES = ("image_a", "image_b")
@@ -197,13 +198,13 @@ def _objects(file: TextIO, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         for number, line in enumerate(file, 1):
             if line.strip():
-                row = json.loads(line)
+                row = parse_json(line)
                 if not isinstance(row, dict):
                     raise BatchError(f"{name}, line {number}: expected a JSON object, got {line.strip()[:80]}")
                 yield number, row
     except UnicodeDecodeError as error:
         raise BatchError(f"{name}, after line {number}: {error}; expected JSON lines in UTF-8") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise BatchError(f"{name}, line {number}: {error}; expected one JSON object a line") from None
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from diptych.errors import BatchError
 from diptych_runtime.calibration.verdicts import VERDICTS
 from diptych_runtime.judgement import CloserLook, Judgement
+from diptych_runtime.parsing import parse_json
 
 RESULTS = ("relevance_score", "raw_score", "verdict", "closer_look", "error")
 
@@ -103,6 +104,6 @@ class Scores:
         try:
             with path.open("rb") as stream:
                 values = np.load(stream, allow_pickle=False).astype(_VALUES, copy=False)
-                return cls(values, dict(json.loads(stream.read())))
+                return cls(values, dict(parse_json(stream.read())))
         except (ValueError, EOFError, TypeError) as error:
             raise BatchError(f"{path} is damaged ({error}); remove it and go on with --resume") from None

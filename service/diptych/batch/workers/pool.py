@@ -15,7 +15,7 @@ from diptych.batch.workers.retries import RetryQueue
 from diptych.batch.workers.tasks import Work
 from diptych.errors import BatchError
 from diptych.scoring.decode_pool import describe_exit
-from diptych.scoring.fork_server import sigint_blocked
+from diptych.scoring.fork_server import safe_path, sigint_blocked
 
 
 class Pool:
@@ -74,7 +74,7 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs,), name="diptych-part", daemon=True)
-        with sigint_blocked():
+        with safe_path(), sigint_blocked():
             self.process.start()
         theirs.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from diptych.cli.dedupe.text import emptied_text, left_alone, some, undone_text,
 from diptych.cli.options import named_folder
 from diptych.console import Console, byte_size, counted, open_text
 from diptych.errors import DedupeError, OutputError
+from diptych_runtime.parsing import parse_json
 
 if TYPE_CHECKING:
     from diptych.dedupe.actions.past import Entry
@@ -245,5 +245,5 @@ def _listed(line: str) -> str:
     """The path in a line of a list: the line, or what it says as a JSON string, as the report writes unusual names."""
     if line.startswith('"') and line.endswith('"'):
         with suppress(ValueError):
-            return json.loads(line)
+            return parse_json(line)
     return line

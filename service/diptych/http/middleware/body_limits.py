@@ -66,6 +66,7 @@ class Body:
         self._announced = self._expected > 0 or "transfer-encoding" in headers
         self._twofold = "transfer-encoding" in headers and "content-length" in headers
         self._whole = False
+        self.refused = False  # one of the errors below was raised
         self.taken = 0
 
     @property
@@ -75,6 +76,13 @@ class Body:
 
     async def __call__(self) -> Message:
         """The next message."""
+        try:
+            return await self._next()
+        except HTTPException:
+            self.refused = True
+            raise
+
+    async def _next(self) -> Message:
         inlet = self._inlet
         if self._end is None:
             self._end = time.monotonic() + inlet.seconds

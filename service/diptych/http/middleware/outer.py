@@ -28,6 +28,7 @@ access = logging.getLogger("diptych.access")
 _STATIC = ("/page/", "/swagger/")  # files that a page loads, a line for each of which nobody would read
 OPEN = frozenset({"/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"})  # without a key
 
+_SHOWN = 128  # characters of a path, of which the log has more for those that are escaped
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 _SAFETY = {
@@ -78,10 +79,10 @@ class OuterMiddleware:
         state = scope.setdefault("state", {})
         state["request_id"], state["key"] = request_id, None
         note_request(request_id)
-        began, started = time.perf_counter(), False
+        began, started, lost = time.perf_counter(), False, False
 
         async def send_marked(message: Message) -> None:
-            nonlocal started
+            nonlocal started, lost
             if message["type"] == "http.response.start":
                 started = True
                 outgoing = MutableHeaders(scope=message)
@@ -91,15 +92,19 @@ class OuterMiddleware:
                     outgoing["Connection"] = "close"
                 for name, value in _SAFETY.items():
                     outgoing.setdefault(name, value)
-            await send(message)
+            try:
+                await send(message)
+            except Exception:  # the server answered a request that is no HTTP itself, and takes nothing more
+                lost = True
+                raise
 
         with self.inlet.bounded(headers, receive) as body:
-            if scope["path"] not in OPEN and (refusal := self._refusal(scope, headers)) is not None:
-                await refusal(scope, body, send_marked)
-                return
+            refusal = None if scope["path"] in OPEN else self._refusal(scope, headers)
             try:
-                await self.app(scope, body, send_marked)
+                await (refusal or self.app)(scope, body, send_marked)
             except Exception:
+                if lost or (started and body.refused):  # the client's fault, which nobody can be told any more
+                    return
                 logger.exception("request %s failed", request_id)
                 if started:
                     raise
@@ -139,7 +144,7 @@ class OuterMiddleware:
         # What the router found, not what was asked for: that could be anything, and each would be counted for ever.
         route = getattr(scope.get("route"), "path", "other")
         method = method if method in _METHODS else "other"
-        path = quote(scope["path"])  # which may have line ends in it
+        path = quote(scope["path"][:_SHOWN])  # which may have line ends in it
         if self.metrics is not None:
             self.metrics.request(route, method, status, seconds)
             if reason is not None:

@@ -42,6 +42,7 @@ async def duplicates(request: Request, here: Here, request_id: RequestId) -> Dup
     is false, the same request once more goes on. No pair is scored twice.
     """
     body = await read_json(request, DuplicatesRequest, 0, here.parsing)
+    await here.open(body.collection)
     here.check(body)
 
     def work() -> DuplicatesBegun | Duplicates:

@@ -96,6 +96,7 @@ async def add(request: Request, response: Response, here: Here) -> AddAnswer | D
         positions = [position for position, *_ in files]
         return _foreseen(arrivals, positions) if body.dry_run else _added(here, collection, arrivals, positions)
 
+    await here.open(body.collection)
     with here.borrow(body.collection) as collection:
         answer = await here.work.run(work, request)
     if isinstance(answer, AddAnswer):

@@ -61,6 +61,7 @@ async def following(request: Request, here: Here, request_id: RequestId) -> Pair
     They are scored first: as long as `complete` is false, the same request once more goes on. No pair is scored twice.
     """
     body = await read_json(request, PairsRequest, 0, here.parsing)
+    await here.open(body.collection)
     here.check(body)
 
     def work() -> PairsBegun | PairsToLabel:
@@ -161,6 +162,7 @@ async def export(here: Here, collection: Stored, question: QuestionText = None) 
 async def label(request: Request, here: Here) -> LabelItem:
     """Keep a person's answer about two stored pictures. It stands in place of an earlier answer."""
     body = await read_json(request, LabelRequest, 0, here.parsing)
+    await here.open(body.collection)
     here.check(body)
     question = body.question or COPY
     if body.a == body.b:

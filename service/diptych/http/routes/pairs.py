@@ -55,6 +55,7 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
     """
     limit = here.settings.pictures
     body = await read_body(request, ScoreRequest, ScoreForm, limit, here.parsing)
+    await here.open(body.collection)
     here.check(body)
     scorer = here.asking(body.question, body.collection)
     queries = listed(body.queries, body.key_of("queries"), limit)
@@ -110,6 +111,7 @@ async def rerank(here: Here, request_id: RequestId, request: Request) -> RerankA
 
 async def ranking(here: Context, request_id: str, request: Request, body: RerankRequest | RerankForm) -> RerankAnswer:
     """The answer to a request for a ranking, whose body was read."""
+    await here.open(body.collection)
     here.check(body)
     scorer = here.asking(body.question, body.collection)
     back = isinstance(body, RerankRequest) and body.return_documents
@@ -150,6 +152,7 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
     Swapping the two pictures swaps the ends of the links and changes nothing else.
     """
     body = await read_body(request, ExplainRequest, ExplainForm, 2, here.parsing)
+    await here.open(body.collection)
     here.check(body)
     scorer = here.asking(body.question, body.collection)
     pair = listed(body.images, "images", 2)
@@ -191,6 +194,7 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
 async def embeddings(here: Here, request: Request) -> EmbeddingAnswer:
     """The unit vectors that find candidates, in OpenAI's form; their dot product is the cosine of two pictures."""
     body = await read_body(request, EmbeddingRequest, EmbeddingForm, here.settings.pictures, here.parsing)
+    await here.open(body.collection)
     here.check(body)
     scorer = here.scorer_of(body.collection)
     pictures = listed(body.images, body.key_of("images"), here.settings.pictures)

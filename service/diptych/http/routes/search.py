@@ -34,6 +34,7 @@ async def search(request: Request, here: Here, request_id: RequestId) -> SearchA
     and orders them anew. Both orders are answered.
     """
     body = await read_body(request, SearchRequest, SearchForm, 1, here.parsing)
+    await here.open(body.collection)
     _check(body, here)
     runtime = here.asking(body.question, body.collection).runtime
 

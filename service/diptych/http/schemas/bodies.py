@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -20,6 +19,7 @@ from diptych.http.middleware.errors import RequestError
 from diptych.http.request_pool import RequestPool
 from diptych.http.schemas.base import Strict, names_of
 from diptych.http.schemas.images import PICTURES, Upload
+from diptych_runtime.parsing import parse_json
 
 JsonModel = TypeVar("JsonModel", bound=BaseModel)
 FormModel = TypeVar("FormModel", bound=BaseModel)
@@ -151,8 +151,8 @@ def _declared(request: Request, *expected: str) -> str:
 def _checked_json(model: type[JsonModel], body: bytes, pictures: int) -> JsonModel:
     _check_marks(body, pictures)
     try:
-        value = json.loads(body)
-    except (ValueError, RecursionError) as error:  # also a number or a nesting that Python refuses to read
+        value = parse_json(body)
+    except ValueError as error:  # also a number that Python refuses to read
         raise RequestError(400, "invalid_json", f"The body is not JSON: {error}.") from None
     return _checked(model, value, pictures)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -30,6 +29,7 @@ from diptych.http.schemas.images import IMAGE_ID, Picture, Pictures, Upload
 from diptych.http.schemas.metadata import Metadata, MetadataText
 from diptych.store.filters import to_sql
 from diptych.store.records import Answer
+from diptych_runtime.parsing import parse_json
 
 
 def _whole(value: Any) -> Any:
@@ -270,8 +270,8 @@ def _read(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
+        return parse_json(value)
+    except ValueError:
         raise ValueError("expected a JSON object") from None
 
 

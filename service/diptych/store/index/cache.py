@@ -1,6 +1,6 @@
 """The candidate index on the disk: a cache and a manifest, each replaced in one step, that carry one SHA-256.
 
-FAISS loads flipped bits without a word, so nothing is given to it before its digest was found right.
+Flipped bits would be searched without a word, so nothing is read before its digest was found right.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import numpy as np
 
 from diptych.store.index.vectors import Vectors
 from diptych_runtime.atomic import replacing, write_atomic
+from diptych_runtime.parsing import parse_json
 
 CACHE = "candidates.faiss"
 MANIFEST = "candidates.json"
+_NUMBERS = {"generation": int, "count": int, "made_for": int, "recall": int | float}
 
 
 def save(directory: Path, vectors: Vectors, facts: Mapping[str, Any]) -> None:
@@ -41,7 +43,11 @@ def load(directory: Path, manifest: Mapping[str, Any]) -> tuple[Vectors | None, 
             vectors = Vectors.read(file, probes)
     except OSError as error:
         return None, f"it cannot be read ({error.strerror})"
+    except (ValueError, TypeError, AttributeError) as error:  # somebody else wrote it, with a digest that is right
+        return None, f"it cannot be read ({error})"
     different = len(np.unique(vectors.labels()))
+    if vectors.dimension != manifest.get("dimension", vectors.dimension):
+        return None, f"its vectors have {vectors.dimension} numbers, expected {manifest['dimension']}"
     if len(vectors) != manifest["count"] or different != len(vectors):
         return None, f"it has {len(vectors)} entries and {different} labels, expected {manifest['count']}"
     return vectors, None
@@ -50,12 +56,12 @@ def load(directory: Path, manifest: Mapping[str, Any]) -> tuple[Vectors | None, 
 def read_manifest(directory: Path) -> tuple[dict[str, Any], str | None]:
     """The cache's manifest and None, or an empty one and its fault."""
     try:
-        manifest = json.loads((directory / MANIFEST).read_bytes())
+        manifest = parse_json((directory / MANIFEST).read_bytes())
     except FileNotFoundError:
         return {}, "it is missing"
     except (OSError, ValueError) as error:
         return {}, f"its manifest cannot be read ({error})"
-    if not isinstance(manifest, dict) or not all(isinstance(manifest.get(key), int) for key in ("generation", "count")):
+    if not isinstance(manifest, dict) or not all(isinstance(manifest.get(key), kind) for key, kind in _NUMBERS.items()):
         return {}, "its manifest is damaged"
     return manifest, None
 

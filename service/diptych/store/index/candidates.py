@@ -20,7 +20,7 @@ from diptych.store.index.vectors import Vectors, centroids
 from diptych_runtime.errors import ArgumentError
 
 METRIC = "inner product"
-FORMAT = 2
+FORMAT = 3
 
 _STEP = 4096
 _SAMPLED = 64  # vectors a list, of which its centroid is learnt

@@ -7,6 +7,8 @@ are kept whole, so a cosine is always the exact one, and removing one does not d
 
 from __future__ import annotations
 
+import os
+import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +24,7 @@ QUERIES = 128
 _FAISS: Any = faiss  # whose stubs lack much of what it has
 _ROUNDS = 10  # of k-means
 _SPARE = 8
-_BLOCK = 1 << 20
+_MAGIC, _HEADER = b"diptych\0", struct.Struct("<8s3q")  # and dimension, lists and vectors
 # How far a query lies from a stored picture: cosine 0.8, and edited copies of photos have 0.86 in the mean. Probes that
 # suffice for the stored vectors themselves, whose lists they made, do not for these: 0.97 where 0.99 was measured.
 _AWAY = 0.75
@@ -58,10 +60,7 @@ class Vectors:
 
     def _listed(self) -> list[np.ndarray]:
         """The labels int64 (n,) in each list, copied."""
-        inverted = self._index.invlists
-        return [
-            faiss.rev_swig_ptr(inverted.get_ids(i), inverted.list_size(i)).astype(np.int64) for i in range(self.lists)
-        ]
+        return [self._stored(i)[0].astype(np.int64) for i in range(self.lists)]
 
     def _lists_of(self, labels: np.ndarray) -> np.ndarray:
         """The list int64 (...) that each of the labels int64 (...) is in."""
@@ -72,18 +71,11 @@ class Vectors:
 
     def checksums(self) -> dict[int, int]:
         """The CRC-32 of every vector's little-endian bytes, by label."""
-        inverted, size, found = self._index.invlists, self._index.code_size, {}
+        size, found = self._index.code_size, {}
         for place in range(self.lists):
-            count = inverted.list_size(place)
-            labels = faiss.rev_swig_ptr(inverted.get_ids(place), count)
-            codes = faiss.rev_swig_ptr(inverted.get_codes(place), count * size).data
-            found.update(
-                zip(
-                    labels.tolist(),
-                    (zlib.crc32(codes[at : at + size]) for at in range(0, count * size, size)),
-                    strict=True,
-                )
-            )
+            labels, codes = self._stored(place)
+            parts = (codes.data[at : at + size] for at in range(0, len(codes), size))
+            found.update(zip(labels.tolist(), map(zlib.crc32, parts), strict=True))
         return found
 
     def vector(self, label: int) -> np.ndarray:
@@ -149,14 +141,52 @@ class Vectors:
 
     def write(self, file: BinaryIO) -> None:
         """Write everything but `probes` to a stream. Raises OSError if that does not take it."""
-        faiss.write_index(self._index, _FAISS.PyCallbackIOWriter(file.write, _BLOCK))
+        inverted, lists = self._index.invlists, range(self.lists)
+        sizes = np.array([inverted.list_size(i) for i in lists], np.int64)
+        file.write(_HEADER.pack(_MAGIC, self.dimension, self.lists, len(self)))
+        file.write(self._index.quantizer.reconstruct_n(0, self.lists).data)
+        file.write(sizes.data)
+        for i in lists:
+            for part in self._stored(i):
+                file.write(part.data)
 
     @classmethod
     def read(cls, file: BinaryIO, probes: Mapping[int, int]) -> Vectors:
-        """Read written vectors. Only for bytes that are known to be right: FAISS checks next to nothing."""
-        vectors = cls.__new__(cls)
-        vectors._index, vectors.probes = faiss.read_index(_FAISS.PyCallbackIOReader(file.read, _BLOCK)), dict(probes)
+        """Read written vectors. Raises ValueError for bytes that `write` has not written, whoever wrote them.
+
+        FAISS has a reader of its own, which trusts its file: a crafted one ends the process, or worse.
+        """
+        head, size = file.read(_HEADER.size), file.seek(0, os.SEEK_END)
+        magic, dimension, lists, count = _HEADER.unpack(head) if len(head) == _HEADER.size else (b"", 0, 0, 0)
+        if magic != _MAGIC or min(dimension, lists) < 1 or count < 0:
+            raise ValueError("its head is wrong")
+        if size != _HEADER.size + 4 * dimension * lists + 8 * lists + (8 + 4 * dimension) * count:
+            raise ValueError(f"{size:,} bytes are not what its head says")
+        file.seek(_HEADER.size)
+        found, sizes = np.empty((lists, dimension), np.float32), np.empty(lists, np.int64)
+        _fill(file, found)
+        _fill(file, sizes)
+        if sizes.min() < 0 or sizes.max() > count or sizes.sum() != count:
+            raise ValueError("its lists have not as many vectors as its head says")
+        vectors = cls(dimension, found)
+        index, vectors.probes = vectors._index, {depth: min(max(1, n), lists) for depth, n in probes.items()}
+        index.set_direct_map_type(_FAISS.DirectMap.NoMap)
+        for i, many in enumerate(sizes.tolist()):
+            index.invlists.resize(i, many)
+            for part in vectors._stored(i):
+                _fill(file, part)
+        index.ntotal = count
+        if count and vectors.labels()[0] < 0:
+            raise ValueError("it has labels below 0")
+        index.set_direct_map_type(_FAISS.DirectMap.Hashtable)
         return vectors
+
+    def _stored(self, place: int) -> tuple[np.ndarray, np.ndarray]:
+        """The labels int64 (n,) and the bytes uint8 (n 4 e,) of a list's vectors, where FAISS keeps them."""
+        inverted = self._index.invlists
+        many = inverted.list_size(place)
+        codes = faiss.rev_swig_ptr(inverted.get_codes(place), many * self._index.code_size)
+        return faiss.rev_swig_ptr(inverted.get_ids(place), many), codes
 
     def _probes(self, count: int) -> int:
         return min((self.probes[depth] for depth in sorted(self.probes) if count <= depth), default=self.lists)
@@ -197,6 +227,17 @@ def centroids(sample: np.ndarray, lists: int) -> np.ndarray:
     with _one_thread():  # also because the order in which several add up is not always the same
         means.train(np.ascontiguousarray(sample, np.float32))
     return means.centroids
+
+
+def _fill(file: BinaryIO, array: np.ndarray) -> None:
+    """Fill an array with the next bytes of a file; raises ValueError if it ends before."""
+    view = array.reshape(-1).view(np.uint8).data
+    done = 0
+    while done < len(view):
+        more = file.readinto(view[done:])  # pyright: ignore[reportAttributeAccessIssue] - of files that are read
+        if not more:
+            raise ValueError("it ended while it was read")
+        done += more
 
 
 def _add(index: Any, vectors: np.ndarray) -> None:

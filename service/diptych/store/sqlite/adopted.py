@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 from diptych.store.sqlite.labels import Labels
 from diptych_runtime.manifest import PANEL_GRAPH, Manifest
+from diptych_runtime.parsing import parse_json
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Adopted(Labels):
         found = self._all("SELECT value FROM facts WHERE key='model'")
         if not found:
             return None
-        known = AdoptedModel(**json.loads(found[0]["value"]))
+        known = AdoptedModel(**parse_json(found[0]["value"]))
         revisions = {row["revision"] for row in self._all("SELECT DISTINCT revision FROM pictures")}
         return known if not revisions or known.revision in revisions else None
 

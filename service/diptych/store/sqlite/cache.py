@@ -39,6 +39,7 @@ class CacheDatabase:
         """A connection, by autocommit, which any thread may use; raises sqlite3.Error for a file that is damaged."""
         connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
         try:
+            connection.execute("PRAGMA trusted_schema=OFF")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute(f"PRAGMA synchronous={cls.synchronous}")
         except BaseException:

@@ -78,6 +78,7 @@ CREATE TABLE labels (
 CREATE INDEX labels_pair ON labels (question, a, b);
 """
 _NO_LABELS = "SELECT 0, '', '', '', '', '', 0 WHERE 0"
+_ACTING = "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')"
 FACTS = "crc32(id, sha256, media_type, width, height, metadata, added)"
 _DIGEST = "row, facts, path, revision, embedding, tokens"
 _MADE = f"SELECT row, {FACTS}, crc32(path), crc32(revision), crc32(embedding), crc32(tokens) FROM pictures"
@@ -115,6 +116,7 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     )
     try:
         connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA trusted_schema=OFF")  # a stranger's, too
         connection.create_function("crc32", -1, checksum, deterministic=True)
         connection.create_function("token_numbers", 1, token_numbers, deterministic=True)
         version = connection.execute("PRAGMA user_version").fetchone()[0] if read_only else VERSION
@@ -176,6 +178,11 @@ def prepare(connection: sqlite3.Connection, path: Path, *, create: bool, read_on
         raise missing(path.parent)
     elif application != _APPLICATION:
         raise StoreError(f"{path} is not a Diptych collection (application id {application:#x}); choose another folder")
+    elif acting := [row[0] for row in connection.execute(_ACTING)]:
+        raise StoreError(
+            f"{path} has triggers or views, which Diptych never makes: {', '.join(map(repr, acting))[:200]}; somebody "
+            "else changed it, so take a backup of it, or index the pictures again into a new folder"
+        )
     elif version in range(1, VERSION):
         if not read_only:
             steps = f"{_DIGESTS} {DIGESTS};" if version == 1 else _STAMPS

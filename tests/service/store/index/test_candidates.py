@@ -2,12 +2,13 @@ import json
 import logging
 import re
 
+import faiss
 import numpy as np
 import pytest
 from embedded import SIZE, new, unit
 
 from diptych.store.index.cache import CACHE, MANIFEST, digest
-from diptych.store.index.candidates import CandidateIndex
+from diptych.store.index.candidates import FORMAT, CandidateIndex
 from diptych.store.sqlite.database import Store
 
 
@@ -123,6 +124,13 @@ def change_manifest(key, value, *, signed=True):
     return change
 
 
+def write_with_faiss(directory):
+    """An index as earlier versions wrote it, with a digest that is right."""
+    index = faiss.IndexFlatIP(SIZE)
+    faiss.write_index(index, str(directory / CACHE))
+    change_manifest("format", FORMAT)(directory)
+
+
 DAMAGE = {
     "checksum is wrong": flip_a_bit,
     r"checksum is wrong \(": lambda directory: (directory / CACHE).write_bytes(b""),
@@ -133,6 +141,9 @@ DAMAGE = {
     "manifest is damaged; ": change_manifest("count", None),
     "made for revision 'old'": change_manifest("revision", "old"),
     "made for identity 'other'": change_manifest("identity", "other"),
+    r"cannot be read \(its head is wrong\)": write_with_faiss,
+    r"cannot be read \('list' object": change_manifest("probes", []),
+    "(?:)manifest is damaged; ": change_manifest("recall", "high"),
     "made for format None": change_manifest("format", None),
     "made for metric 'L2'": change_manifest("metric", "L2"),
     "made for dimension 6": change_manifest("dimension", 6),

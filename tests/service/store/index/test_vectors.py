@@ -1,4 +1,5 @@
 import io
+import struct
 import tracemalloc
 import zlib
 
@@ -137,6 +138,40 @@ def test_what_is_written_and_read_again_answers_the_same_and_can_be_changed(list
             np.testing.assert_array_equal(one, other)
     again.remove([7])
     assert 7 not in again.labels()
+
+
+def head(magic: bytes = b"diptych", *numbers: int) -> bytes:
+    return struct.pack("<8s3q", magic, *numbers)
+
+
+def whole_file(labels: list[int], sizes: list[int]) -> bytes:
+    """A file of vectors of two numbers as whoever knows the format may write it."""
+    parts = (np.zeros((len(sizes), 2), np.float32), np.array(sizes), np.array(labels), np.ones((len(labels), 2), "f4"))
+    return head(b"diptych", 2, len(sizes), len(labels)) + b"".join(part.tobytes() for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        (b"", "head is wrong"),
+        (b"IwFl" + bytes(200), "head is wrong"),
+        (head(b"diptych", 2, 0, 0), "head is wrong"),
+        (head(b"diptych", -2, 1, 0), "head is wrong"),
+        (head(b"diptych", 2, 1, -1), "head is wrong"),
+        (head(b"diptych", 2**62, 2**62, 2**62), "not what its head says"),
+        (head(b"diptych", 2, 1, 2**40), "not what its head says"),
+        (whole_file([1, 2], [3]), "lists have not as many"),
+        (whole_file([1, 2], [-1, 3]), "lists have not as many"),
+        (whole_file([1, 2], [2**62, 2**62]), "lists have not as many"),
+        (whole_file([1, -2], [2]), "labels below 0"),
+        (whole_file([1, 2], [2])[:-1], "not what its head says"),
+        (whole_file([1, 2], [2]) + b"0", "not what its head says"),
+    ],
+)
+def test_what_somebody_else_wrote_is_an_error_and_ends_no_process(data, fault):
+    with pytest.raises(ValueError, match=fault):
+        Vectors.read(io.BytesIO(data), {})
+    assert Vectors.read(io.BytesIO(whole_file([1, 2], [1, 1])), {100: -5}).probes == {100: 1}
 
 
 def test_a_disk_that_is_full_is_an_error():

@@ -74,6 +74,23 @@ def test_a_reader_makes_no_file_and_changes_none(path, tmp_path):
                 connection.execute(change)
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER gone AFTER INSERT ON pictures BEGIN DELETE FROM pictures; END",
+        "CREATE VIEW gone AS SELECT load_extension('evil') FROM pictures",
+    ],
+)
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_database_with_triggers_or_views_is_somebody_elses_work(path, statement, read_only):
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(statement)
+    with closing(connect(path, read_only=read_only)) as connection:
+        assert connection.execute("PRAGMA trusted_schema").fetchone()[0] == 0
+        with pytest.raises(StoreError, match="has triggers or views, which Diptych never makes: 'gone'"):
+            prepare(connection, path, create=False, read_only=read_only)
+
+
 def test_ids_and_facts_are_unique_whoever_writes_them(path):
     with closing(connect(path, read_only=False)) as connection:
         for repeated in ("INSERT INTO facts VALUES ('identity', 'x')", "INSERT INTO facts VALUES ('y', NULL)"):

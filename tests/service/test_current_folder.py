@@ -1,0 +1,84 @@
+"""Nothing in the current folder passes for a module of Python, in commands and in the processes that they start."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = Path(sys.executable).with_name("diptych")
+OTHERS = ("numpy", "PIL", "onnxruntime", "typer", "diptych", "diptych_runtime", "diptych_export", "sitecustomize")
+_LIBRARY = """
+from functools import partial
+from diptych.pictures.content import thumbnail
+from diptych.scoring.decode_pool import DecodePool
+from diptych_runtime.decoder import PictureLimits
+if __name__ == "__main__":
+    with DecodePool(1) as pool:
+        pool.run(partial(thumbnail, open("a.png", "rb").read(), 8, PictureLimits(), name="a"))
+"""
+
+
+@pytest.fixture
+def planted(tmp_path) -> Path:
+    """A folder with two pictures, and a file that leaves a mark for every module that anybody could want."""
+    folder = tmp_path / "album"
+    folder.mkdir()
+    for name, colour in (("a", "red"), ("b", "blue")):
+        Image.new("RGB", (64, 64), colour).save(folder / f"{name}.png")
+    (folder / "pairs.csv").write_text("image_a,image_b\na.png,b.png\n")
+    (folder / "checkpoint").mkdir()
+    for name in ("config.json", "weights.safetensors"):
+        (folder / "checkpoint" / name).write_text("{}")
+    plant(folder, *sys.stdlib_module_names, *OTHERS)
+    return folder
+
+
+def plant(folder: Path, *modules: str) -> None:
+    for module in modules:
+        (folder / f"{module}.py").write_text(f"open({str(folder / 'ran')!r}, 'a').write({module + ' '!r})\n")
+
+
+def run(planted: Path, *command: object) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    done = subprocess.run([*map(str, command)], cwd=planted, env=environment, capture_output=True, text=True)
+    assert not (planted / "ran").exists(), (planted / "ran").read_text()
+    return done
+
+
+def test_a_checkpoint_is_exported_without_a_look_at_the_current_folder(planted, artifact, collection):
+    collection.close()
+    done = run(planted, SCRIPT, "models", "use", "checkpoint", "--store", collection.directory)
+    assert (done.returncode, "checkpoint could not be exported" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "words", [("a.png", "b.png", "--urls"), ("pairs.csv", "-o", "scores.csv", "--workers", "1", "--no-closer-look")]
+)
+def test_processes_that_decode_and_score_do_not_look_there(planted, artifact, words):
+    done = run(planted, SCRIPT, "score", *words, "--model", artifact, "--threads", 1)
+    assert (done.returncode, done.stderr) == (0, done.stderr)
+
+
+def test_a_program_that_uses_the_library_starts_none_that_look_there(planted, tmp_path):
+    (tmp_path / "program.py").write_text(_LIBRARY)
+    done = run(planted, sys.executable, tmp_path / "program.py")
+    assert done.returncode == 0, done.stderr
+
+
+def test_python_with_the_option_m_is_safe_after_its_own_start(planted):
+    for module in {*sys.stdlib_module_names, *OTHERS} - {"string", "json", "numpy", "typer"}:
+        (planted / f"{module}.py").unlink()
+    done = run(planted, sys.executable, "-m", "diptych", "score", "a.png", "nowhere.png")
+    assert (done.returncode, "nowhere.png does not exist" in done.stderr) == (1, True)
+
+
+def test_every_python_that_is_started_is_told_so():
+    sources = [path for part in ("service", "export", "training") for path in (ROOT / part).rglob("*.py")]
+    found = [match[1] for path in sources for match in re.finditer(r"sys\.executable,\s*(\S+)", path.read_text())]
+    assert found
+    assert set(found) == {'"-P",'}
