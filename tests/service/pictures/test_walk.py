@@ -86,9 +86,9 @@ def test_a_path_is_kept_absolute_and_without_detours_but_through_its_links(tmp_p
 def test_a_folder_is_walked_through_once_for_all_that_may_lie_in_it(tmp_path, monkeypatch):
     for name in ("root/a", "root/b", "outside/c", "outside/d"):
         (tmp_path / name).mkdir(parents=True)
-    walked, walk = [], os.walk
-    monkeypatch.setattr("os.walk", lambda top: walked.append(top) or walk(top))
+    walked, scandir = [], os.scandir
+    monkeypatch.setattr(os, "scandir", lambda place: walked.append(Path(place)) or scandir(place))
     paths = [tmp_path / name for name in ("outside/c", "root/b", "outside/d", "outside/new/folder")]
     assert places_in(tmp_path / "root", paths) == {tmp_path / "root/b": tmp_path / "root"}
-    assert walked == [tmp_path / "root"]
+    assert walked == [tmp_path / "root", tmp_path / "root/a", tmp_path / "root/b"]
     assert place_in(tmp_path / "root", tmp_path / "root/a/new") == tmp_path / "root"
