@@ -1,5 +1,6 @@
 import shutil
 import threading
+from pathlib import Path
 
 import pytest
 from folders import counts, held, names, put
