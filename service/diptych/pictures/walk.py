@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -247,6 +248,12 @@ def is_folder(path: str) -> bool:
         return stat.S_ISDIR(os.stat(path).st_mode)  # noqa: PTH116
     except OSError as error:
         return error.errno == errno.ENAMETOOLONG
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it that are missing; Path.mkdir does so by recursion."""
+    for missing in reversed([*takewhile(lambda one: not one.exists(), (folder, *folder.parents))]):
+        missing.mkdir(exist_ok=True)
 
 
 def place_in(root: Path, path: Path) -> Path | None:

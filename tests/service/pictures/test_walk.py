@@ -233,6 +233,10 @@ def test_a_picture_below_a_thousand_and_a_half_of_folders_is_found(dedupe, dipty
     found = dedupe(top, "--keep", "shortest", "--json").json
     assert [row["path"] for row in found["rows"]] == [str(top / "2.jpg"), str(deep / "1.jpg")]
     assert place_in(top, deep) == top
+    journal = dedupe(top, "--keep", "shortest", "--delete", "--json").json["journal"]
+    assert not (deep / "1.jpg").exists()
+    assert diptych("dedupe", "--undo", journal).code == 0
+    assert (deep / "1.jpg").read_bytes() == photo_bytes(1)
 
 
 def test_a_path_longer_than_the_system_takes_is_named_and_the_walk_goes_on(
