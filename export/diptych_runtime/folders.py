@@ -1,4 +1,4 @@
-"""The walk through folders of pictures, and what every walk leaves out: hidden files, trash cans, thumbnails."""
+"""The walk through folders of pictures, which leaves out hidden files, trash cans, snapshots and thumbnails."""
 
 from __future__ import annotations
 

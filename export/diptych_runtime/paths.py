@@ -80,5 +80,5 @@ def data_folder(*, otherwise: str) -> Path:
 
 
 def cache_folder(*, otherwise: str) -> Path:
-    """The user's folder for what can be made again. Raises NoHomeError."""
+    """The user's folder for cached files. Raises NoHomeError."""
     return _user_folder("XDG_CACHE_HOME", ".cache", otherwise=otherwise)
