@@ -83,7 +83,7 @@ def diptych(
 
 
 def _use_utf8() -> None:
-    """Read and write UTF-8 under any locale; a name that is none is written with escapes."""
+    """Read and write UTF-8 under any locale. Names of other bytes are written with escapes."""
     for stream, errors in ((sys.stdin, "strict"), (sys.stdout, "backslashreplace"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors=errors)

@@ -183,7 +183,9 @@ def test_no_folder_is_made_that_is_named_as_home_is_by_a_shell(diptych, artifact
     assert diptych("score", "~/01.jpg", "~/02.jpg", "--model", artifact).code == 0
     with Collection.open("~/library", Scorer.load(artifact), create=True):
         pass
-    assert parse_location("milvus://host/c?originals=~/files").originals == tmp_path / "home/files"
+    address = parse_location("milvus://host/c?originals=~/files")
+    assert isinstance(address, Address)
+    assert address.originals == tmp_path / "home/files"
     assert list((tmp_path / "cwd").iterdir()) == []
     assert {"store", "groups.csv", "library", ".cache"} <= {path.name for path in (tmp_path / "home").iterdir()}
 

@@ -187,13 +187,14 @@ def test_what_an_earlier_version_took_from_hidden_folders_goes_with_the_reason_a
 ):
     with Collection.open(store, scorer, create=True) as collection:
         collection.add(sorted(folder.rglob("*.jpg")))
-    (folder / ".hidden").mkdir()
-    paths = {path: path.replace(str(folder), f"{folder}/.hidden") for path in held(store).values()}
-    for before, after in paths.items():
-        put(Path(after), Path(before).read_bytes())
-        Path(before).unlink()
+    moved = []
+    for id, path in held(store).items():
+        assert path is not None
+        moved.append((id, path, path.replace(str(folder), f"{folder}/.hidden")))
+        put(Path(moved[-1][2]), Path(path).read_bytes())
+        Path(path).unlink()
     with Collection.open(store, scorer) as collection:
-        collection.store.relocate([(id, path, paths[path]) for id, path in held(store).items()])
+        collection.store.relocate(moved)
     refused = sync(folder)
     assert (refused.code, len(held(store))) == (1, 8)
     message = refused.json["error"]["message"]
