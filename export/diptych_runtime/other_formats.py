@@ -4,8 +4,8 @@ from __future__ import annotations
 
 _SAVE = "save it as JPEG or PNG"
 _RAW = (
-    "3fr ari arw cr2 cr3 crw dcr dng erf fff gpr iiq k25 kdc mef mos mrw nef nrw orf pef ptx raf raw rw2 rwl sr2 srf srw "
-    "x3f"
+    "3fr ari arw cr2 cr3 crw dcr dng erf fff gpr iiq k25 kdc mef mos mrw nef nrw orf pef ptx raf raw rw2 rwl sr2 srf "
+    "srw x3f"
 )
 _KINDS = {
     ("camera RAW", "export JPEG or TIFF"): _RAW,

@@ -39,11 +39,11 @@ from diptych.cli.options import (
     Threads,
     check_engine,
     check_output,
-    default_store,
     folder,
     location,
     model_of,
     named_folder,
+    named_or_default,
     open_scorer,
     open_workers,
     probability,
@@ -275,7 +275,7 @@ def _default_labels(console: Console, store: Path | None, question: str = COPY) 
 
     if store is not None:
         return NONE
-    where = location(named) if (named := os.environ.get("DIPTYCH_STORE")) else default_store()
+    where = location(named) if (named := os.environ.get("DIPTYCH_STORE")) else named_or_default(None, None)
     try:
         return different_pairs_in(where, question) if isinstance(where, Path) else NONE
     except StoreError as error:
