@@ -44,7 +44,7 @@ run: ## index pictures and serve them with the web page; without PHOTOS=folder a
 	  [ -f demo/truth.csv ] || { echo "Drawing a demonstration collection in demo/: some 15 s on two cores."; \
 	  $(VENV)/bin/diptych demo demo > /dev/null; } || exit 1; \
 	else folder=$$(cd "$$PHOTOS" && pwd); fi && \
-	set -- $${STORE:+--store "$$STORE"} && files=$$(find "$$folder" ! -type d | wc -l) && \
+	set -- $${STORE:+--store "$$STORE"} && files=$$(find "$$folder" -mindepth 1 -name '.*' -prune -o ! -type d -print | wc -l) && \
 	if [ "$$files" -eq 0 ]; then echo "make run: there is no file in $$folder; name a folder of pictures with PHOTOS=, or leave it out for a demonstration" >&2; exit 1; fi && \
 	echo "Indexing $$((files)) files of $$folder into $${STORE:-your default collection}: about $$((files / 600 + 1)) min, at 10 pictures a second. Ctrl-C keeps what is done." && \
 	{ $(VENV)/bin/diptych index add "$$folder" "$$@" || \

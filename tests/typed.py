@@ -17,12 +17,17 @@ def parsed(*words: str) -> dict[str, Any]:
     return parse(_commands(), words).params
 
 
-def options(path: str) -> list[TyperOption]:
-    """The options of a command, but that for help."""
+def every_parameter(path: str) -> list[Any]:
+    """The arguments and options of a command, but that for help."""
     command: Any = _commands()
     for name in path.split():
         command = command.get_command(None, name)
-    return [param for param in command.params if isinstance(param, TyperOption)]
+    return command.params
+
+
+def options(path: str) -> list[TyperOption]:
+    """The options of a command, but that for help."""
+    return [param for param in every_parameter(path) if isinstance(param, TyperOption)]
 
 
 def command_names(below: Commands | None = None, prefix: str = "") -> Iterator[str]:

@@ -12,6 +12,7 @@ from typer import Argument, BadParameter, Context, Option
 from diptych.command_tree import Commands, Json, Quiet
 from diptych.console import Console
 from diptych_runtime.errors import ArtifactError
+from diptych_runtime.paths import given_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,11 +36,12 @@ def register(commands: Commands) -> None:
 
 _Checkpoint = Annotated[
     str,
-    Argument(metavar="CHECKPOINT", help="directory that `diptych train` wrote, or a released model"),
+    Argument(parser=given_path, metavar="CHECKPOINT", help="directory that `diptych train` wrote, or a released model"),
 ]
 _Triton = Annotated[
     str | None,
     Option(
+        parser=given_path,
         metavar="DIR",
         help="put it into this model repository of NVIDIA Triton; without -o what is an artifact or a released model",
     ),
@@ -51,7 +53,9 @@ def export(
     checkpoint: _Checkpoint,
     output: Annotated[
         str | None,
-        Option("-o", "--output", metavar="ARTIFACT", help="directory to write, as a whole or not at all"),
+        Option(
+            "-o", "--output", parser=given_path, metavar="ARTIFACT", help="directory to write, as a whole or not at all"
+        ),
     ] = None,
     triton: _Triton = None,
     name: Annotated[
@@ -69,6 +73,7 @@ def export(
     pictures: Annotated[
         str | None,
         Option(
+            parser=given_path,
             metavar="DIR",
             help="for another precision: some hundred pictures like those to be compared, to make and judge it by",
         ),

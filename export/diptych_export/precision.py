@@ -24,8 +24,9 @@ from PIL import Image
 from diptych.console import table
 from diptych_export.graphs import Graphs, inlined
 from diptych_runtime.calibration.questions import COPY, MATCH
-from diptych_runtime.decoder import SUFFIXES, open_picture, panel_pixels
+from diptych_runtime.decoder import open_picture, panel_pixels
 from diptych_runtime.errors import ArtifactError, PictureError
+from diptych_runtime.folders import pictures_below
 from diptych_runtime.kernel import Library
 from diptych_runtime.manifest import Question
 from diptych_runtime.session import open_session
@@ -89,7 +90,7 @@ class Pictures:
             raise ArtifactError(
                 f"{folder} is no folder; give --pictures a folder of pictures like those to be compared"
             )
-        files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+        files = sorted(pictures_below(folder))
         pictures: list[Image.Image] = []
         for path in files[:: max(1, len(files) // MOST)][:MOST]:
             try:

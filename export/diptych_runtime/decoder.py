@@ -25,6 +25,7 @@ from PIL.WebPImagePlugin import WebPImageFile
 from diptych_runtime.colour import to_srgb
 from diptych_runtime.crops import boxes
 from diptych_runtime.errors import PictureError, TooLargeError
+from diptych_runtime.other_formats import OTHER_FORMATS
 
 try:
     from pillow_heif import HeifImageFile
@@ -253,7 +254,11 @@ def _readable_format(data: bytes, label: str) -> str:
     """The format by a file's first bytes. Raises PictureError for one that cannot be read here."""
     kind = picture_format(data)
     if kind is None:
-        raise PictureError(f"{label} is not in a format that can be read; expected {_ANY}")
+        # By its ending: a file that begins as none of ours may be anything.
+        known = OTHER_FORMATS.get(os.path.splitext(label)[1].lower())  # noqa: PTH122 - it may be no path
+        raise PictureError(
+            f"{label} is {known}" if known else f"{label} is not in a format that can be read; expected {_ANY}"
+        )
     if kind not in _READERS:
         way = "`pip install 'diptych[heif]'`" if kind == "HEIF" else "a Pillow that was built with libavif"
         raise PictureError(f"{label} is {kind}, which cannot be read here: that needs {way}; or save it as JPEG")

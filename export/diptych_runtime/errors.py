@@ -26,6 +26,12 @@ class ArgumentError(DiptychError, ValueError):
     code = "invalid_argument"
 
 
+class NoHomeError(ArgumentError):
+    """A user without a home folder, where a path needs one."""
+
+    code = "no_home"
+
+
 class ArtifactError(DiptychError):
     """A model artifact that is missing, damaged, of another version, or cannot run here as asked."""
 

@@ -7,9 +7,10 @@ from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
-from diptych_runtime.errors import ArtifactError, UnknownModelError
+from diptych_runtime.errors import ArtifactError, NoHomeError, UnknownModelError
 from diptych_runtime.manifest import MANIFEST, Manifest
 from diptych_runtime.own_calibration import OwnCalibration
+from diptych_runtime.paths import data_folder, given_path
 
 MODELS = Path(__file__).parent / "models"
 OWN_MODELS = "DIPTYCH_MODELS"  # the variable that names the folder of one's own
@@ -30,16 +31,22 @@ def bundled_models() -> list[str]:
 
 
 def own_models_folder() -> Path:
-    """The folder of one's own models: the one that DIPTYCH_MODELS names, or `~/.local/share/diptych-models`."""
-    named, data = os.environ.get(OWN_MODELS, ""), os.environ.get("XDG_DATA_HOME", "")
-    if named:
-        return Path(named).absolute()
-    return Path(data if os.path.isabs(data) else Path.home() / ".local" / "share") / "diptych-models"  # noqa: PTH117
+    """The folder of one's own models: the one that DIPTYCH_MODELS names, or `~/.local/share/diptych-models`.
+
+    Raises NoHomeError.
+    """
+    if named := os.environ.get(OWN_MODELS, ""):
+        return Path(given_path(named)).absolute()
+    return data_folder(otherwise=f"name a folder for your models with {OWN_MODELS}") / "diptych-models"
 
 
 def own_models() -> list[str]:
     """Names of the artifacts in the folder of one's own models, without those that a bundled model has."""
-    found = {path.parent.name for path in own_models_folder().glob(f"*/{MANIFEST}") if path.parent.name[0] != "."}
+    try:
+        folder = own_models_folder()
+    except NoHomeError:
+        return []
+    found = {path.parent.name for path in folder.glob(f"*/{MANIFEST}") if path.parent.name[0] != "."}
     return sorted(found.difference(bundled_models()))
 
 
@@ -63,7 +70,7 @@ def find_checkpoint(model: str | os.PathLike[str]) -> Path:
     """The checkpoint folder of a bundled model (by name), of an artifact that has its weights, or of a checkpoint
     itself.
     """
-    path = named_model(model) or Path(model)
+    path = named_model(model) or Path(given_path(model))
     return path / CHECKPOINT if (path / CHECKPOINT).is_dir() else path
 
 
@@ -121,5 +128,4 @@ def named_model(model: str | os.PathLike[str]) -> Path | None:
         return None
     if model in bundled_models():
         return MODELS / model
-    own = own_models_folder() / model
-    return own if (own / MANIFEST).is_file() and not Path(model).exists() else None
+    return own_models_folder() / model if model in own_models() and not Path(model).exists() else None

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from diptych_runtime.errors import ArtifactError
+from diptych_runtime.paths import cache_folder
 
 if TYPE_CHECKING:
     from diptych_runtime.kernel import Library
@@ -146,7 +147,7 @@ def gpu_providers(name: str, precision: str) -> list[Any]:
     providers: list[Any] = [(CUDA, cuda), CPU]
     if GPU[name] == TENSORRT:
         # Batches have one size, so there is one engine a graph, which takes minutes to build and is kept.
-        kept = Path.home() / ".cache" / "diptych" / "tensorrt"
+        kept = cache_folder(otherwise="name a folder for its engines with XDG_CACHE_HOME") / "diptych" / "tensorrt"
         kept.mkdir(parents=True, exist_ok=True)
         tensorrt = {
             "trt_fp16_enable": str(precision == "float16"),

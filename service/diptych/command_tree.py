@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 from typer import BadParameter, Context, Option, Typer, TyperException
 from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command, get_group
+
+from diptych_runtime.paths import given_path
 
 Json = Annotated[bool, Option("--json", help="print one JSON document on standard output", envvar="DIPTYCH_JSON")]
 Quiet = Annotated[
@@ -78,6 +81,10 @@ def _truth(text: str) -> bool:
     return word in ("1", "true", "yes", "on")
 
 
+def _path(text: str) -> Path:
+    return Path(given_path(text))
+
+
 def _real(text: str) -> float:
     try:
         value = float(text)
@@ -118,7 +125,7 @@ class _Reader:
     def _read(self, annotation: Any) -> Callable[[str], Any]:
         if get_origin(annotation) is Literal:
             return one_of(get_args(annotation))
-        return {int: number(), float: _real, bool: _truth}.get(annotation, annotation)
+        return {int: number(), float: _real, bool: _truth, Path: _path}.get(annotation, annotation)
 
 
 def _is_sequence(param: Any) -> bool:

@@ -56,8 +56,7 @@ class Console:
     def emit(self, data: Any, text: str) -> None:
         """Print the result on standard output: `data` as JSON with `--json`, else `text` (nothing if it is empty)."""
         if said := as_json(data) if self.json else visible(text):
-            # A file name need not be UTF-8; its other bytes are written as \udc.. and do not end the program.
-            print(said.encode("utf-8", "backslashreplace").decode())
+            print(said)
 
     def remark(self, text: str) -> None:
         """Say something beside the result: on standard error, and not at all when silent."""

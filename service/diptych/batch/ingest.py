@@ -34,7 +34,7 @@ from diptych.collection.ingest import (
 from diptych.errors import BatchError
 from diptych.pictures.content import Content, picture_id, read_bytes
 from diptych.pictures.file_info import Picture, picture_of, read_file
-from diptych.pictures.walk import check_name, full_path
+from diptych.pictures.walk import FoundFile, check_name, full_path
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
 from diptych.store.records import FileStamp
@@ -245,7 +245,8 @@ def _holds(found: Found | None) -> bool:
         status = Path(found.picture.path).stat()
     except OSError:
         return False
-    return (status.st_size, status.st_mtime_ns) == (found.picture.bytes, found.picture.modified)
+    stamp = FoundFile.of(status).stamp
+    return (stamp.bytes, stamp.modified) == (found.picture.bytes, found.picture.modified)
 
 
 def _with_bytes(path: str, found: Found, scorer: Scorer) -> Found | None:

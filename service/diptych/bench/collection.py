@@ -26,6 +26,7 @@ from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
 from diptych.store.index.cache import CACHE, MANIFEST
 from diptych.store.sqlite.schema import DATABASE
+from diptych_runtime.folders import pictures_below
 
 CANDIDATES, QUERIES = 100, 300
 SIDES = (96, 160)  # pixels, of a picture's longer side
@@ -106,7 +107,7 @@ def start(store: str, model: str) -> dict[str, float]:
 def search(photos: str, store: str, model: str) -> dict[str, Any]:
     """Milliseconds of searches with 100 candidates, one after the other, by stage; edited copies are looked for."""
     random = np.random.default_rng(1)
-    names = sorted(Path(photos).rglob("*.jpg"))
+    names = sorted(path for path in pictures_below(Path(photos)) if path.suffix == ".jpg")
     chosen = [names[place] for place in random.permutation(len(names))[:QUERIES]]
     with Collection.open(store, Scorer.load(model), read_only=True) as collection:
         layout = collection.index.layout()

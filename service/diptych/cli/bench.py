@@ -16,6 +16,7 @@ from diptych.command_tree import Json, Quiet, number, one_of
 from diptych.console import Console, counted, open_text
 from diptych.errors import BenchError
 from diptych_runtime.calibration.questions import COPY
+from diptych_runtime.paths import given_path
 
 _Folder = Annotated[
     Path | None, Option("--folder", metavar="DIR", help="a folder for temporary files, 12 KB a picture")
@@ -146,7 +147,8 @@ def copies(
     queries: Annotated[Path, Option(metavar="DIR", help="the pictures to search for")],
     truth: Annotated[Path, Option(metavar="T.csv", help="columns query, reference")],
     against: Annotated[
-        list[str] | None, Option(metavar="MODEL", help="lay this model beside it (repeatable)", show_default="none")
+        list[str] | None,
+        Option(parser=given_path, metavar="MODEL", help="lay this model beside it (repeatable)", show_default="none"),
     ] = None,
     peer: Annotated[
         list[str] | None,

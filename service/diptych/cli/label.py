@@ -27,6 +27,7 @@ from diptych.console import Console, PairBars, counted, open_text, visible
 from diptych.errors import StoreError
 from diptych.store.sqlite.schema import is_collection
 from diptych_runtime.calibration.questions import COPY
+from diptych_runtime.paths import given_path
 
 if TYPE_CHECKING:
     from diptych.dedupe.find import OnPairs
@@ -45,10 +46,13 @@ def label(
     ] = None,
     export: Annotated[
         str | None,
-        Option("--export", metavar="PAIRS.csv", help="write the labels, - to standard output"),
+        Option("--export", parser=given_path, metavar="PAIRS.csv", help="write the labels, - to standard output"),
     ] = None,
     taken: Annotated[
-        str | None, Option("--import", metavar="PAIRS.csv", help="import labels from a table, - from standard input")
+        str | None,
+        Option(
+            "--import", parser=given_path, metavar="PAIRS.csv", help="import labels from a table, - from standard input"
+        ),
     ] = None,
     model: StoredModel = None,
     provider: Provider = "auto",
@@ -92,7 +96,12 @@ def calibrate(
     store: StoreFolder,
     labels: Annotated[
         str | None,
-        Option(metavar="PAIRS.csv", help="a table of labelled pairs", show_default="the labels of the collection"),
+        Option(
+            parser=given_path,
+            metavar="PAIRS.csv",
+            help="a table of labelled pairs",
+            show_default="the labels of the collection",
+        ),
     ] = None,
     output: Annotated[
         Path | None,

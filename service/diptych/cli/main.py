@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points, version
+from io import TextIOWrapper
 from typing import Annotated, NoReturn
 
 from typer import Context, Exit, Option, TyperException
@@ -27,6 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     after SIGTERM; leaves by
     SystemExit(2) on other wrong usage, and by SystemExit(0) after help.
     """
+    _use_utf8()
     commands, words = build_commands(), list(sys.argv[1:] if argv is None else argv)
     if _COMPLETE in os.environ:
         commands.main(words, "diptych")  # which answers the shell and leaves
@@ -78,6 +80,13 @@ def diptych(
     ] = False,
 ) -> None:
     """Scores how alike two pictures are by looking at both at once."""
+
+
+def _use_utf8() -> None:
+    """Read and write UTF-8 under any locale. Names of other bytes are written with escapes."""
+    for stream, errors in ((sys.stdin, "strict"), (sys.stdout, "backslashreplace"), (sys.stderr, "backslashreplace")):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=errors)
 
 
 def _log_to_stderr() -> None:

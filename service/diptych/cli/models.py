@@ -18,6 +18,7 @@ from diptych_runtime.atomic import disk_bytes
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import MANIFEST, Manifest
 from diptych_runtime.models import bundled_models, find_artifact, full_name, named_model, own_models, own_models_folder
+from diptych_runtime.paths import given_path
 
 _CHECKPOINT = "config.json"  # in a checkpoint, which a run has as `best`
 
@@ -46,7 +47,11 @@ def list(as_json: Json = False, quiet: Quiet = False) -> int:
 def use(
     model: Annotated[
         str,
-        Argument(metavar="NAME|PATH", help="a model's name, an artifact, a checkpoint, or a run of `diptych train`"),
+        Argument(
+            parser=given_path,
+            metavar="NAME|PATH",
+            help="a model's name, an artifact, a checkpoint, or a run of `diptych train`",
+        ),
     ],
     store: StoreFolder,
     name: Annotated[

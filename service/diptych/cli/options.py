@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,7 +16,9 @@ from diptych.store.filters import to_sql
 from diptych.store.location import Address, parse_location
 from diptych.store.sqlite.schema import is_collection, missing
 from diptych_runtime.calibration.questions import Asked
+from diptych_runtime.errors import NoHomeError
 from diptych_runtime.parsing import parse_json
+from diptych_runtime.paths import data_folder, given_path
 from diptych_runtime.session import Provider as ProviderName
 
 if TYPE_CHECKING:
@@ -37,19 +38,18 @@ def named_folder(text: str) -> Path:
     """A folder that has a name: none is meant by the empty one, as of a variable that is not set."""
     if not text:
         raise ValueError("expected the name of a folder, got an empty one; the one you are in is .")
-    return Path(text)
+    return Path(given_path(text))
 
 
 def location(text: str) -> Location:
     """A folder, or an address on Milvus."""
     named_folder(text)
-    return parse_location(text)
+    return parse_location(given_path(text))
 
 
 def folder(text: str) -> Path:
     """A folder, and no address."""
-    named_folder(text)
-    found = parse_location(text)
+    found = location(text)
     if isinstance(found, Address):
         raise ValueError(f"expected a folder of this machine, got {found}, which is on Milvus")
     return found
@@ -70,9 +70,8 @@ def condition(text: str) -> dict[str, Any]:
 
 
 def default_store() -> Path:
-    """The folder of the collection where neither --store nor DIPTYCH_STORE names one."""
-    data = os.environ.get("XDG_DATA_HOME", "")
-    return Path(data if os.path.isabs(data) else Path.home() / ".local" / "share") / "diptych"  # noqa: PTH117
+    """The folder of the collection where neither --store nor DIPTYCH_STORE names one. Raises NoHomeError."""
+    return data_folder(otherwise="name a collection with --store or DIPTYCH_STORE") / "diptych"
 
 
 _STORE = "the folder of the collection, or milvus://host:port/name"
@@ -126,6 +125,7 @@ Model = Annotated[
     str,
     Option(
         "--model",
+        parser=given_path,
         metavar="NAME|DIR",
         help="a bundled model, an artifact or your own calibration",
         envvar="DIPTYCH_MODEL",
@@ -135,6 +135,7 @@ StoredModel = Annotated[
     str | None,
     Option(
         "--model",
+        parser=given_path,
         metavar="NAME|DIR",
         help="a bundled model, an artifact or your own calibration",
         envvar="DIPTYCH_MODEL",
@@ -182,6 +183,24 @@ ClusterAddress = Annotated[
         envvar="DIPTYCH_ADDRESS",
     ),
 ]
+Exclude = Annotated[
+    Sequence[str],
+    Option(
+        "--exclude",
+        metavar="GLOB",
+        help="leave out files and folders of this name, or this path below the folder that is named (repeatable)",
+        show_default=False,
+        envvar="DIPTYCH_EXCLUDE",
+    ),
+]
+IncludeHidden = Annotated[
+    bool,
+    Option(
+        "--include-hidden",
+        help="take in hidden files, and folders like trash cans, snapshots and thumbnails",
+        envvar="DIPTYCH_INCLUDE_HIDDEN",
+    ),
+]
 DryRun = Annotated[bool, Option("--dry-run", help="check everything and write nothing", envvar="DIPTYCH_DRY_RUN")]
 Strict = Annotated[bool, Option("--strict", help="exit with 1 if any file was refused", envvar="DIPTYCH_STRICT")]
 Checksum = Annotated[
@@ -197,7 +216,10 @@ KeepMetadata = Annotated[
         envvar="DIPTYCH_KEEP_METADATA",
     ),
 ]
-QueryPicture = Annotated[str, Argument(metavar="QUERY", help="a picture file, a web address, or - for standard input")]
+QueryPicture = Annotated[
+    str,
+    Argument(parser=given_path, metavar="QUERY", help="a picture file, a web address, or - for standard input"),
+]
 
 
 def check_one_of(store: Location | None, collections: Path | None) -> None:
@@ -210,8 +232,9 @@ def check_one_of(store: Location | None, collections: Path | None) -> None:
 
 def named_or_default(store: Location | None, collections: Path | None) -> Location | None:
     """The collection that is named, or else the default one if it is there; None if several are named."""
-    if store is None and collections is None and is_collection(default_store()):
-        return default_store()
+    if store is None and collections is None:
+        with suppress(NoHomeError):
+            return default if is_collection(default := default_store()) else None
     return store
 
 

@@ -31,6 +31,7 @@ from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console, counted
 from diptych.errors import BatchError
 from diptych_runtime.calibration.questions import THING
+from diptych_runtime.paths import given_path
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -53,6 +54,7 @@ _STEPS = {
 _Inputs = Annotated[
     list[str],
     Argument(
+        parser=given_path,
         metavar="PICTURE|PAIRS",
         help="two pictures, or a .csv, .tsv, .jsonl or .parquet file with the columns image_a, image_b",
     ),
@@ -62,6 +64,7 @@ _Output = Annotated[
     Option(
         "-o",
         "--output",
+        parser=given_path,
         metavar="OUT",
         help=".csv, .tsv, .jsonl or .parquet file, or - for standard output",
     ),

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, BadParameter, Option
 
 from diptych.cli.options import (
+    Exclude,
     Filter,
+    IncludeHidden,
     Model,
     Provider,
     QueryPicture,
@@ -32,14 +34,17 @@ from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console, counted, percent, table, verdict_limits
 from diptych_runtime.calibration.questions import THING
 from diptych_runtime.errors import PictureError
+from diptych_runtime.paths import given_path
 
 _FILE_STATES = {"changed": "  (changed since)", "missing": "  (missing)"}
 _LINKS, _PARTS = 24, 4  # links of an explanation, and parts of the pictures that its words name
 
 if TYPE_CHECKING:
     from diptych.collection.search import Match
+    from diptych.pictures.walk import Omissions
     from diptych.scoring.explanation import Explanation
     from diptych.scoring.scorer import Scorer
+    from diptych_runtime.folders import Exclusion
     from diptych_runtime.judgement import CloserLook
 
 
@@ -118,10 +123,14 @@ def search(
 
 def rerank(
     query: QueryPicture,
-    candidates: Annotated[list[str], Argument(metavar="CANDIDATE", help="picture files, and folders of them")],
+    candidates: Annotated[
+        list[str], Argument(parser=given_path, metavar="CANDIDATE", help="picture files, and folders of them")
+    ],
     top: Annotated[
         int | None, Option(parser=number(1), metavar="N", help="number of results", show_default="all")
     ] = None,
+    exclude: Exclude = (),
+    include_hidden: IncludeHidden = False,
     question: Question = THING,
     urls: Urls = False,
     model: Model = "photo",
@@ -135,10 +144,14 @@ def rerank(
     All pictures below a folder are candidates. Those that are damaged or no pictures are listed, and the exit code is
     1; one that is not there is an error.
     """
+    from diptych.pictures.walk import Omissions
+    from diptych_runtime.folders import Exclusion
+
     console = Console(as_json, quiet)
     if [query, *candidates].count("-") > 1:
         raise BadParameter("standard input (-) has one picture; name the others by their files")
-    candidates, refused = _with_folders(candidates)
+    omissions = Omissions()
+    candidates, refused = _with_folders(candidates, Exclusion(tuple(exclude), include_hidden), omissions)
     (first,), others = read_pictures([query], urls=urls), read_pictures(candidates, urls=urls, damaged=True)
     scorer = open_scorer(model, provider, threads, question=question, urls=urls)
     readable = list(range(len(others)))
@@ -167,13 +180,18 @@ def rerank(
     if refused:
         lines.append(f"{counted(len(refused), 'candidate')} could not be read:")
         lines += [f"  {one['reason']}" for one in refused]
-    console.emit({"query": query, **_asked(scorer), "results": results, "refused": refused}, "\n".join(lines))
+    found = {"query": query, **_asked(scorer), "results": results, "refused": refused, **omissions.data()}
+    console.emit(found, "\n".join(lines))
+    for line in omissions.lines():
+        console.remark(line)
     _remark_verdicts(console, scorer)
     _remark_looks(console, [entry["closer_look"] for entry in results])
     return 1 if refused else 0
 
 
-def _with_folders(names: Sequence[str]) -> tuple[list[str], list[dict[str, str]]]:
+def _with_folders(
+    names: Sequence[str], exclusion: Exclusion, omissions: Omissions
+) -> tuple[list[str], list[dict[str, str]]]:
     """The candidates, with the pictures of a folder in its place, each once, and the files and folders that cannot be
     read. Raises PictureError where no candidate is left.
     """
@@ -188,7 +206,7 @@ def _with_folders(names: Sequence[str]) -> tuple[list[str], list[dict[str, str]]
         if name == "-" or not Path(name).is_dir():
             found.append(name)
             continue
-        before, files = len(refused), list(map(str, pictures_in([Path(name)], refuse)))
+        before, files = len(refused), list(map(str, pictures_in([Path(name)], refuse, exclusion, omissions)))
         if not files and len(refused) == before:
             refuse(name, f"{name} is a folder without pictures")
         # Between the listing and here one may have gone; and two folders may share some.
@@ -196,18 +214,22 @@ def _with_folders(names: Sequence[str]) -> tuple[list[str], list[dict[str, str]]
         below.update(fresh)
         found += fresh
     if not found:
-        raise PictureError("; ".join(one["reason"] for one in refused))
+        left_out = [line] if (line := omissions.left_out_line()) else []
+        raise PictureError("; ".join([*(one["reason"] for one in refused), *left_out]))
     return found, refused
 
 
 def explain(
-    a: Annotated[str, Argument(metavar="A", help="a picture file, a web address, or - for standard input")],
-    b: Annotated[str, Argument(metavar="B", help="another picture")],
+    a: Annotated[
+        str, Argument(parser=given_path, metavar="A", help="a picture file, a web address, or - for standard input")
+    ],
+    b: Annotated[str, Argument(parser=given_path, metavar="B", help="another picture")],
     output: Annotated[
         str | None,
         Option(
             "-o",
             "--output",
+            parser=given_path,
             metavar="OUT.png",
             help="both pictures with the links drawn over them, and the outline of each in the other, .png or .jpg",
         ),

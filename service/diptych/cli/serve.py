@@ -15,6 +15,8 @@ from typer import Argument, BadParameter, Option
 from diptych.cli.options import (
     AnyStore,
     Collections,
+    Exclude,
+    IncludeHidden,
     KeepMetadata,
     Location,
     Provider,
@@ -73,6 +75,8 @@ def serve(
         Option(parser=seconds, metavar="SECONDS", help="time between two runs of --sync", envvar="DIPTYCH_SYNC_EVERY"),
     ] = 60,
     keep_metadata: KeepMetadata = 90,
+    exclude: Exclude = (),
+    include_hidden: IncludeHidden = False,
     model: StoredModel = None,
     provider: Provider = "auto",
     threads: Threads = None,
@@ -101,6 +105,7 @@ def serve(
     from diptych.http.settings import Settings
     from diptych.scoring.decode_pool import DecodePool
     from diptych.scoring.scorer import Scorer
+    from diptych_runtime.folders import Exclusion
 
     console = Console(as_json, quiet)
     settings = Settings.load(config)
@@ -132,7 +137,8 @@ def serve(
         say(f"http://{f'[{host}]' if ':' in host else host}:{sockets[0].getsockname()[1]}/")
         if isinstance(stored, Collection) and sync:
             say(f"following {', '.join(map(str, sync))} every {sync_every:g} s")
-            stack.enter_context(Follower(stored, sync, sync_every, keep_metadata))
+            exclusion = Exclusion(tuple(exclude), include_hidden)
+            stack.enter_context(Follower(stored, sync, sync_every, exclusion, keep_days=keep_metadata))
         run(create_app(stored, scorer, settings=settings), sockets, settings)
     return 0
 

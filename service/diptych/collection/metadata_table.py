@@ -15,6 +15,7 @@ from diptych.console import open_text
 from diptych.pictures.walk import full_path
 from diptych_runtime.errors import ArgumentError
 from diptych_runtime.parsing import parse_json
+from diptych_runtime.paths import existing_form
 
 ENDINGS = (".csv", ".jsonl")
 PATH = ("path", "file_name")  # the second is what the ImageFolder of Hugging Face's datasets reads
@@ -41,7 +42,7 @@ def read_metadata(table: Path) -> dict[str, Metadata]:
         for number, name, metadata in read(table):
             if name is None:
                 continue
-            path = full_path(table.absolute().parent / name)
+            path = existing_form(full_path(table.absolute().parent / name))
             if path in found:
                 raise ArgumentError(f"{table}, line {number}: {name} is named twice")
             try:

@@ -75,9 +75,7 @@ class Comparison:
     def swapped(self) -> Comparison:
         """The comparison of the same pair in the other order."""
         turned = self.angle if self.mirrored else -self.angle
-        return Comparison(
-            self.b, self.a, self.equal, self.tone, self.differing, self.coherence, self.mirrored, turned
-        )
+        return Comparison(self.b, self.a, self.equal, self.tone, self.differing, self.coherence, self.mirrored, turned)
 
     def as_json(self) -> dict[str, Any]:
         """The measurements as JSON values."""
@@ -284,7 +282,9 @@ class _Bands:
     equal_from: int
 
     @classmethod
-    def of(cls, a: np.ndarray, b: np.ndarray, moved: np.ndarray, is_whole: bool, gain: float, clean: np.ndarray) -> _Bands:
+    def of(
+        cls, a: np.ndarray, b: np.ndarray, moved: np.ndarray, is_whole: bool, gain: float, clean: np.ndarray
+    ) -> _Bands:
         """Compare the octaves at the density of the coarser picture, the second with so much less contrast, where the
         grid of `_lay_small` is `clean`.
 
@@ -296,7 +296,9 @@ class _Bands:
             shades.append(np.stack([rgb[..., 1][laid.shown][:: 1 + laid.shown.sum() // 50_000] for rgb in laid[:2]]))
             for level, (one, other, ok) in enumerate(_octaves(laid, is_whole)):
                 other = other / gain
-                powers[level].append(np.stack([_block_means(part)[ok] for part in (one * one, other * other, one * other)]))
+                powers[level].append(
+                    np.stack([_block_means(part)[ok] for part in (one * one, other * other, one * other)])
+                )
         lack, noise, coherence, equal_from = [0.0, 0.0], [0.0, 0.0], 1.0, 0
         for level, parts in enumerate(powers):
             blocks = np.concatenate(parts, 1) if parts else np.empty((3, 0))
@@ -329,9 +331,7 @@ def _gain(small: _Laid) -> float:
     return float(np.clip(((one - one.mean()) * (other - other.mean())).mean() / spread[0] ** 2, 0.25, 4))
 
 
-def _windows(
-    a: np.ndarray, b: np.ndarray, moved: np.ndarray, is_whole: bool, clean: np.ndarray
-) -> Iterator[_Laid]:
+def _windows(a: np.ndarray, b: np.ndarray, moved: np.ndarray, is_whole: bool, clean: np.ndarray) -> Iterator[_Laid]:
     """Both pictures on the grid of the coarser one, where they are clean: all of it, or four windows if it is large.
 
     Where one has to be interpolated the grid lies between the pixels, so that both are.
@@ -457,8 +457,13 @@ def _traces(where: np.ndarray, rgb: np.ndarray, edge: np.ndarray, shown: np.ndar
     extreme = float(((pixels < 12) | (pixels > 243)).all(1).mean())
     return np.array(
         [
-            np.log1p(steep), np.log1p(detail), np.log((steep + 1) / (usual + 1)), np.log((detail + 1) / (usual + 1)),
-            off / 64, *few, extreme,
+            np.log1p(steep),
+            np.log1p(detail),
+            np.log((steep + 1) / (usual + 1)),
+            np.log((detail + 1) / (usual + 1)),
+            off / 64,
+            *few,
+            extreme,
         ]
     )
 

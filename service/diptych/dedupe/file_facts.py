@@ -10,6 +10,7 @@ from diptych.collection.collection import Collection
 from diptych.dedupe.pair_cache import KnownFile, PairCache
 from diptych.errors import UnknownPictureError
 from diptych.pictures.file_info import Facts, Picture, read_facts
+from diptych.pictures.walk import FoundFile
 from diptych_runtime.errors import PictureError
 
 _STEP = 20  # files read between two ticks
@@ -43,7 +44,7 @@ def _read(collection: Collection, picture: Picture) -> Picture | None:
         data, _ = collection.content(picture.id)
         facts = read_facts(data, picture.path)
         path = Path(picture.path)
-        modified = path.stat().st_mtime_ns if path.is_file() else picture.modified
+        modified = FoundFile.of(path.stat()).stamp.modified if path.is_file() else picture.modified
     except (UnknownPictureError, PictureError, OSError):
         return None
     absolute = picture.path if path.is_absolute() else f"/{picture.id}"

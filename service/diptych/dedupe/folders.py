@@ -25,11 +25,13 @@ from diptych.dedupe.threshold import check_threshold
 from diptych.dedupe.workers import recover
 from diptych.errors import DedupeError, StoreError
 from diptych.pictures.file_info import Picture
-from diptych.pictures.walk import Refuse
+from diptych.pictures.walk import Omissions, Refuse
 from diptych.scoring.scorer import Scorer
 from diptych.store.location import Address, Location
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.errors import ArgumentError
+from diptych_runtime.folders import Exclusion
+from diptych_runtime.paths import cache_folder
 from diptych_runtime.session import thread_count
 
 logger = logging.getLogger(__name__)
@@ -47,6 +49,8 @@ def find_duplicates(
     method: Method = "network",
     max_distance: int | None = None,
     store: Location | None = None,
+    exclude: Iterable[str] = (),
+    include_hidden: bool = False,
     on_error: Refuse | None = None,
     show_progress_bar: bool = False,
 ) -> Duplicates:
@@ -67,6 +71,9 @@ def find_duplicates(
 
     A `reference` is a folder, or several, whose pictures the others are compared with, and not with each other: they
     are kept before any rule, and never among what can be removed. Below one of the folders it is that part of it.
+
+    Hidden files, and folders like trash cans, snapshots and thumbnails, are left out without `include_hidden`, and so
+    is what the globs `exclude` match (`diptych_runtime.folders.Exclusion`); how many pictures these are is logged.
 
     Folders are read with the `scorer`, by default `Scorer.load()`. What is computed is kept for the next time, in the
     collection `store` or in the user's cache, where `diptych dedupe` keeps it too. A file that cannot be read is logged
@@ -95,7 +102,10 @@ def find_duplicates(
         refused.append(reason)
         on_error(path, reason) if on_error else logger.warning("skipped %s", reason)
 
-    files = listed(roots, refuse, references, logger.warning)
+    omissions = Omissions()
+    files = listed(roots, refuse, references, logger.warning, Exclusion(tuple(exclude), include_hidden), omissions)
+    if left_out := omissions.left_out_line():
+        logger.warning("%s", left_out.replace("--include-hidden", "include_hidden=True"))
     if scorer is None:
         return hashed_duplicates(
             roots,
@@ -229,7 +239,7 @@ def store_of(roots: Sequence[Path], name: str) -> Path:
     """The folder of features and scores without a store: in the user's cache, by the digest of the folders' names and
     the `name` of what made them, the revision of a model for one.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cache = cache_folder(otherwise="name a folder for features and scores with --store or XDG_CACHE_HOME")
     names = "\0".join(sorted(map(str, roots)))
     digest = hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return cache / "diptych" / "dedupe" / f"{digest}-{name}"

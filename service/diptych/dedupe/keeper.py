@@ -33,8 +33,8 @@ RULES = {
     "with-exif": Rule("its EXIF entries", lambda picture: not picture.exif),
     "format": Rule("a better format", lambda picture: _place(picture.format)),
     "exif": Rule("more EXIF entries", lambda picture: -picture.exif),
-    "oldest": Rule("an earlier date", lambda picture: (picture.time, picture.modified)),
-    "newest": Rule("a later date", lambda picture: (-picture.time, -picture.modified)),
+    "oldest": Rule("an earlier date", lambda picture: (_dated(picture.time), _dated(picture.changed))),
+    "newest": Rule("a later date", lambda picture: (_dated(picture.time, -1), _dated(picture.changed, -1))),
     "largest": Rule("more bytes", lambda picture: -_twentieths(picture.bytes)),
     "shortest": Rule("a shorter path", lambda picture: len(picture.path)),
     "first-dir": Rule("a folder that was named earlier", lambda picture: picture.root),
@@ -99,6 +99,11 @@ def preferred_reason(kept: Picture, other: Picture, rules: Sequence[str] = DEFAU
 
 def _all(rules: Sequence[str]) -> list[Rule]:
     return [_REFERENCE, *(RULES[name] for name in checked_rules(rules)), RULES["shortest"], _PATH]
+
+
+def _dated(time: float | None, sign: int = 1) -> tuple[bool, float]:
+    """The earlier time first, or with a `sign` of -1 the later one; where none is known last."""
+    return time is None, sign * (time or 0)
 
 
 def _twentieths(bytes: int) -> int:

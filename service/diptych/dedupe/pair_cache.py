@@ -256,7 +256,9 @@ class PairCache(CacheDatabase):
             in_one_step(connection, _TABLES, _VERSION)
         elif version in range(1, _VERSION):
             steps = (_LIFT if version == 1 else "") + (_EVIDENCE if version < 3 else _LOOK_AGAIN)
-            steps += _READ_AGAIN + (_HASHES if version < 6 else "") + (_SIGN_AGAIN if version < 10 else "") + _COMPARISONS
+            steps += (
+                _READ_AGAIN + (_HASHES if version < 6 else "") + (_SIGN_AGAIN if version < 10 else "") + _COMPARISONS
+            )
             in_one_step(connection, steps, _VERSION)
         elif version != _VERSION:
             raise DedupeError(

@@ -21,11 +21,22 @@ from diptych.dedupe.pair_cache import KnownFile, PairCache
 from diptych.errors import DedupeError
 from diptych.pictures.content import picture_id
 from diptych.pictures.file_info import Picture, picture_of, read_file
-from diptych.pictures.walk import TRASH, FoundFile, Refuse, Tree, check_name, no_picture, places_in, real_path
+from diptych.pictures.walk import (
+    TRASH,
+    FoundFile,
+    Omissions,
+    Refuse,
+    Tree,
+    check_name,
+    no_picture,
+    places_in,
+    real_path,
+)
 from diptych.scoring.threads import map_pictures
 from diptych.store.records import FileStamp
 from diptych_runtime.decoder import SUFFIXES, PictureLimits
 from diptych_runtime.errors import PictureError
+from diptych_runtime.folders import DEFAULT, Exclusion
 
 T = TypeVar("T")
 NamedBytes = tuple[bytes, str]  # of a picture file, and its name in errors
@@ -90,19 +101,23 @@ def listed(
     refuse: Refuse,
     references: Sequence[Path] = (),
     remark: Callable[[str], object] = lambda text: None,
+    exclusion: Exclusion = DEFAULT,
+    omissions: Omissions | None = None,
 ) -> list[PictureFile]:
     """The picture files (by ending) below the folders and the references, which are numbered after them; sorted by
     path, each once even under several names or in several places, of which one in a reference counts.
 
     Links are left out: the file behind one could be taken for a copy of itself. Files and folders that cannot be read
-    go to `refuse` with the reason; a reference without a picture is a `remark`. Raises DedupeError if there is no
-    picture below the folders but in references.
+    go to `refuse` with the reason, and those that are left out are counted in `omissions`; a reference without a
+    picture is a `remark`. Raises DedupeError if there is no picture below the folders but in references.
     """
+    omissions = omissions or Omissions()
     found: list[tuple[bool, str, int, FoundFile]] = []
     unread: dict[str, str] = {}
     # References come last: what gets a name in one meanwhile is met there, whatever name it had elsewhere.
     for number, root in enumerate([*roots, *references]):
-        tree = Tree.below([root], SUFFIXES | {HELD, LINK})
+        tree = Tree.below([root], exclusion, SUFFIXES | {HELD, LINK})
+        omissions.add(tree.omissions)
         unread |= tree.refused | tree.closed
         if number >= len(roots) and not tree.closed and all(file.link for file in tree.files.values()):
             remark(f"there is no picture in the reference folder {root}; if its disk is not mounted, mount it")
@@ -123,7 +138,7 @@ def listed(
             files.append(PictureFile(path, number, stamp.bytes, stamp.modified, file.inode_changed, not outside))
     if all(file.reference for file in files):
         but = " that is not in a reference folder" if files else ""
-        raise DedupeError(no_picture(roots, but))
+        raise DedupeError(no_picture(roots, omissions, but))
     return sorted(files, key=lambda file: file.path)
 
 

@@ -114,7 +114,9 @@ def settle(members: Sequence[Picture], compare: Compare, rules: Sequence[str] = 
         seen = compare(kept, one) if kept.id != one.id else None
         edits[one.id] = ", ".join(name_edits(kept, one, seen))
         if one.id in replaced:
-            reasons[one.id] = better_because(kept, one, seen) or preferred_reason(kept, one, _tied(rules, kept, one, seen))
+            reasons[one.id] = better_because(kept, one, seen) or preferred_reason(
+                kept, one, _tied(rules, kept, one, seen)
+            )
     return Settled([one.id for one in stays], {id: kept.id for id, (_, kept) in replaced.items()}, reasons, edits)
 
 

@@ -19,6 +19,7 @@ from diptych.store.records import ANSWERS, Answer, Label, NewLabel
 from diptych.store.sqlite.backend import SqliteBackend
 from diptych_runtime.calibration.questions import ASKED, COPY, MATCH
 from diptych_runtime.errors import PictureError
+from diptych_runtime.paths import existing_form, other_forms
 
 COLUMNS = ("image_a", "image_b", "question", "answer", "added", "id_a", "id_b")
 
@@ -152,8 +153,10 @@ def _read(number: int, cells: Mapping[str, str], name: str, question: str) -> La
 def _id(store: SqliteBackend, row: LabelledRow, id: str, path: str) -> str:
     if id:
         return id
+    path = existing_form(path)
     whole = full_path(path)
-    stored = [id for id, place in store.under(whole).items() if place == whole]
+    forms = (whole, *other_forms(whole))
+    stored = [id for form in forms for id, place in store.under(form).items() if place == form]
     if len(stored) == 1:
         return stored[0]
     try:

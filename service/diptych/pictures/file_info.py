@@ -5,6 +5,7 @@ by them.
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import NamedTuple
 from PIL import ExifTags, Image
 
 from diptych.pictures.content import read_bytes, upright
+from diptych.pictures.walk import FoundFile
 from diptych_runtime.decoder import PictureLimits, read_header
 from diptych_runtime.errors import PictureError
 from diptych_runtime.picture_facts import read_picture_facts
@@ -33,7 +35,7 @@ _STRUCTURE = frozenset(
     }
 )
 _FIRST_PHOTOGRAPH = datetime(1826, 1, 1, tzinfo=UTC)
-_CLOCK = timedelta(days=2)  # by which a camera's clock may be ahead of UTC
+_CLOCK = timedelta(days=2)  # by which the clock of a camera or another machine may be ahead
 
 
 class Facts(NamedTuple):
@@ -83,9 +85,17 @@ class Picture:
     reference: bool = False
 
     @property
-    def time(self) -> float:
-        """When the picture was taken, or else when its file was last changed, in seconds since 1970."""
-        return self.modified / 1e9 if self.taken is None else self.taken
+    def changed(self) -> int | None:
+        """When the file was last changed, in nanoseconds since 1970; None for a time that cannot be.
+
+        Programs write 1970, and times to come, where they know none.
+        """
+        return self.modified if 0 < self.modified / 1e9 <= time.time() + _CLOCK.total_seconds() else None
+
+    @property
+    def time(self) -> float | None:
+        """When the picture was taken, or else when its file was changed, in seconds since 1970; None if unknown."""
+        return self.changed and self.changed / 1e9 if self.taken is None else self.taken
 
 
 def read_facts(data: bytes, name: str) -> Facts:
@@ -108,7 +118,8 @@ def read_file(path: Path, limits: PictureLimits) -> tuple[os.stat_result, bytes]
 
 def picture_of(id: str, path: Path, status: os.stat_result, data: bytes) -> Picture:
     """A picture from the result of `read_file`. Raises PictureError if there is no header to be read."""
-    return Picture(id, str(path), status.st_size, status.st_mtime_ns, *read_facts(data, str(path)))
+    stamp = FoundFile.of(status).stamp
+    return Picture(id, str(path), stamp.bytes, stamp.modified, *read_facts(data, str(path)))
 
 
 def _exif(header: Image.Image) -> tuple[int, int, float | None]:

@@ -17,6 +17,7 @@ from diptych.errors import SettingsError
 from diptych.pictures.url_guard import FetchLimits
 from diptych_runtime.decoder import PictureLimits
 from diptych_runtime.parsing import parse_toml
+from diptych_runtime.paths import given_path
 
 PREFIX = "DIPTYCH_"
 _LIMITS = PictureLimits()
@@ -39,7 +40,7 @@ ELSEWHERE = frozenset(
         "THREADS",
     }
     | {"JSON", "QUIET", "KEEP_ORIGINALS", "STRICT", "DRY_RUN", "ENGINE", "ADDRESS", "EVERY", "CHECKSUM", "OUTPUT"}
-    | {"EMBEDDINGS", "FILTER", "LIMIT", "ALL", "INDEX", "METADATA", "KEEP_METADATA"}
+    | {"EMBEDDINGS", "FILTER", "LIMIT", "ALL", "INDEX", "METADATA", "KEEP_METADATA", "EXCLUDE", "INCLUDE_HIDDEN"}
 )
 
 
@@ -108,7 +109,7 @@ class FetchSettings(BaseSettings):
         knows, in the environment too: a limit or a key that is misspelt must not leave a service open.
         """
         path = file or os.environ.get(PREFIX + "CONFIG")
-        values = _read(Path(path)) if path else {}
+        values = _read(Path(given_path(path))) if path else {}
         variables = [PREFIX + name.upper() for name in cls.model_fields]
         for variable in os.environ:
             name = variable.removeprefix(PREFIX)

@@ -1,29 +1,33 @@
 """The one way in which every command finds the picture files below folders.
 
 Files count by their ending. A link to a file is followed, and one that leads nowhere is named with the reason; a link
-to a folder is entered only where the command names it. What `diptych dedupe` put aside is left out.
+to a folder is entered only where the command names it. What `diptych dedupe` put aside is left out, and so is what an
+`Exclusion` says.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from diptych.console import counted
 from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import PictureError
+from diptych_runtime.folders import DEFAULT, EXCLUDED, HIDDEN_FILES, Exclusion, walk
+from diptych_runtime.other_formats import OTHER_FORMATS
 
 TRASH = ".diptych-trash"  # where `diptych dedupe --delete` puts files aside
-# The endings of raw files, which are not read.
-RAW = frozenset(
-    {".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dcr", ".dng", ".erf", ".fff", ".gpr", ".iiq", ".k25", ".kdc", ".mef"}
-    | {".mos", ".mrw", ".nef", ".nrw", ".orf", ".pef", ".raf", ".raw", ".rw2", ".rwl", ".sr2", ".srf", ".srw", ".x3f"}
-)
+_COUNTED = 100_000  # entries of folders that are left out, at most: a snapshot of a disk may have millions
+_NAMED = 5  # such folders, at most
+_LAST = 2**63 - 1  # ns since 1970
 
 Refuse = Callable[[str, str], object]
 
@@ -46,8 +50,9 @@ class FoundFile(NamedTuple):
 
     @classmethod
     def of(cls, status: os.stat_result, *, link: bool = False) -> Self:
-        """The file, or folder, of this status."""
-        return cls(Stamp(status.st_size, status.st_mtime_ns, status.st_ino), status.st_dev, link, status.st_ctime_ns)
+        """The file, or folder, of this status; of a time that no database holds, the last that one does."""
+        modified = max(-_LAST, min(status.st_mtime_ns, _LAST))
+        return cls(Stamp(status.st_size, modified, status.st_ino), status.st_dev, link, status.st_ctime_ns)
 
     def identities(self) -> set[tuple[int, ...]]:
         """Marks of which two paths have one in common if they lead to the same file.
@@ -67,34 +72,117 @@ class Skipped(NamedTuple):
 
 
 @dataclass
+class Omissions:
+    """The files below folders that a walk left out: the `skipped`, by their ending, and how many pictures for each
+    reason of an `Exclusion`; of these there are more where they are not all `counted`.
+    """
+
+    skipped: dict[str, Skipped] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
+    counted: bool = True
+
+    def skip(self, ending: str, files: int, first: str) -> None:
+        """Count files with an ending that no picture has."""
+        before = self.skipped.get(ending)
+        self.skipped[ending] = Skipped(files + before.files, before.first) if before else Skipped(files, first)
+
+    def add(self, other: Omissions) -> None:
+        """Count those of another walk too."""
+        for ending, (files, first) in other.skipped.items():
+            self.skip(ending, files, first)
+        self.left_out.update(other.left_out)
+        self.counted = self.counted and other.counted
+
+    def lines(self) -> list[str]:
+        """The files in words, the most frequent first; empty if there are none."""
+        lines = [line] if (line := self.left_out_line()) else []
+        if not self.skipped:
+            return lines
+        total = sum(skipped.files for skipped in self.skipped.values())
+        lines.append(f"{counted(total, 'file')} skipped because of {'its ending' if total == 1 else 'their endings'}:")
+        for ending, (files, first) in sorted(self.skipped.items(), key=lambda entry: (-entry[1].files, entry[0])):
+            kind = f" ({OTHER_FORMATS[ending]})" if ending in OTHER_FORMATS else ""
+            lines.append(f"  {files:,} {ending or 'without an ending'}{kind}, {'the first is ' * (files > 1)}{first}")
+        return lines
+
+    def left_out_line(self) -> str:
+        """The pictures that an `Exclusion` left out, in one line; empty if there are none."""
+        if not self.left_out:
+            return ""
+        ordered = self.left_out.most_common()
+        named = [
+            f"{count:,} {name if name == HIDDEN_FILES else f'by {name}' if name == EXCLUDED else f'in {name}'}"
+            for name, count in ordered[:_NAMED]
+        ]
+        if more := ordered[_NAMED:]:
+            named.append(f"{sum(count for _, count in more):,} in {counted(len(more), 'more folder')}")
+        hint = "; --include-hidden takes them in" if self.left_out.keys() - {EXCLUDED} else ""
+        total = counted(self.left_out.total(), "picture")
+        return f"{'' if self.counted else 'at least '}{total} left out: {', '.join(named)}{hint}"
+
+    def data(self) -> dict[str, Any]:
+        """The files for JSON: by ending how many, and the first of them, and by reason how many."""
+        skipped = [{"ending": ending, **one._asdict()} for ending, one in self.skipped.items()]
+        return {"skipped": skipped, "left_out": dict(self.left_out)}
+
+
+@dataclass
 class Tree:
     """The picture files below folders, by path: folder by folder, in alphabetical order.
 
     `refused` are paths that are no regular files, and `closed` files and whole folders that cannot be read now, both
-    with the reason. `skipped` are the files with other endings, by ending.
+    with the reason. `omissions` are the files that were left out.
     """
 
     files: dict[str, FoundFile] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     closed: dict[str, str] = field(default_factory=dict)
-    skipped: dict[str, Skipped] = field(default_factory=dict)
+    omissions: Omissions = field(default_factory=Omissions)
 
     @classmethod
-    def below(cls, folders: Iterable[str | os.PathLike[str]], endings: Collection[str] = SUFFIXES) -> Self:
+    def below(
+        cls,
+        folders: Iterable[str | os.PathLike[str]],
+        exclusion: Exclusion = DEFAULT,
+        endings: Collection[str] = SUFFIXES,
+    ) -> Self:
         """The files with these endings below the folders; a file below two of them comes once."""
         tree = cls()
         for folder in folders:
-            for place, subfolders, names in os.walk(folder, onerror=tree._close):
-                subfolders[:] = sorted(name for name in subfolders if name != TRASH)
-                for name in sorted(names):
-                    # A Path for each of a million files takes seconds.
-                    ending = os.path.splitext(name)[1].lower()  # noqa: PTH122
-                    path = os.path.join(place, name)  # noqa: PTH118
-                    if ending in endings:
-                        tree.look(path)
-                    else:
-                        count_skipped(tree.skipped, {ending: Skipped(1, path)})
+            tree._walk(os.fspath(folder), exclusion, endings)
         return tree
+
+    def _walk(self, top: str, exclusion: Exclusion, endings: Collection[str]) -> None:
+        left_out: dict[str, str] = {}  # folders to come, and why they are left out
+        countable = _COUNTED
+
+        def close(error: OSError) -> None:
+            if error.filename not in left_out:
+                self._close(error)
+
+        for place, folders, names in walk(top, close):
+            reason = left_out.pop(place, "")
+            if reason and (countable := countable - len(names) - len(folders)) < 0:
+                self.omissions.counted = False
+                folders.clear()
+                continue
+            if TRASH in folders:
+                folders.remove(TRASH)
+            # A Path for each of a million files takes seconds.
+            before = os.path.join(place, "")  # noqa: PTH118
+            for name in folders:
+                if why := reason or exclusion.reason(name, place, top, is_folder=True):
+                    left_out[before + name] = why
+            for name in names:
+                ending = os.path.splitext(name)[1].lower()  # noqa: PTH122
+                why = reason or exclusion.reason(name, place, top, is_folder=False)
+                if ending not in endings:
+                    if not why:
+                        self.omissions.skip(ending, 1, before + name)
+                elif not why or ending not in SUFFIXES:  # the files of a move that was killed are hidden
+                    self.look(before + name)
+                else:
+                    self.omissions.left_out[why] += 1
 
     def look(self, path: str) -> None:
         """Take up a file, if there is one; links are followed."""
@@ -128,51 +216,44 @@ class Tree:
             self.closed[error.filename] = f"{error.filename} cannot be listed: {error.strerror}"
 
 
-def no_picture(folders: Iterable[str | os.PathLike[str]], but: str = "") -> str:
+def no_picture(folders: Iterable[str | os.PathLike[str]], omissions: Omissions, but: str = "") -> str:
     """The sentence that there is no picture in any of these folders, `but` for those that do not count."""
-    return f"there is no picture ({', '.join(sorted(SUFFIXES))}){but} in {', '.join(map(str, folders))}"
+    left_out = f"; {line}" if (line := omissions.left_out_line()) else ""
+    return f"there is no picture ({', '.join(sorted(SUFFIXES))}){but} in {', '.join(map(str, folders))}{left_out}"
 
 
-def count_skipped(counts: dict[str, Skipped], more: Mapping[str, Skipped]) -> None:
-    """Add further skipped files to the counts by ending."""
-    for ending, (files, first) in more.items():
-        before = counts.get(ending)
-        counts[ending] = Skipped(files + before.files, before.first) if before else Skipped(files, first)
-
-
-def skipped_lines(counts: Mapping[str, Skipped]) -> list[str]:
-    """The skipped files in words, the most frequent ending first; empty if there are none."""
-    if not counts:
-        return []
-    total = sum(skipped.files for skipped in counts.values())
-    lines = [f"{counted(total, 'file')} skipped because of {'its ending' if total == 1 else 'their endings'}:"]
-    for ending, (files, first) in sorted(counts.items(), key=lambda entry: (-entry[1].files, entry[0])):
-        kind = " (camera RAW, which is not read: export JPEG or TIFF)" if ending in RAW else ""
-        lines.append(f"  {files:,} {ending or 'without an ending'}{kind}, {'the first is ' * (files > 1)}{first}")
-    return lines
-
-
-def skipped_entries(counts: Mapping[str, Skipped]) -> list[dict[str, str | int]]:
-    """The skipped files for JSON: the ending, the number of files and the first of them."""
-    return [{"ending": ending, "files": files, "first": first} for ending, (files, first) in counts.items()]
-
-
-def pictures_in(paths: Iterable[Path], refuse: Refuse, skipped: dict[str, Skipped] | None = None) -> Iterator[Path]:
+def pictures_in(
+    paths: Iterable[Path], refuse: Refuse, exclusion: Exclusion = DEFAULT, omissions: Omissions | None = None
+) -> Iterator[Path]:
     """The files named, and every picture file below the folders named.
 
-    `refuse` gets the path and the reason of each file and folder below them that cannot be read; the files with other
-    endings are counted in `skipped`.
+    `refuse` gets the path and the reason of each file and folder below them that cannot be read; the files that are
+    left out are counted in `omissions`.
     """
     for path in paths:
         if path.is_dir():
-            tree = Tree.below([path])
+            tree = Tree.below([path], exclusion)
             for unread, reason in (tree.refused | tree.closed).items():
                 refuse(unread, reason)
-            if skipped is not None:
-                count_skipped(skipped, tree.skipped)
+            if omissions is not None:
+                omissions.add(tree.omissions)
             yield from map(Path, tree.files)
         else:
             yield path
+
+
+def is_folder(path: str) -> bool:
+    """True for a folder, also where its path is longer than the system takes."""
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)  # noqa: PTH116
+    except OSError as error:
+        return error.errno == errno.ENAMETOOLONG
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it that are missing; Path.mkdir does so by recursion."""
+    for missing in reversed([*takewhile(lambda one: not one.exists(), (folder, *folder.parents))]):
+        missing.mkdir(exist_ok=True)
 
 
 def place_in(root: Path, path: Path) -> Path | None:
@@ -192,7 +273,7 @@ def places_in(root: Path, paths: Iterable[Path]) -> dict[Path, Path]:
             with suppress(OSError):  # it is yet to be made
                 for mark in FoundFile.of(folder.stat()).identities():
                     marked.setdefault(mark, []).append(path)
-    for place, _, _ in os.walk(root) if marked else ():
+    for place, _, _ in walk(root) if marked else ():
         with suppress(OSError):
             for mark in FoundFile.of(Path(place).stat()).identities():
                 for path in marked.get(mark, ()):

@@ -55,7 +55,7 @@ def files_below(folder: str | os.PathLike[str], refuse: Refuse = lambda path, re
     for unread, reason in (tree.refused | tree.closed).items():
         refuse(unread, reason)
     if not tree.files:
-        raise PictureError(no_picture([folder]))
+        raise PictureError(no_picture([folder], tree.omissions))
     return list(map(Path, tree.files))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from diptych_runtime.errors import ArgumentError
+from diptych_runtime.paths import expand_home
 
 SCHEMES = {"milvus": "http", "milvuss": "https", "milvus+tls": "https"}
 PORT = 19530
@@ -51,7 +52,7 @@ def parse_location(where: Location) -> Path | Address:
         return _address(scheme.lower(), rest.lstrip("/"))
     if _SCHEME.match(text):  # it may have a password, so it is not repeated
         raise ArgumentError(f"expected a folder, or an address that begins with {'://, '.join(SCHEMES)}://")
-    return Path(text)
+    return Path(expand_home(text))
 
 
 def _address(scheme: str, rest: str) -> Address:
@@ -82,6 +83,6 @@ def _address(scheme: str, rest: str) -> Address:
         collection=name,
         text=f"{scheme}://{shown}:{port}/{name}" + (f"?{parts.query}" if parts.query else ""),
         token=own or os.environ.get(TOKEN, ""),
-        originals=Path(originals).absolute() if originals else None,
+        originals=Path(expand_home(originals)).absolute() if originals else None,
         strong=consistency == "strong",
     )

@@ -35,3 +35,10 @@ def test_a_picture_that_cannot_be_read_is_an_error_of_its_pair_under_the_name_of
     }
     alone = worker.score([names[1]], [names[0]])
     assert scores.raw[2] == alone.raw[0]
+
+
+def test_a_name_in_another_normal_form_is_that_of_the_file_that_is_there(scorer, gallery, names):
+    Path(names[0]).rename(gallery / "Gro\u0308\u00dfe.jpg")
+    worker = PairScorer(Encoder(scorer, gallery))
+    assert worker.score(["Gr\u00f6\u00dfe.jpg"], [names[1]]).errors == {}
+    assert worker.encoder.stamp("Gr\u00f6\u00dfe.jpg") is not None

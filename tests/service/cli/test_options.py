@@ -1,25 +1,32 @@
 """The values that options take, and what the options of a command ask for."""
 
 import io
+import json
 import multiprocessing
+import os
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import pytest
-from typed import parsed
+from typed import command_names, every_parameter, parsed
 from typer import BadParameter, TyperException
 
+from diptych import Collection
 from diptych.batch.workers.executor import Serial
 from diptych.batch.workers.pool import Pool
 from diptych.cli import options
 from diptych.cli.options import check_engine, open_engine, open_scorer, open_workers, read_pictures
-from diptych.command_tree import amount, explained, number
+from diptych.command_tree import _Reader, amount, explained, number
 from diptych.console import Console
 from diptych.errors import BatchError
 from diptych.scoring.decode_pool import DecodePool, ThreadDecoder, decoder
-from diptych.store.location import Address
+from diptych.scoring.scorer import Scorer
+from diptych.store.location import Address, parse_location
+from diptych_runtime.paths import given_path
 from diptych_runtime.session import thread_count
 
 
@@ -136,3 +143,99 @@ def test_a_worker_of_a_batch_which_may_start_no_process_decodes_itself(monkeypat
     alone = decoder(True, 3)
     assert isinstance(alone, ThreadDecoder)
     assert alone.threads == 3
+
+
+# Words that are no paths; whatever else is read as a text is a path, and has to be read by `given_path`.
+NO_PATHS = {"host", "address", "name", "split", "columns", "changes", "keep", "exclude", "control", "only", "mixers"}
+NO_PATHS |= {"archive"}
+
+
+def parameters() -> list[tuple[str, Any]]:
+    return [(name, param) for name in command_names() for param in every_parameter(name)]
+
+
+def test_every_path_of_every_command_may_begin_with_the_home_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    paths = 0
+    for command, param in parameters():
+        kind = param.type_descriptor.annotation
+        one = next(iter(get_args(kind)), kind) if get_origin(kind) in (list, tuple, Sequence) else kind
+        parser = param.type_descriptor.parameter_info.parser
+        if one is str and parser is None:
+            assert param.name in NO_PATHS, f"{command} {param.name}"
+        elif one is Path or (one is str and parser is given_path):
+            several = get_origin(kind) is not None
+            read = _Reader().coerce(["~/a.jpg"] if several else "~/a.jpg", param, None)
+            assert str(read[0] if several else read) == str(tmp_path / "a.jpg"), f"{command} {param.name}"
+            paths += 1
+    assert paths > 150
+
+
+def test_no_folder_is_made_that_is_named_as_home_is_by_a_shell(diptych, artifact, gallery, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("DIPTYCH_STORE", "~/store")
+    monkeypatch.setenv("XDG_CACHE_HOME", "~/cache")
+    gallery.rename(tmp_path / "home")
+    (tmp_path / "cwd").mkdir()
+    monkeypatch.chdir(tmp_path / "cwd")
+    assert diptych("index", "add", "~/more", "~/01.jpg", "--model", artifact).code == 0
+    assert diptych("dedupe", "~", "--model", artifact, "-o", "~/groups.csv").code == 0
+    assert diptych("score", "~/01.jpg", "~/02.jpg", "--model", artifact).code == 0
+    with Collection.open("~/library", Scorer.load(artifact), create=True):
+        pass
+    address = parse_location("milvus://host/c?originals=~/files")
+    assert isinstance(address, Address)
+    assert address.originals == tmp_path / "home/files"
+    assert list((tmp_path / "cwd").iterdir()) == []
+    assert {"store", "groups.csv", "library", ".cache"} <= {path.name for path in (tmp_path / "home").iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["index", "stats"], 1, "name a collection with --store or DIPTYCH_STORE, or set HOME"),
+        (
+            ["dedupe", "{gallery}"],
+            1,
+            "name a folder for features and scores with --store or XDG_CACHE_HOME, or set HOME",
+        ),
+        (["dedupe", "{gallery}", "--method", "phash"], 1, "with --store or XDG_CACHE_HOME, or set HOME"),
+        (["index", "stats", "--store", "~/store"], 2, "~/store is in your home folder, and you have none: set HOME"),
+        (["models", "list"], 0, ""),
+        (["score", "{gallery}/01.jpg", "{gallery}/02.jpg"], 0, ""),
+        (["score", "{gallery}/01.jpg", "{gallery}/02.jpg", "--model", "misspelt"], 2, "is neither a bundled model"),
+    ],
+)
+def test_a_user_without_a_home_folder_is_told_what_to_name(diptych, gallery, monkeypatch, words, code, said):
+    def missing(number):
+        raise KeyError(number)
+
+    for variable in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", missing)
+    result = diptych(*(word.format(gallery=gallery) for word in words))
+    assert (result.code, "Traceback" in result.err) == (code, False)
+    assert said in result.err
+
+
+@pytest.mark.parametrize(
+    "locale", [{"LC_ALL": "C"}, {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}]
+)
+def test_names_in_utf8_are_read_and_written_under_every_locale(environment, gallery, tmp_path, locale):
+    (gallery / "01.jpg").rename(gallery / "Größe 写真.jpg")
+    variables = {**environment, "PYTHONCOERCECLOCALE": "0", **locale}
+
+    def run(*words: object, text: str = "") -> subprocess.CompletedProcess[bytes]:
+        command = [sys.executable, "-m", "diptych", *map(str, words)]
+        return subprocess.run(command, env=variables, input=text.encode(), capture_output=True, check=True)
+
+    store = ("--store", tmp_path / "store")
+    found = json.loads(run("dedupe", gallery, "--method", "phash", "--json", *store).stdout)
+    assert (found["pictures"], found["refused"]) == (12, [])
+    table = f"image_a,image_b\n{gallery}/Größe 写真.jpg,{gallery}/02.jpg\n"
+    scored = run("score", "-", "-o", "-", text=table).stdout.decode()
+    assert f"{gallery}/Größe 写真.jpg,{gallery}/02.jpg,0." in scored
+    name = os.fsencode(gallery) + b"/caf\xe9.jpg"
+    Path(os.fsdecode(name)).write_bytes((gallery / "02.jpg").read_bytes())
+    told = run("dedupe", gallery, "--method", "phash", *store).stdout.decode()
+    assert "caf\\udce9.jpg has a name that is not UTF-8; rename it" in told

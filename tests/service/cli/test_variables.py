@@ -25,7 +25,7 @@ def variables() -> dict[str, tuple[str, str]]:
         for option in options(command):
             if option.envvar is not None:
                 default = option.show_default if isinstance(option.show_default, str) else option.default
-                shown = "" if default in (None, False) else str(default).removesuffix(", if it is there")
+                shown = "" if default in (None, False, ()) else str(default).removesuffix(", if it is there")
                 entry = found.setdefault(str(option.envvar), (shown, option.help or "", []))
                 entry[2].append(f"{command} {spelling(option)}")
     return {
@@ -68,6 +68,8 @@ def test_each_is_in_the_table_of_the_documents_as_the_code_has_it():
         ("DIPTYCH_PORT", "9000", "serve", "port", 9000),
         ("DIPTYCH_SYNC", "/a:/b c", "serve", "sync", (Path("/a"), Path("/b c"))),
         ("DIPTYCH_SYNC_EVERY", "5", "serve", "sync_every", 5.0),
+        ("DIPTYCH_EXCLUDE", "raw/,*.tmp", "index add photos", "exclude", ("raw/", "*.tmp")),
+        ("DIPTYCH_INCLUDE_HIDDEN", "1", "serve", "include_hidden", True),
         ("DIPTYCH_CREATE", "0", "serve", "create", False),
         ("DIPTYCH_CREATE", "off", "serve", "create", False),
         ("DIPTYCH_CREATE", "Yes", "serve", "create", True),

@@ -72,3 +72,9 @@ def test_another_encoding_is_named(tmp_path):
     (tmp_path / "table.csv").write_bytes("path,label\na.jpg,é\n".encode("latin-1"))
     with pytest.raises(ArgumentError, match=r"table\.csv is not UTF-8"):
         read_metadata(tmp_path / "table.csv")
+
+
+def test_a_name_in_another_normal_form_is_that_of_the_file_that_is_there(tmp_path):
+    (tmp_path / "Gro\u0308\u00dfe.jpg").touch()
+    (tmp_path / "table.jsonl").write_text('{"path": "Gr\u00f6\u00dfe.jpg", "label": "x"}\n', "utf-8")
+    assert read_metadata(tmp_path / "table.jsonl") == {str(tmp_path / "Gro\u0308\u00dfe.jpg"): {"label": "x"}}

@@ -393,3 +393,22 @@ def test_a_quick_pass_and_the_network_share_a_store(dedupe, diptych, photos, tmp
     assert diptych(*quick).json["new"] == 0
     again = dedupe(photos, "--json", threshold=0.2).json
     assert (again["new"], again["pairs_scored"], again["groups"]) == (0, 0, first["groups"])
+
+
+def test_a_selection_and_folders_may_be_in_another_normal_form(dedupe, photos, tmp_path):
+    nfd = photos / "Gro\u0308\u00dfe"
+    (photos / "b").rename(nfd)
+    selection = tmp_path / "list.txt"
+    selection.write_text(f"{photos}/Gr\u00f6\u00dfe/2.jpg\n", "utf-8")
+    found = dedupe(photos / "Gr\u00f6\u00dfe", photos / "a", "--delete", "--selection", selection, "--json")
+    assert (found.json["done"], (nfd / "2.jpg").exists()) == (1, False)
+
+
+def test_files_of_formats_that_are_not_read_are_named_as_by_index_add(dedupe, photos):
+    for name in ("x.jxl", "x.CR3", "y.cr3", "x.mov"):
+        (photos / name).write_bytes(bytes(100))
+    found = dedupe(photos)
+    assert "4 files skipped because of their endings:\n" in found.out
+    assert f"  2 .cr3 (camera RAW, which is not read: export JPEG or TIFF), the first is {photos}/x.CR3\n" in found.out
+    entries = dedupe(photos, "--json").json["skipped"]
+    assert {entry["ending"]: entry["files"] for entry in entries} == {".jxl": 1, ".cr3": 2, ".mov": 1}

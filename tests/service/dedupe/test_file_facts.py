@@ -56,3 +56,22 @@ def test_what_the_files_say_is_read_once_and_what_is_gone_stays_as_it_is(stored,
         monkeypatch.setattr(file_facts, "read_facts", lambda *_: pytest.fail("it was read again"))
         assert with_file_facts(collection, pictures, {one.id for one in pictures}, ledger) == found
         assert with_file_facts(collection, pictures, set(), ledger) == pictures
+
+
+def test_files_of_impossible_times_are_grouped_and_told_without_a_date(tmp_path, scorer, dedupe, photo_bytes):
+    folder = tmp_path / "odd"
+    folder.mkdir()
+    times = {"before.jpg": -6.2e10, "zero.jpg": 0, "soon.jpg": 4e9, "far.jpg": 2.5e11, "known.jpg": 1e9}
+    for name, seconds in times.items():
+        (folder / name).write_bytes(photo_bytes(1))
+        os.utime(folder / name, (seconds, seconds))
+    for rule in ("oldest", "newest"):
+        written = ("-o", tmp_path / "groups.csv", "--report", tmp_path / "report.html")
+        rows = dedupe(folder, "--keep", rule, "--json", *written).json["rows"]
+        assert (rows[0]["path"], rows[0]["time"]) == (str(folder / "known.jpg"), "2001-09-09T01:46:40+00:00")
+        assert [row["time"] for row in rows[1:]] == [""] * 4
+    with Collection.open(tmp_path / "collection", scorer, create=True) as collection, PairCache(None, None) as ledger:
+        collection.add(folder / "far.jpg")
+        (picture,) = map(of_record, collection.list(10))
+        (found,) = with_file_facts(collection, [picture], {picture.id}, ledger)
+    assert (found.time, found.bytes) == (None, len(photo_bytes(1)))

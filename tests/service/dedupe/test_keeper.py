@@ -97,3 +97,14 @@ def test_the_reason_is_the_first_rule_that_parts_two(picture, rule):
     values, words = deciding([rule]), reasons([rule])
     assert len(values(good)) == len(values(bad)) == len(words)
     assert next(word for word, a, b in zip(words, values(good), values(bad), strict=True) if a != b) == words[1]
+
+
+@pytest.mark.parametrize("modified", [0, -(10**18), 4 * 10**18, 2**63 - 1])
+def test_a_date_that_cannot_be_wins_neither_as_the_oldest_nor_as_the_newest(picture, modified):
+    odd, known = picture(modified=modified), picture(modified=10**18)
+    for rule in ("oldest", "newest"):
+        assert preference([odd, known], [rule]) == [1, 0]
+        assert preference([picture(modified=modified, taken=5.0), picture(modified=10**18, taken=5.0)], [rule]) == [
+            1,
+            0,
+        ]

@@ -166,3 +166,11 @@ def test_rows_that_contradict_each_other_are_refused_with_both_numbers_and_repea
     with pytest.raises(LabellingError, match=r"rows 2 and 4 contradict each other: .* says same and the other diff"):
         import_labels(collection.store, contradicting)
     assert said(collection) == before, "nothing was taken"
+
+
+def test_a_picture_is_found_by_its_name_in_another_normal_form(collection, gallery):
+    (gallery / "01.jpg").rename(gallery / "Gro\u0308\u00dfe.jpg")
+    stored = collection.add(gallery / "Gro\u0308\u00dfe.jpg")[0].id
+    named = ("image_a,image_b,answer", f"{gallery}/Gr\u00f6\u00dfe.jpg,{gallery}/02.jpg,1")
+    assert import_labels(collection.store, rows(*named)) == (1, 0)
+    assert stored in collection.labels()[0].pair

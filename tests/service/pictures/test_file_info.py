@@ -1,10 +1,13 @@
+import os
+import time
 from datetime import UTC, datetime
 from io import BytesIO
 
 import pytest
 from PIL import ExifTags, Image
 
-from diptych.pictures.file_info import read_facts
+from diptych.pictures.file_info import picture_of, read_facts, read_file
+from diptych_runtime.decoder import PictureLimits
 from diptych_runtime.errors import PictureError
 
 
@@ -73,3 +76,21 @@ def test_what_has_no_header_is_refused_by_name():
 def test_the_time_is_when_it_was_taken_and_else_when_the_file_changed(picture):
     assert picture(modified=5 * 10**9).time == 5
     assert picture(modified=5 * 10**9, taken=3.0).time == 3
+
+
+@pytest.mark.parametrize("seconds", [-6.2e10, -2e9, 0, 4e9, 3e10, 2.5e11])
+def test_a_time_of_a_file_that_cannot_be_is_unknown_and_fits_into_a_database(seconds, tmp_path):
+    path = tmp_path / "a.jpg"
+    path.write_bytes(jpeg())
+    os.utime(path, (seconds, seconds))
+    found = read_picture(path)
+    assert abs(found.modified) < 2**63
+    assert (found.changed, found.time) == (None, None)
+    now = time.time()
+    os.utime(path, (now, now))
+    assert read_picture(path).time == pytest.approx(now)
+
+
+def read_picture(path):
+    status, data = read_file(path, PictureLimits())
+    return picture_of("0" * 32, path, status, data)

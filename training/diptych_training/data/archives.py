@@ -18,6 +18,7 @@ import numpy as np
 
 from diptych_runtime.atomic import replacing_folder
 from diptych_runtime.decoder import SUFFIXES, panel_pixels
+from diptych_runtime.paths import given_path
 from diptych_training.data import documents, synthetic
 from diptych_training.errors import DataError
 
@@ -128,7 +129,7 @@ def generated_sources() -> dict[str, tuple[Callable[[int, int], np.ndarray], int
 
 def data_folder() -> Path:
     """Return the folder named by DIPTYCH_DATA; raise `DataError` where it is unset or absent."""
-    folder = os.environ.get("DIPTYCH_DATA", "")
+    folder = given_path(os.environ.get("DIPTYCH_DATA", ""))
     if not folder or not Path(folder).is_dir():
         raise DataError(
             f"the archives are expected in the folder named by DIPTYCH_DATA, which is {folder!r}; "

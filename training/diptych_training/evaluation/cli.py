@@ -13,14 +13,18 @@ from typer import Argument, Option
 from diptych.command_tree import Json, Quiet
 from diptych.console import Console
 from diptych_runtime.calibration.questions import COPY, THING, Asked
+from diptych_runtime.paths import given_path
 
 if TYPE_CHECKING:
     from diptych_training.evaluation.series import Evidence
     from diptych_training.evaluation.stages import Entrants
 
-AnyModel = Annotated[str, Option("--model", metavar="NAME|DIR", help="a released model, an artifact or a checkpoint")]
+AnyModel = Annotated[
+    str, Option("--model", parser=given_path, metavar="NAME|DIR", help="a released model, an artifact or a checkpoint")
+]
 Against = Annotated[
-    list[str] | None, Option("--against", metavar="MODEL", help="lay this model beside it (repeatable)")
+    list[str] | None,
+    Option("--against", parser=given_path, metavar="MODEL", help="lay this model beside it (repeatable)"),
 ]
 Kinds = Annotated[
     Sequence[str],

@@ -9,8 +9,10 @@ import numpy as np
 import torch
 from torch import Generator
 
-from diptych_runtime.decoder import SUFFIXES, panel_pixels
+from diptych_runtime.decoder import panel_pixels
 from diptych_runtime.errors import PictureError
+from diptych_runtime.folders import DEFAULT, pictures_below
+from diptych_runtime.paths import given_path
 from diptych_training.data.archives import split_of
 from diptych_training.data.augment import MILD, SHOT, draw_sprites, edit
 from diptych_training.data.csv import LABELS, read_table
@@ -58,7 +60,7 @@ class Classes:
 
     def listed(self) -> tuple[Path, dict[str, str]]:
         """The folder that paths count from, and the class of each path; `DataError` for fewer than two classes."""
-        place = Path(self.pictures)
+        place = Path(given_path(self.pictures))
         root, listed = self._folder(place) if place.is_dir() else self._table(place)
         if (count := len(set(listed.values()))) < 2:
             raise DataError(
@@ -68,13 +70,16 @@ class Classes:
         return root, listed
 
     def _folder(self, place: Path) -> tuple[Path, dict[str, str]]:
-        """Every picture below the folder of its class, however deep; hidden folders are no classes."""
-        folders = sorted(path for path in place.iterdir() if path.is_dir() and not path.name.startswith("."))
+        """Every picture below the folder of its class, however deep; hidden folders and the like are no classes."""
+        folders = sorted(
+            path
+            for path in place.iterdir()
+            if path.is_dir() and not DEFAULT.reason(path.name, str(place), "", is_folder=True)
+        )
         return place, {
             path.relative_to(place).as_posix(): folder.name
             for folder in folders
-            for path in sorted(folder.rglob("*"))
-            if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
+            for path in sorted(pictures_below(folder))
         }
 
     def _table(self, place: Path) -> tuple[Path, dict[str, str]]:
@@ -85,7 +90,7 @@ class Classes:
             if row["path"] in listed:
                 raise DataError(f"{place}, line {number}: {row['path']} is listed twice; leave one")
             listed[row["path"]] = row["class"]
-        return Path(self.root) if self.root else place.parent, listed
+        return Path(given_path(self.root)) if self.root else place.parent, listed
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,8 @@ class Pairs:
 
     def open(self, source: Source) -> "Pictures":
         """Read the pairs and their pictures."""
-        rows = read_table(Path(self.table), ["image_a", "image_b", "label"])
+        table = Path(given_path(self.table))
+        rows = read_table(table, ["image_a", "image_b", "label"])
         names = sorted({row[side] for row in rows for side in ("image_a", "image_b")})
         place = {name: i for i, name in enumerate(names)}
         subject, apart = np.arange(len(names)), list[tuple[int, int, int]]()
@@ -129,7 +135,7 @@ class Pairs:
             raise DataError(f"{self.table} has no pair of two pictures with label 1: nothing to learn likeness from")
         # A thing goes by the first of its names, so that its split does not move with the order of the rows.
         held_out = held_out_fifth([names[s] for s in subject], subject, whole=True)
-        root = Path(self.root) if self.root else Path(self.table).parent
+        root = Path(given_path(self.root)) if self.root else table.parent
         return Pictures(self.queries, source, root, names, subject, held_out, [(a, b) for _, a, b in apart])
 
 

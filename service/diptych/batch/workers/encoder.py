@@ -21,6 +21,7 @@ from diptych_runtime.closer_look.verification import View
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import PictureError
 from diptych_runtime.judgement import Judgement, deserving, judge
+from diptych_runtime.paths import existing_form
 
 _LOOKED = 16  # pairs whose pictures are read at once for a closer look
 
@@ -61,17 +62,20 @@ class Encoder:
                 return self.fetch(name)
             except RemoteError as error:
                 raise PictureError(str(error)) from None
-        return self.base / name
+        return self._path(name)
 
     def stamp(self, name: str) -> Stamp | None:
         """The size and the time of a file; None for a web address, and where there is none."""
         if not name or is_url(name):
             return None
         try:
-            status = (self.base / name).stat()
+            status = self._path(name).stat()
         except (OSError, ValueError):
             return None
         return status.st_size, status.st_mtime_ns
+
+    def _path(self, name: str) -> Path:
+        return Path(existing_form(str(self.base / name)))
 
     def _pixels(self, name: str) -> np.ndarray:
         return self.scorer.pixels(self.source(name), name=name)

@@ -16,6 +16,7 @@ from diptych.cli.options import named_folder
 from diptych.console import Console, byte_size, counted, open_text
 from diptych.errors import DedupeError, OutputError
 from diptych_runtime.parsing import parse_json
+from diptych_runtime.paths import given_path
 
 if TYPE_CHECKING:
     from diptych.dedupe.actions.past import Entry
@@ -62,6 +63,7 @@ Empty = Annotated[
 Selection = Annotated[
     str | None,
     Option(
+        parser=given_path,
         metavar="LIST",
         help="a file that lists the paths to remove, as the report saves it",
         rich_help_panel=_PANEL,
@@ -104,11 +106,13 @@ def chosen_paths(selection: str | None, *, acting: bool, dry_run: bool) -> list[
         raise BadParameter("--dry-run says what --move-to, --delete or --action would do; name one of them")
     if selection is None:
         return None
+    from diptych_runtime.paths import existing_form
+
     if not acting:
         raise BadParameter("--selection names what --move-to, --delete or --action take; name one of them")
     try:
         with open_text(selection) as file:
-            return [str(Path(_listed(line.rstrip("\r\n"))).absolute()) for line in file if line.strip()]
+            return [existing_form(str(Path(_listed(line.rstrip("\r\n"))).absolute())) for line in file if line.strip()]
     except UnicodeDecodeError as error:
         raise DedupeError(f"the selection {selection} is not UTF-8 ({error}); save it as such") from None
     except OSError as error:

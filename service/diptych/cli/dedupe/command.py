@@ -30,6 +30,8 @@ from diptych.cli.dedupe.text import NOTHING_MOVED, Refused, found_text, searched
 from diptych.cli.options import (
     ClusterAddress,
     Engine,
+    Exclude,
+    IncludeHidden,
     Provider,
     Question,
     StoredModel,
@@ -37,11 +39,11 @@ from diptych.cli.options import (
     Threads,
     check_engine,
     check_output,
-    default_store,
     folder,
     location,
     model_of,
     named_folder,
+    named_or_default,
     open_scorer,
     open_workers,
     probability,
@@ -122,6 +124,8 @@ _Reference = Annotated[
 def dedupe(
     folders: _Folders = None,
     reference: _Reference = None,
+    exclude: Exclude = (),
+    include_hidden: IncludeHidden = False,
     method: _Method = "network",
     max_distance: _MaxDistance = None,
     threshold: _Threshold = None,
@@ -154,6 +158,8 @@ def dedupe(
     """
     from diptych.dedupe.report import table
     from diptych.dedupe.scan import listed, searched
+    from diptych.pictures.walk import Omissions
+    from diptych_runtime.folders import Exclusion
 
     console = Console(as_json, quiet)
     act = act_of(action, move_to, delete=delete)
@@ -169,9 +175,11 @@ def dedupe(
     _check_outputs(output, report, spreadsheet=spreadsheet)
     places = roots, references = searched(folders, reference or (), to=move_to)
     refused: Refused = []
+    omissions = Omissions()
     check_outside(references, {"--output": output, "--report": report, "--store": store})
     try:
-        files = listed(roots, _into(refused), references, console.remark)
+        exclusion = Exclusion(tuple(exclude), include_hidden)
+        files = listed(roots, _into(refused), references, console.remark, exclusion, omissions)
         _check_not_read([output, report], [*(file.path for file in files), selection])
         if method == "phash":
             finding = partial(_by_hash, console, max_distance, rules, store, threads)
@@ -188,9 +196,13 @@ def dedupe(
     except KeyboardInterrupt:
         console.remark("interrupted; what was done is kept, and the same command goes on from here")
         return 130
-    data = table.document(found, refused) | {"new": seen.new, "changed": seen.changed, "gone": seen.gone}
+    data = (
+        table.document(found, refused)
+        | omissions.data()
+        | {"new": seen.new, "changed": seen.changed, "gone": seen.gone}
+    )
     console.remark(searched_text(found, data))
-    lines = found_text(found, data, refused, {"groups": output, "report": report})
+    lines = found_text(found, data, refused, {"groups": output, "report": report}) + omissions.lines()
     code = 1 if _failed(refused, strict=strict) else 0
     if act is not None:
         acted, left = act_on(console, act, found, places, lines, to=move_to, chosen=chosen, dry_run=dry_run)
@@ -228,7 +240,9 @@ def _check_method(
 
 def _failed(refused: Refused, *, strict: bool) -> bool:
     """True where pictures may have been missed without a word of each: a folder could not be listed."""
-    return bool(refused) and (strict or any(Path(entry["path"]).is_dir() for entry in refused))
+    from diptych.pictures.walk import is_folder
+
+    return bool(refused) and (strict or any(is_folder(entry["path"]) for entry in refused))
 
 
 def _rules(keep: Sequence[str]) -> tuple[str, ...]:
@@ -261,7 +275,7 @@ def _default_labels(console: Console, store: Path | None, question: str = COPY) 
 
     if store is not None:
         return NONE
-    where = location(named) if (named := os.environ.get("DIPTYCH_STORE")) else default_store()
+    where = location(named) if (named := os.environ.get("DIPTYCH_STORE")) else named_or_default(None, None)
     try:
         return different_pairs_in(where, question) if isinstance(where, Path) else NONE
     except StoreError as error:

@@ -19,6 +19,8 @@ from diptych.cli.options import (
     ClusterAddress,
     DryRun,
     Engine,
+    Exclude,
+    IncludeHidden,
     Location,
     Provider,
     Store,
@@ -36,12 +38,14 @@ from diptych.console import Console, counted, read_bytes, shortened
 from diptych.errors import UnknownPictureError
 from diptych.store.location import Address
 from diptych_runtime.errors import ArgumentError, PictureError
+from diptych_runtime.paths import given_path
 
 if TYPE_CHECKING:
     from diptych.collection.ingest import Added
-    from diptych.pictures.walk import Skipped
+    from diptych.pictures.walk import Omissions
     from diptych.store.backend import Backend
     from diptych.store.reports import FilesReport
+    from diptych_runtime.folders import Exclusion
 
 _PAGE = 1000
 _ID = re.compile(r"[0-9a-f]{32}")
@@ -64,6 +68,8 @@ def add(
     store: Store,
     keep_originals: _KeepOriginals = False,
     metadata: _Metadata = None,
+    exclude: Exclude = (),
+    include_hidden: IncludeHidden = False,
     strict: Strict = False,
     dry_run: DryRun = False,
     engine: Engine = "local",
@@ -82,7 +88,8 @@ def add(
     """
     from diptych.batch.ingest import add_with_workers
     from diptych.collection.metadata_table import read_metadata
-    from diptych.pictures.walk import skipped_entries, skipped_lines
+    from diptych.pictures.walk import Omissions
+    from diptych_runtime.folders import Exclusion
 
     check_engine(engine, address)
     if engine == "ray":
@@ -91,9 +98,9 @@ def add(
     if len(missing := _missing(paths)) == len(paths):
         raise PictureError("; ".join(f"{path} does not exist" for path in missing))
     by_path = {} if metadata is None else read_metadata(metadata)
-    skipped: dict[str, Skipped] = {}
+    omissions = Omissions()
     tally, interrupted = _Tally(dry_run, by_path), False
-    files = _pictures(paths, tally, skipped, console)
+    files = _pictures(paths, tally, Exclusion(tuple(exclude), include_hidden), omissions, console)
     strays = _strays(by_path, files, metadata)
     scorer = open_scorer(model := model_of(model, store), provider, threads)
 
@@ -127,13 +134,13 @@ def add(
         {
             **tally.counts,
             "refused": tally.refused,
-            "skipped": skipped_entries(skipped),
+            **omissions.data(),
             **({"metadata_without_picture": strays, "metadata_conflicts": tally.conflicts} if metadata else {}),
             "interrupted": interrupted,
             "total": total,
             **({"dry_run": [{"id": id, "new": new} for id, new in tally.foreseen.items()]} if dry_run else {}),
         },
-        "\n".join([*lines, *skipped_lines(skipped), f"{counted(total, 'picture')} in {store}"]),
+        "\n".join([*lines, *omissions.lines(), f"{counted(total, 'picture')} in {store}"]),
     )
     if interrupted:
         console.remark("interrupted; what was added is kept, and the same command takes up the rest")
@@ -141,12 +148,14 @@ def add(
     return 1 if tally.failed or _failed(tally, strict=strict, missing=bool(_missing(paths))) else 0
 
 
-def _pictures(paths: list[Path], tally: _Tally, skipped: dict[str, Skipped], console: Console) -> list[Path]:
-    from diptych.pictures.walk import no_picture, pictures_in
+def _pictures(
+    paths: list[Path], tally: _Tally, exclusion: Exclusion, omissions: Omissions, console: Console
+) -> list[Path]:
+    from diptych.pictures.walk import Omissions, no_picture, pictures_in
 
-    files = list(pictures_in((path for path in paths if str(path) != "-"), tally.unread, skipped))
+    files = list(pictures_in((path for path in paths if str(path) != "-"), tally.unread, exclusion, omissions))
     if not files and not tally.refused and Path("-") not in paths:
-        console.remark(no_picture(paths))
+        console.remark(no_picture(paths, Omissions()))  # what was left out is said with the result
     return files
 
 
@@ -223,7 +232,9 @@ class _Tally:
         self.refused.append({"path": str(path), "reason": str(error)})
 
     def unread(self, path: str, reason: str) -> None:
-        self.failed = self.failed or Path(path).is_dir()
+        from diptych.pictures.walk import is_folder
+
+        self.failed = self.failed or is_folder(path)
         self.refused.append({"path": path, "reason": reason})
 
 
@@ -245,7 +256,9 @@ def _check_cluster(store: Location, *, dry_run: bool) -> None:
 
 
 def remove(
-    paths: Annotated[list[str], Argument(metavar="PATH", help="a file, a folder, or the id of a picture")],
+    paths: Annotated[
+        list[str], Argument(parser=given_path, metavar="PATH", help="a file, a folder, or the id of a picture")
+    ],
     store: Store,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -328,10 +341,14 @@ def _file_lines(files: FilesReport | None) -> list[str]:
 
 def _named(store: Backend, name: str) -> list[str]:
     from diptych.pictures.walk import can_be_kept, full_path
+    from diptych_runtime.paths import other_forms
 
     if not can_be_kept(name):
         return []
-    return [name] if _ID.fullmatch(name) and store.known([name]) else list(store.under(full_path(name)))
+    if _ID.fullmatch(name) and store.known([name]):
+        return [name]
+    path = full_path(name)
+    return next((list(ids) for form in (path, *other_forms(path)) if (ids := store.under(form))), [])
 
 
 def _added_lines(counts: dict[str, int], refused: list[dict[str, str]], would: str) -> list[str]:

@@ -15,6 +15,7 @@ from typer import Argument, Option
 from diptych.cli.options import Filter, Store, check_output
 from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console, counted, table
+from diptych_runtime.paths import given_path
 
 _PAGE = 1000
 
@@ -23,7 +24,9 @@ def list(
     store: Store,
     paths: Annotated[
         builtins.list[str] | None,
-        Argument(metavar="PATH", help="only this file, or those below this folder", show_default="all"),
+        Argument(
+            parser=given_path, metavar="PATH", help="only this file, or those below this folder", show_default="all"
+        ),
     ] = None,
     limit: Annotated[
         int | None,
@@ -72,6 +75,7 @@ def export(
         Option(
             "-o",
             "--output",
+            parser=given_path,
             metavar="OUT.jsonl",
             help="output file",
             show_default="standard output",

@@ -15,6 +15,8 @@ from typer import Argument, BadParameter, Option
 from diptych.cli.options import (
     Checksum,
     DryRun,
+    Exclude,
+    IncludeHidden,
     KeepMetadata,
     Provider,
     StoredModel,
@@ -56,6 +58,8 @@ def sync(
         Option("--allow-removal", help="allow the removal of more than half of the pictures, or of a whole folder"),
     ] = False,
     keep_metadata: KeepMetadata = 90,
+    exclude: Exclude = (),
+    include_hidden: IncludeHidden = False,
     strict: Strict = False,
     dry_run: DryRun = False,
     model: StoredModel = None,
@@ -71,6 +75,7 @@ def sync(
     """
     from diptych.collection.sync.run import Run, checked
     from diptych.collection.sync.summary import data, text
+    from diptych_runtime.folders import Exclusion
 
     console = Console(as_json, quiet)
     if every and dry_run:
@@ -81,7 +86,8 @@ def sync(
 
         def new_run() -> Run:
             how = {"checksum": checksum, "allow_removal": allow_removal, "dry_run": dry_run}
-            return Run(collection, ledger, folders, keep_days=keep_metadata, **how)
+            exclusion = Exclusion(tuple(exclude), include_hidden)
+            return Run(collection, ledger, folders, exclusion, keep_days=keep_metadata, **how)
 
         if every:
             return _follow(console, collection, new_run, folders, every)
@@ -141,7 +147,7 @@ def _follow(
     def tell(outcome: Outcome, reasons: list[str]) -> None:
         total = len(collection)
         said = json.dumps(data(outcome, total), ensure_ascii=False) if console.json else line(outcome, total)
-        print(visible(said).encode("utf-8", "backslashreplace").decode(), flush=True)
+        print(visible(said), flush=True)
         for reason in shortened(reasons):
             console.remark(reason)
 

@@ -13,6 +13,7 @@ from diptych.collection.sync.seen_files import SeenFiles
 from diptych.collection.sync.summary import changes, line
 from diptych.console import shortened
 from diptych_runtime.errors import DiptychError
+from diptych_runtime.folders import DEFAULT, Exclusion
 
 _WAIT_SECONDS = 10.0  # seconds; a network disk that is away may let a read hang for ever
 
@@ -49,11 +50,17 @@ class Follower:
     """A thread that keeps an open collection in step with folders and logs the changes: `with Follower(...):`."""
 
     def __init__(
-        self, collection: Collection, folders: Sequence[Path], every: float, keep_days: float = KEEP_DAYS
+        self,
+        collection: Collection,
+        folders: Sequence[Path],
+        every: float,
+        exclusion: Exclusion = DEFAULT,
+        *,
+        keep_days: float = KEEP_DAYS,
     ) -> None:
         """`keep_days` are as those of a `Run`. Raises SyncError for a path that is no folder."""
         self.collection, self.folders, self.every = collection, checked(folders), every
-        self.keep_days = keep_days
+        self.exclusion, self.keep_days = exclusion, keep_days
         self._over = Event()
         self._thread = Thread(target=self._run, name="diptych-sync", daemon=True)
 
@@ -73,7 +80,9 @@ class Follower:
         try:
             with SeenFiles(self.collection.directory, self.collection.scorer.limits) as ledger:
                 follow(
-                    lambda: Run(self.collection, ledger, self.folders, keep_days=self.keep_days).go(tick=self._tick),
+                    lambda: Run(self.collection, ledger, self.folders, self.exclusion, keep_days=self.keep_days).go(
+                        tick=self._tick
+                    ),
                     self.every,
                     tell=self._tell,
                     fail=lambda text: logger.warning("sync: %s", text),

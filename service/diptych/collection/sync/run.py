@@ -22,11 +22,12 @@ from diptych.collection.sync.seen_files import Seen, SeenFiles
 from diptych.console import counted
 from diptych.errors import SyncError
 from diptych.pictures.content import Content, picture_id, whole_file
-from diptych.pictures.walk import Skipped, Stamp, Tree, can_be_kept, full_path
+from diptych.pictures.walk import Omissions, Stamp, Tree, can_be_kept, full_path
 from diptych.scoring.threads import map_pictures
 from diptych.store.records import FileStamp
 from diptych_runtime.decoder import PictureLimits
 from diptych_runtime.errors import PictureError, TooLargeError
+from diptych_runtime.folders import DEFAULT, Exclusion
 
 # A file that was changed this short before it is looked at (ns; FAT counts 2 s) may change again without getting
 # another time, so it is read again the next time.
@@ -40,10 +41,10 @@ class Outcome:
     """The result of a run, or the preview of a dry run. `added` gives the path of each new picture by id.
 
     `refused` are files that are no pictures or cannot be read, `closed` files and folders that could not be looked at,
-    whose pictures stayed; both with reasons. `skipped` are the files of other endings, `copies` the files beside a
-    picture's own, and `objection` is why a dry run would be refused. `returned` are the ids of new pictures that got
-    back the metadata they had before they were removed, and `kept` counts those removed now whose metadata wait for
-    `keep_days`.
+    whose pictures stayed; both with reasons. `omissions` are the files that were left out, and `excluded` those of
+    them whose pictures the collection had. `copies` are the files beside a picture's own, and `objection` is why a dry
+    run would be refused. `returned` are the ids of new pictures that got back the metadata they had before they were
+    removed, and `kept` counts those removed now whose metadata wait for `keep_days`.
     """
 
     plan: Plan = field(default_factory=Plan)
@@ -51,7 +52,8 @@ class Outcome:
     refused: dict[str, str] = field(default_factory=dict)
     closed: dict[str, str] = field(default_factory=dict)
     before: dict[str, str] = field(default_factory=dict)
-    skipped: dict[str, Skipped] = field(default_factory=dict)
+    omissions: Omissions = field(default_factory=Omissions)
+    excluded: set[str] = field(default_factory=set)
     copies: int = 0
     objection: str | None = None
     returned: set[str] = field(default_factory=set)
@@ -71,6 +73,7 @@ class Run:
         collection: Collection,
         ledger: SeenFiles,
         folders: Iterable[str | os.PathLike[str]],
+        exclusion: Exclusion = DEFAULT,
         *,
         checksum: bool = False,
         allow_removal: bool = False,
@@ -82,6 +85,7 @@ class Run:
         for `keep_days`, and given back to the same content. Raises SyncError for what is no folder.
         """
         self.collection, self.ledger, self.roots = collection, ledger, checked(folders)
+        self.exclusion = exclusion
         self.checksum, self.allow_removal, self.dry_run = checksum, allow_removal, dry_run
         self.outcome = Outcome(keep_days=keep_days)
         self._tree = Tree()
@@ -109,16 +113,20 @@ class Run:
     def _go(self, total: Callable[[int], object], tick: Callable[[int], object]) -> Outcome:
         self._began = time.time_ns()
         self._forget_removed()
-        self._tree = tree = Tree.below(self.roots)
+        self._tree = tree = Tree.below(self.roots, self.exclusion)
         before = self.outcome.before
         for root in self.roots:
             before.update(self.collection.store.under(root))
         for path in before.values():  # files of other endings, and behind links, were added by name
-            if path not in tree.files and path not in tree.refused and not tree.hides(path):
+            if path in tree.files or path in tree.refused or tree.hides(path):
+                continue
+            if self._leaves_out(path):
+                self.outcome.excluded.add(path)
+            else:
                 tree.look(path)
         self.outcome.refused.update(tree.refused)
         self.outcome.closed.update(tree.closed)
-        self.outcome.skipped.update(tree.skipped)
+        self.outcome.omissions = tree.omissions
         known = self.ledger.files(self.roots)
         fresh = self._unsettled(known)
         total(len(fresh))
@@ -254,17 +262,31 @@ class Run:
             other = Tree()
             other.look(path)
             file = other.files.get(path)
-            if file is not None and file.stamp == stamp and path not in self._tree.files:
+            if file is not None and file.stamp == stamp and path not in self._tree.files and not self._leaves_out(path):
                 return path
         return None
 
+    def _leaves_out(self, path: str) -> bool:
+        """True for a file below some of the folders that from none of them is to be found."""
+        roots = [root for root in self.roots if path.startswith(root.rstrip("/") + "/")]
+        return bool(roots) and all(self.exclusion.leaves_out(path, root) for root in roots)
+
     def _objection(self, removed: dict[str, str]) -> str | None:
-        return objection(removed, self.outcome.before, self._tree.files, self.roots)
+        reason = objection(removed, self.outcome.before, self._tree.files, self.roots)
+        excluded = self.outcome.excluded.intersection(removed.values())
+        if reason is None or not excluded:
+            return reason
+        return f"{reason} ({excluded_text(len(excluded))})"
 
     def _stop_at(self, reason: str | None) -> None:
         if reason is not None and not self.dry_run:
             checked(self.roots)  # one that went while it was listed is not to be called empty
             refuse(reason)
+
+
+def excluded_text(count: int) -> str:
+    """The number of pictures in words that go because their files are left out."""
+    return f"{count:,} of them hidden, in a trash can or the like, or by --exclude; --include-hidden keeps such"
 
 
 def checked(folders: Iterable[str | os.PathLike[str]]) -> list[str]:

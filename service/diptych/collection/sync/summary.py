@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from diptych.collection.sync.run import Outcome
+from diptych.collection.sync.run import Outcome, excluded_text
 from diptych.console import counted, shortened
-from diptych.pictures.walk import skipped_entries, skipped_lines
 
 _NAMES = ("new", "changed", "moved", "removed")
 
@@ -40,7 +39,7 @@ def data(outcome: Outcome, total: int) -> dict[str, Any]:
         "unchanged": outcome.plan.unchanged,
         "copies": outcome.copies,
         **entries,
-        "skipped": skipped_entries(outcome.skipped),
+        **outcome.omissions.data(),
         "objection": outcome.objection,
         "kept_metadata": outcome.kept,
         "keep_days": outcome.keep_days,
@@ -59,11 +58,13 @@ def line(outcome: Outcome, total: int, *, would: bool = False) -> str:
     found = lists(outcome)
     counts = ", ".join(f"{len(found[name]):,} {name}" for name in _NAMES)
     unplaced = f"{len(found['unplaced']):,} without a file, " if found["unplaced"] else ""
+    excluded = outcome.excluded.intersection(outcome.plan.removed.values())
+    removed = f" ({excluded_text(len(excluded))})" if excluded else ""
     copies = f" (and {counted(outcome.copies, 'more file', 'more files')} of theirs)" if outcome.copies else ""
     kept = f"; the metadata of {outcome.kept:,} removed are kept for {outcome.keep_days:g} days" if outcome.kept else ""
     back = f"; {len(found['returned']):,} got back the metadata of before" if found["returned"] else ""
     return (
-        f"{'would be: ' if would else ''}{counts}, {unplaced}{outcome.plan.unchanged:,} unchanged{copies}, "
+        f"{'would be: ' if would else ''}{counts}{removed}, {unplaced}{outcome.plan.unchanged:,} unchanged{copies}, "
         f"{len(outcome.refused):,} refused{kept}{back}; {counted(total, 'picture')} in all"
     )
 
@@ -75,7 +76,7 @@ def text(outcome: Outcome, total: int, *, would: bool = False) -> str:
     reasons = [f"  {reason}" for reason in outcome.refused.values()]
     shut = [f"  {reason}; its pictures stay" for reason in outcome.closed.values()]
     objection = [f"it would be refused without --allow-removal: {outcome.objection}"] if outcome.objection else []
-    found_lines = [*shortened(acts), *shortened(reasons), *shortened(shut), *skipped_lines(outcome.skipped)]
+    found_lines = [*shortened(acts), *shortened(reasons), *shortened(shut), *outcome.omissions.lines()]
     return "\n".join([line(outcome, total, would=would), *found_lines, *objection])
 
 

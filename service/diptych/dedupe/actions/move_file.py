@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from diptych.errors import DedupeError
 from diptych.pictures.content import file_id, open_file
+from diptych.pictures.walk import make_folder
 from diptych_runtime.atomic import sync_folder
 
 _UNLINKED = {errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EACCES}
@@ -37,7 +38,7 @@ def move(source: Path, target: Path, id: str, *, keeper: Path | None = None) -> 
     it is copied, FileExistsError if there is something at `target`, which stays as it is, and OSError; then it is back
     at `source`.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     held = private_beside(source, HELD)
     source.rename(held)
     try:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from diptych.pictures.content import open_file
+from diptych_runtime.errors import NoHomeError
+from diptych_runtime.paths import data_folder
 
 _BYTES = 32
 
@@ -27,7 +29,7 @@ def kept_key() -> bytes | None:
     try:
         with open_file(_place()) as file:
             key = file.read(_BYTES + 1)
-    except (OSError, RuntimeError):  # RuntimeError: the user has no home
+    except (OSError, NoHomeError):
         return None
     return key if len(key) == _BYTES else None
 
@@ -36,7 +38,7 @@ def own_key() -> bytes | None:
     """The key of this user, made where there is none; None where it cannot be kept, and then nothing is sealed."""
     if (key := kept_key()) is not None:
         return key
-    with suppress(OSError, RuntimeError):
+    with suppress(OSError, NoHomeError):
         place = _place()
         made = place.with_name(f".{place.name}.{secrets.token_hex(8)}")
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +59,7 @@ def own_key() -> bytes | None:
 
 
 def _place() -> Path:
-    """The file of the key, in the folder for the data of this user. Raises RuntimeError for a user without a home."""
-    data = os.environ.get("XDG_DATA_HOME", "")
-    folder = Path(data if os.path.isabs(data) else Path.home() / ".local" / "share")  # noqa: PTH117
-    return folder / "diptych-journals.key"
+    """The file of the key, in the folder for the data of this user. Raises NoHomeError."""
+    return (
+        data_folder(otherwise="name a folder for the key of your journals with XDG_DATA_HOME") / "diptych-journals.key"
+    )

@@ -92,7 +92,11 @@ def duplicates_by_hash(
     listed = [(ids[a], ids[b], score) for a, b, score in _pairs(contents, close, scores, ids, kept, most)]
     return Duplicates(
         groups=named(
-            [_undecided([ids[place] for place in (keeper, *sorted(alike))]) for keeper, alike in matching.items() if alike],
+            [
+                _undecided([ids[place] for place in (keeper, *sorted(alike))])
+                for keeper, alike in matching.items()
+                if alike
+            ],
             matching,
             {},
             ids,

@@ -85,7 +85,7 @@ def page_data(found: Duplicates, roots: Sequence[Path]) -> tuple[dict[str, Any],
             number[picture.id] = len(number)
             shown.append(picture.path)
         root = str(roots[picture.root])
-        time = datetime.fromtimestamp(picture.time).strftime("%Y-%m-%d")
+        time = "" if picture.time is None else datetime.fromtimestamp(picture.time).strftime("%Y-%m-%d")
         facts = (picture.bytes, picture.width, picture.height, picture.format, time, number[picture.id])
         name = picture.path[len(root) :].lstrip("/")
         member = members.get(picture.path)

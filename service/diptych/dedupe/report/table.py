@@ -127,8 +127,17 @@ def _row(group: int, member: Member, method: str | None, needed: Container[str])
     others.
     """
     picture = member.picture
-    time = datetime.fromtimestamp(picture.time, UTC).isoformat(timespec="seconds")
-    facts = (picture.width, picture.height, picture.bytes, picture.format, picture.exif, picture.frames, time, picture.id)
+    time = "" if picture.time is None else datetime.fromtimestamp(picture.time, UTC).isoformat(timespec="seconds")
+    facts = (
+        picture.width,
+        picture.height,
+        picture.bytes,
+        picture.format,
+        picture.exif,
+        picture.frames,
+        time,
+        picture.id,
+    )
     said = (picture.path in needed, member.replaced_by is not None, member.relevance_score, member.verdict, method)
     said += (member.closer_look, member.exact, picture.reference, member.kept_because, member.edit)
     return dict(zip(COLUMNS, (group, picture.path, *said, *facts), strict=True))

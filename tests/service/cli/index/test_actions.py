@@ -95,7 +95,10 @@ def test_camera_raw_and_other_skipped_files_are_named_and_counted(diptych, model
     assert "4 files skipped because of their endings:\n" in result.out
     raw = f"  2 .cr2 (camera RAW, which is not read: export JPEG or TIFF), the first is {gallery / 'a.CR2'}\n"
     assert raw in result.out
-    assert f"  1 .mp4, {gallery / 'more/film.mp4'}\n" in result.out
+    assert (
+        f"  1 .mp4 (a film, which is not read: save a frame as JPEG or PNG), {gallery / 'more/film.mp4'}\n"
+        in result.out
+    )
     assert f"  1 without an ending, {gallery / 'README'}\n" in result.out
     found = diptych(*arguments, "--json").json["skipped"]
     assert {entry["ending"]: entry["files"] for entry in found} == {".cr2": 2, ".mp4": 1, "": 1}

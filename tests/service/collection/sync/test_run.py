@@ -246,8 +246,8 @@ def test_a_file_that_vanishes_before_it_is_read_counts_as_removed(sync, store, f
     put(folder / "9.jpg", photo_bytes(9))
     below = Tree.below
 
-    def vanishing(roots):
-        found = below(roots)
+    def vanishing(roots, exclusion):
+        found = below(roots, exclusion)
         (folder / "1.jpg").unlink()
         (folder / "9.jpg").unlink()
         return found

@@ -26,6 +26,7 @@ def test_every_list_says_what_became_of_which_picture():
         "refused": [{"path": "/p/x", "reason": "/p/x is not a picture"}],
         "closed": [{"path": "/p/d", "reason": "/p/d cannot be listed"}],
         "skipped": [],
+        "left_out": {},
         "objection": None,
         "kept_metadata": 3,
         "keep_days": 90,

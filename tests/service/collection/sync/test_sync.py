@@ -1,5 +1,6 @@
 import shutil
 import threading
+from pathlib import Path
 
 import pytest
 from folders import counts, held, names, put
@@ -107,8 +108,8 @@ def test_a_disk_that_goes_in_the_middle_removes_nothing(sync, many, store, monke
     sync(many)
     below = Tree.below
 
-    def unmounting(roots):
-        found = below(roots)
+    def unmounting(roots, exclusion):
+        found = below(roots, exclusion)
         many.rename(many.with_name("away"))
         return found
 
@@ -167,3 +168,39 @@ def test_following_says_a_line_a_change_and_goes_on_after_failures(
     assert process.wait(60) == 0
     assert (len(said), len(errors)) == (5, 3)
     assert "nine.jpg" in names(store, folder)
+
+
+def test_a_picture_whose_file_went_to_a_trash_can_is_removed_and_it_is_said_why(sync, store, folder):
+    sync(folder)
+    (folder / ".Trash-1000").mkdir()
+    (folder / "1.jpg").rename(folder / ".Trash-1000" / "1.jpg")
+    kept = sync(folder, "--include-hidden")
+    assert counts(kept) == {"moved": 1, "unchanged": 7}
+    result = sync(folder)
+    assert counts(result) == {"removed": 1, "unchanged": 7}
+    assert (result.json["left_out"], result.json["closed"]) == ({".Trash-1000": 1}, [])
+    assert len(held(store)) == 7
+
+
+def test_what_an_earlier_version_took_from_hidden_folders_goes_with_the_reason_and_not_all_at_once(
+    sync, text, store, folder, scorer
+):
+    with Collection.open(store, scorer, create=True) as collection:
+        collection.add(sorted(folder.rglob("*.jpg")))
+    moved = []
+    for id, path in held(store).items():
+        assert path is not None
+        moved.append((id, path, path.replace(str(folder), f"{folder}/.hidden")))
+        put(Path(moved[-1][2]), Path(path).read_bytes())
+        Path(path).unlink()
+    with Collection.open(store, scorer) as collection:
+        collection.store.relocate(moved)
+    refused = sync(folder)
+    assert (refused.code, len(held(store))) == (1, 8)
+    message = refused.json["error"]["message"]
+    assert "(8 of them hidden, in a trash can or the like, or by --exclude; --include-hidden keeps such)" in message
+    assert counts(sync(folder, "--include-hidden")) == {"unchanged": 8}
+    gone = text(folder, "--allow-removal")
+    assert "8 removed (8 of them hidden, " in gone.out
+    assert "8 pictures left out: 8 in .hidden; --include-hidden takes them in" in gone.out
+    assert not held(store)

@@ -15,7 +15,8 @@ import numpy as np
 from PIL import Image
 
 from diptych_runtime.atomic import replacing_folder
-from diptych_runtime.decoder import SUFFIXES, open_picture
+from diptych_runtime.decoder import open_picture
+from diptych_runtime.folders import pictures_below
 from diptych_training.data.edits.easy import EDITS, Edit
 from diptych_training.data.edits.hard import edit_hard, hard_edits
 from diptych_training.data.edits.props import Props, read_stickers
@@ -104,8 +105,7 @@ def picture_names(folder: Path) -> list[str]:
     """Return the pictures below a folder, as sorted paths relative to it."""
     if not folder.is_dir():
         raise DataError(f"expected a folder of pictures, got {folder}")
-    found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
-    return sorted(path.relative_to(folder).as_posix() for path in found)
+    return sorted(path.relative_to(folder).as_posix() for path in pictures_below(folder))
 
 
 def _distractor_names(distractors: int, folder: Path | None) -> list[str]:

@@ -14,6 +14,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont, ImageOps
 
 from diptych_runtime.decoder import open_picture
+from diptych_runtime.paths import given_path
 from diptych_training.data.edits.geometry import any_colour
 from diptych_training.errors import DataError
 
@@ -73,7 +74,7 @@ def read_stickers(archive: Path) -> list[bytes]:
 
     A path that is no file is looked for in the folder named by DIPTYCH_DATA too. Raises DataError.
     """
-    held = Path(os.environ.get("DIPTYCH_DATA", ""), archive)
+    held = Path(given_path(os.environ.get("DIPTYCH_DATA", "")), archive)
     archive = held if held.is_file() and not archive.is_file() else archive
     if not archive.is_file():
         raise DataError(

@@ -1,0 +1,30 @@
+import pytest
+
+from diptych_runtime.decoder import SUFFIXES, check_file, open_picture
+from diptych_runtime.errors import PictureError
+from diptych_runtime.other_formats import OTHER_FORMATS
+
+
+def test_no_format_that_is_read_is_among_them():
+    assert not SUFFIXES & OTHER_FORMATS.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("a.jxl", "JPEG XL, which is not read: save it as JPEG or PNG"),
+        ("a.CR3", "camera RAW, which is not read: export JPEG or TIFF"),
+        ("a.mov", "a film, which is not read: save a frame as JPEG or PNG"),
+        ("a.hif", "a kind of HEIF, which is not read: rename it to .heic"),
+    ],
+)
+def test_a_file_of_another_format_is_called_by_it_with_the_way_out(name, kind, tmp_path):
+    (tmp_path / name).write_bytes(bytes(100))
+    for read in (check_file, open_picture):
+        with pytest.raises(PictureError, match=f"{name} is {kind}"):
+            read(tmp_path / name)
+
+
+def test_a_picture_under_the_name_of_another_format_is_read(tmp_path, photo_bytes):
+    (tmp_path / "a.hif").write_bytes(photo_bytes())
+    assert open_picture(tmp_path / "a.hif").size == (96, 64)
