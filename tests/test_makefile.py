@@ -103,6 +103,8 @@ def test_make_run_with_an_empty_folder_or_none_says_what_to_name(installed: Path
     assert f"there is no file in {installed / 'empty'}; name a folder of pictures" in said.stderr
     assert "PHOTOS names no folder: none" in make("run", "PHOTOS=none", cwd=installed).stderr
     assert "PORT is a number from 1 to 65535, not abc" in make("run", "PORT=abc", cwd=installed).stderr
+    said = make("run", "HOST=0.0.0.0", cwd=installed)
+    assert (said.returncode, "other machines may reach 0.0.0.0; put a line of" in said.stderr) == (2, True)
 
 
 @pytest.mark.slow

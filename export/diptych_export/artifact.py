@@ -38,6 +38,7 @@ from diptych_runtime.manifest import (
     revision_of,
 )
 from diptych_runtime.models import CHECKPOINT, bundled_models, find_artifact, find_checkpoint
+from diptych_runtime.parsing import check_depth
 
 FILES = (PANEL_GRAPH, PAIR_GRAPH, PAIR_INT8_GRAPH, EXPLAIN_GRAPH, MANIFEST, CARD, CHECKPOINT)
 FEWER_PAIRS = 400  # compared where the panel graph is one that was
@@ -70,6 +71,7 @@ def export_checkpoint(
         raise ArtifactError(f"{found} lies in {directory}, which the artifact would replace; choose another directory")
     try:
         network, metadata = load_checkpoint(found)
+        check_depth(metadata)
         measured = metadata if pixels in (None, network.config.pixels) else {}
         questions = _measured_questions(measured)
     except (OSError, ValueError, KeyError) as error:

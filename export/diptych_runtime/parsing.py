@@ -31,11 +31,17 @@ def _parsed(parse: Callable[[Any], Any], text: str | bytes) -> Any:
         value = parse(text)
     except RecursionError:
         raise _too_deep() from None
+    check_depth(value)
+    return value
+
+
+def check_depth(value: Any) -> None:
+    """Raise ValueError for lists and objects that nest deeper than `DEPTH` levels."""
     level = [value]
     for _ in range(DEPTH):
         level = [inner for outer in level for inner in _inside(outer)]
         if not level:
-            return value
+            return
     raise _too_deep()
 
 

@@ -1,6 +1,8 @@
 """JSON and TOML of strangers."""
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -25,11 +27,12 @@ def test_what_nests_less_and_what_is_no_json_are_read_and_refused_as_ever():
     deep = "[" * DEPTH + "1" + "]" * DEPTH
     assert json.dumps(parse_json(deep)) == deep
     assert parse_toml("a = [[1], {b = 2}]") == {"a": [[1], {"b": 2}]}
-    for parse, wrong, said in (
+    cases: list[tuple[Callable[[Any], Any], object, str]] = [
         (parse_json, "", "Expecting value"),
         (parse_json, "{", "Expecting property name"),
         (parse_json, b"\xff", "can't decode"),
         (parse_toml, "a =", "Invalid value"),
-    ):
+    ]
+    for parse, wrong, said in cases:
         with pytest.raises(ValueError, match=said):
             parse(wrong)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 
 from diptych.errors import StoreError
 from diptych.store.records import FileStamp, Record
 from diptych.store.sqlite.schema import FACTS, checksum
+from diptych_runtime.parsing import parse_json
 
 COLUMNS = (
     "row, id, sha256, p.path, media_type, width, height, metadata, p.revision, added, bytes IS NOT NULL AS kept, stamp,"
@@ -25,10 +25,14 @@ def record(row: sqlite3.Row) -> Record:
     """The record in a row selected with `COLUMNS` from `JOINED`. Raises StoreError if it is not as it was written."""
     if not row["whole"]:
         raise damaged(row["row"], "record", f"remove the picture {row['id']} and add it again")
+    try:
+        metadata = parse_json(row["metadata"])
+    except ValueError:  # not written by Diptych, with a checksum that is right
+        raise damaged(row["row"], "metadata", f"remove the picture {row['id']} and add it again") from None
     return Record(
         id=row["id"],
         path=row["path"],
-        metadata=json.loads(row["metadata"]),
+        metadata=metadata,
         width=row["width"],
         height=row["height"],
         original_kept=bool(row["kept"]),
