@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Protocol, runtime_checkable
@@ -25,6 +25,7 @@ from diptych_runtime.closer_look.votes import LENGTH, elected_of_crowd, signatur
 from diptych_runtime.decoder import PictureLimits, PictureSource
 from diptych_runtime.errors import PictureError
 
+LOOKS = 12  # at the pairs of one picture, at most, unless keypoints voted for more
 BATCH = 16  # pairs, after each of which the ledger has them; more of them would outlast a request on a busy machine
 
 
@@ -75,10 +76,23 @@ def breadth_first(pairs: Sequence[tuple[int, int]]) -> list[int]:
     return sorted(range(len(pairs)), key=keys.__getitem__)
 
 
+def likeliest_of_each(pairs: np.ndarray, scores: np.ndarray, worth: np.ndarray, most: int = LOOKS) -> np.ndarray:
+    """Which pairs int64 (P, 2) of those `worth` a look, bool (P,), are among the `most` likeliest of one of their
+    pictures: of eighty frames of one scene each pair is worth one.
+    """
+    chosen, taken = np.zeros(len(pairs), bool), Counter[int]()
+    for place in sorted(np.flatnonzero(worth).tolist(), key=lambda place: -scores[place]):
+        ends = pairs[place].tolist()
+        chosen[place] = min(taken[end] for end in ends) < most
+        taken.update(ends)
+    return chosen
+
+
 class CloserLook:
     """Scores of pairs of the pictures `ids` of a collection after a closer look at their files, which lie at `paths`
     or where the collection has them.
 
+    Of a picture that has many likely pairs the likeliest are looked at (`likeliest_of_each`); the others do not match.
     A pair of which a file is not to be had is judged without (`Verification.judged`). `looks` says of each pair that
     deserved one, the lower place first, whether it was taken. `taken` counts the looks that were not known from an
     earlier run, and `seconds` the time that they took.
@@ -126,7 +140,7 @@ class CloserLook:
         if self.verification is None:
             return scores
         seen: list[Evidence | None] = [None] * len(pairs)
-        worth = self.verification.worth(scores) | among(pairs, self._elected)
+        worth = likeliest_of_each(pairs, scores, self.verification.worth(scores)) | among(pairs, self._elected)
         wanted = [(a, b) for a, b in np.sort(pairs[worth], 1).tolist()]
         for place, pair, evidence in zip(np.flatnonzero(worth).tolist(), wanted, self._seen(wanted), strict=True):
             seen[place] = evidence

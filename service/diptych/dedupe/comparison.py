@@ -38,8 +38,8 @@ class Side:
     the window of a program. `pixels` are the pixels it has for each pixel of the other along the direction in which it
     has fewest. `lack` is the share of the other's detail that is missing in it, below 0 where it has more contrast,
     `noise` the deviation of its flat parts, `colour` that of its hues, `flattened` that of the other's shades where it
-    has a single one, `blocks` how far JPEG's blocks stand out, and `is_marked` says that something was drawn on it or
-    covers a part of it.
+    has a single one, and `blocks` how far JPEG's blocks stand out. `is_marked` says that something was drawn on it or
+    covers a part of it, and `margin` is the share of it that the other does not show and that is as good as plain.
     """
 
     outside: float = 0.0
@@ -51,6 +51,7 @@ class Side:
     flattened: float = 0.0
     blocks: float = 0.0
     is_marked: bool = False
+    margin: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -125,17 +126,19 @@ def compare_pixels(a: np.ndarray, b: np.ndarray, corners: np.ndarray | None) -> 
     clean = clean if clean.sum() > 400 else small.shown
     fewest, most = _magnification(moved, a.shape[1::-1])
     back = np.linalg.inv(moved)
-    around = [(0.0, False)] * 2 if is_whole else [_outside(a, b, moved), _outside(b, a, back)]
+    around = [(0.0, False, 0.0)] * 2 if is_whole else [_outside(a, b, moved), _outside(b, a, back)]
+    comparable = is_whole and a.shape == b.shape and not mirrored and abs(angle) < 1  # JPEG's blocks lie alike
     smooth = [opencv().GaussianBlur(rgb, (0, 0), 2) for rgb in small[:2]]
     sides = [
         Side(
-            *around[place],
+            *around[place][:2],
+            margin=around[place][2],
             pixels=(1 / most, fewest)[place],
             lack=bands.lack[place],
             noise=bands.noise[place],
             colour=_colour(smooth[place][clean]),
             flattened=bands.flattened[place],
-            blocks=_blockiness((a, b)[place]),
+            blocks=_blockiness((a, b)[place]) if comparable else 0.0,
             is_marked=marked[place],
         )
         for place in (0, 1)
@@ -396,8 +399,7 @@ class _Marks:
     tone: float
     evidence: float = 0.0
     is_drawn: bool = False
-    traces: tuple = ()
-    veils: tuple = ()
+    features: np.ndarray | None = None
 
     @classmethod
     def of(cls, small: _Laid, blur: float, natives: Sequence[tuple[np.ndarray, np.ndarray]]) -> _Marks:
@@ -426,10 +428,10 @@ class _Marks:
             _traces(where > 0, rgb.astype(np.float32), edge, small.shown, _pixels_at(where > 0, *native))
             for rgb, edge, native in zip(small[:2], edges, natives, strict=True)
         ]
-        veils = [float(_is_veiled(one[where > 0], other[where > 0])) for one, other in ((a, b), (b, a))]
-        evidence = float((traces[1] - traces[0]) @ _WEIGHTS[:-1] + (veils[1] - veils[0]) * _WEIGHTS[-1])
-        is_drawn = max(_few_colours(rgb[calm]) for rgb in small[:2]) > 0.5  # as a page is, on which ink says nothing
-        return cls(float(where.sum() / small.shown.sum()), clean, tone, evidence, is_drawn, traces, veils)
+        features = np.append(traces[1] - traces[0], _veil(b[where > 0], a[where > 0]))
+        evidence = float(features @ _WEIGHTS)
+        is_drawn = max(_few_colours(rgb[calm], 6) for rgb in small[:2]) > 0.5  # as a page is, on which ink says nothing
+        return cls(float(where.sum() / small.shown.sum()), clean, tone, evidence, is_drawn, features)
 
     def who_is_marked(self, bands: _Bands) -> tuple[bool, bool]:
         """In which picture something was drawn or covered. Only where both have the same detail and tones elsewhere:
@@ -495,13 +497,13 @@ def _few_colours(pixels: np.ndarray, step: int = 24) -> float:
     return float(counts[:_FEW].sum() / counts.sum())
 
 
-def _is_veiled(pixels: np.ndarray, other: np.ndarray) -> bool:
-    """True if pixels (P, 3) are those of another picture with less contrast, as below something half transparent."""
+def _veil(pixels: np.ndarray, other: np.ndarray) -> float:
+    """By how much less contrast pixels (P, 3) have than those of another picture that show the same, as what lies below
+    something half transparent: the logarithm of the ratio, as far as they correlate.
+    """
     here, there = pixels.mean(1), other.mean(1)
-    if there.std() < 6:
-        return False
-    slope = _correlation(here, there) * here.std() / there.std()
-    return 0.25 < slope < 0.92 and bool(np.std(here - slope * there) < 0.25 * there.std())
+    ratio = np.log((float(there.std()) + 2) / (float(here.std()) + 2))
+    return float(np.clip(ratio, -1.5, 1.5) * max(0.0, _correlation(here, there)) ** 2)
 
 
 def _correlation(one: np.ndarray, other: np.ndarray) -> float:
@@ -580,9 +582,11 @@ def _blockiness(rgb: np.ndarray) -> float:
     return float(max(0.0, np.mean(found)))
 
 
-def _outside(rgb: np.ndarray, other: np.ndarray, moved: np.ndarray) -> tuple[float, bool]:
-    """The share of a picture that the other does not show, and whether that is drawn around: it has few exact colours
-    and begins abruptly, as no photographed ground does.
+def _outside(rgb: np.ndarray, other: np.ndarray, moved: np.ndarray) -> tuple[float, bool, float]:
+    """The share of a picture that the other does not show, whether that is drawn around, and, in place of the share,
+    the `margin` that is as good as plain and may or may not be drawn.
+
+    What is drawn around has few exact colours and begins abruptly, as no photographed ground does.
     """
     cv2 = opencv()
     width, height = rgb.shape[1::-1]
@@ -592,14 +596,12 @@ def _outside(rgb: np.ndarray, other: np.ndarray, moved: np.ndarray) -> tuple[flo
     picture = cv2.resize(rgb, size, interpolation=cv2.INTER_AREA)
     inside = _cover(other.shape, onto @ np.linalg.inv(moved), size).astype(np.uint8)
     share = float(1 - inside.mean())
-    wide = cv2.dilate(inside, np.ones((7, 7)))
-    beyond = wide == 0
+    beyond = cv2.dilate(inside, np.ones((7, 7))) == 0
     if share < 0.01 or beyond.sum() < 50:
-        return share if beyond.sum() >= 50 else 0.0, False
-    median = np.median(picture[beyond], 0)
-    if (np.abs(picture[beyond] - median).max(1) <= 3).mean() > 0.97 and not _is_abrupt(picture, inside, beyond):
-        return 0.0, False  # a plain ground that goes on: nothing to be seen
-    return share, _is_abrupt(picture, inside, beyond) and _few_colours(picture[beyond]) > 0.6
+        return share if beyond.sum() >= 50 else 0.0, False, 0.0
+    if _few_colours(picture[beyond]) < 0.6:
+        return share, False, 0.0
+    return (share, True, 0.0) if _is_abrupt(picture, inside, beyond) else (0.0, False, share)
 
 
 def _is_abrupt(picture: np.ndarray, inside: np.ndarray, beyond: np.ndarray) -> bool:

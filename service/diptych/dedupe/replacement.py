@@ -10,17 +10,21 @@ from diptych.pictures.file_info import Picture
 _SHOWN = 0.03  # of a picture: less of it that is missing in the other is the error of laying one over the other
 _PIXELS = 0.97  # of the other's along a direction: a picture of as many has no fewer but for rounding
 _LACK, _MORE = 0.25, 0.1  # of the other's detail: what may be missing, and how much more than is missing in the other
-_GRAIN = 0.7  # levels of noise by which one is noisier, if it has twice as much
+_GRAIN = 0.5  # levels of noise by which one is noisier, if it has much more
 _SPECKLED = 5.0  # levels of noise that are no shades
 _DOTS = 20.0  # levels of noise that no photograph has, and the dots of two colours have
-_HUES, _PALE = 1.5, 0.6  # deviation of the hues of what has colour, and the share of it that a copy keeps
+_HUES, _PALE = 1.5, 0.35  # deviation of the hues of what has colour, and the share of it that a copy keeps
 _FLAT, _FLATTER = 1.5, 1.6  # levels of shades that one has lost, and times what the other has lost
 _BLURRED = 0.45  # of the other's detail that a blurred picture lacks, in which no blocks are left either
+_COARSE = 0.5  # by which they stand out whatever else differs
 _BLOCKS = 0.12  # by which JPEG's blocks stand out more
 _SOFT = 0.1  # of the other's detail that a picture of more pixels lacks, as one does that was made larger
 _TONE = 2.5  # levels by which the tones of two may differ
-_SHARPENED = 0.9  # of the finest detail alike in both: one was sharpened, or the other blurred a little
+_SHARPENED = 0.6  # of the finest detail alike in both: one was sharpened, or the other blurred a little
+_MUCH = 0.62  # of the detail that a picture lacks that was blurred, and none that was not sharpened
 _CLEANER = "less compressed"  # which counts only where nothing else does
+_SHADES = "more shades"
+_STEPS = 0.06  # of the overlap, in which steps in place of shades may look like something else
 UNKNOWN = "it cannot be told which of the two is the original"
 
 
@@ -48,11 +52,12 @@ def can_replace(kept: Picture, going: Picture, seen: Comparison | None) -> str |
         return lacks
     if other.pixels < _PIXELS and mine.lack > _SOFT:
         return "sharper for its size"
-    if seen.differing and not other.is_marked:
+    is_stepped = strength == _SHADES and seen.differing < _STEPS
+    if seen.differing and not other.is_marked and not is_stepped:
         return "they differ in a part"
-    if seen.coherence > _SHARPENED and _is_sharper(mine, other):
+    if other.lack < _MUCH and seen.coherence > _SHARPENED and strength == "sharper":
         return "one may have been sharpened"
-    return None if strength else _open_question(seen)
+    return None if strength not in (None, _CLEANER) else _open_question(seen)
 
 
 def better_because(kept: Picture, going: Picture, seen: Comparison | None) -> str | None:
@@ -129,13 +134,11 @@ def _advantage(one: Side, other: Side) -> str | None:
         return None
     if one.colour > _HUES and other.colour < _PALE * one.colour:
         return "its colours"
-    is_blockier = one.blocks > other.blocks + _BLOCKS and other.lack < _BLURRED  # of which detail is an error of coding
-    if _is_sharper(one, other) and not is_blockier:
+    if _is_sharper(one, other) and not _is_blockier(one, other):  # of which detail is an error of coding
         return "sharper"
     if _is_flatter(other, one) or other.noise > 2 * one.noise + _DOTS:
-        return "more shades"
-    is_comparable = min(one.pixels, other.pixels) > _PIXELS and not one.is_marked and one.lack < _BLURRED
-    if other.blocks > one.blocks + _BLOCKS and is_comparable:
+        return _SHADES
+    if _is_blockier(other, one) and not one.is_marked:
         return _CLEANER
     return None
 
@@ -145,20 +148,28 @@ def _is_flatter(one: Side, other: Side) -> bool:
     return one.flattened > _FLATTER * other.flattened + _FLAT and other.noise < one.noise + _SPECKLED
 
 
+def _is_blockier(one: Side, other: Side) -> bool:
+    """True for what was saved with more loss; of a blurred picture that the other sees in detail little is known."""
+    return one.blocks > other.blocks + (_BLOCKS if other.lack < _BLURRED else _COARSE)
+
+
 def _is_noisier(one: Side, other: Side) -> bool:
-    return one.noise > 2 * other.noise + _GRAIN
+    return one.noise > 1.7 * other.noise + _GRAIN
 
 
 def _is_sharper(one: Side, other: Side) -> bool:
     """True for what has more detail, and its noise with it: the steps of a few shades have none."""
     is_stepped = other.noise > 0.1 and one.noise < 0.5 * other.noise
-    return other.lack > max(_LACK, one.lack + _MORE) and not is_stepped
+    is_speckled = one.noise > 4 * other.noise + 1.5
+    return other.lack > max(_LACK, one.lack + _MORE) and not is_stepped and not is_speckled
 
 
 def _open_question(seen: Comparison) -> str | None:
     """Why it is open which of two is the original, neither of which has anything before the other."""
     if seen.tone > _TONE:
         return "their tones differ"
+    if max(seen.a.margin, seen.b.margin) > _SHOWN:
+        return "one has a margin that the other lacks"
     if _is_noisier(seen.a, seen.b) or _is_noisier(seen.b, seen.a):
         return "one is noisier"
     return None

@@ -152,8 +152,8 @@ def _is_better(one: Picture, kept: Picture, seen: Comparison | None) -> bool:
 
 
 def _tied(rules: Sequence[str], one: Picture, other: Picture, seen: Comparison | None) -> list[str]:
-    """The rules that decide between pictures of which neither shows more: the format says nothing of pixels that differ,
-    and neither do the bytes of different formats.
+    """The rules that decide between pictures of which neither shows more: the format says nothing of pixels that
+    differ, and neither do the bytes of different formats.
     """
     silent = set()
     if seen is None or not seen.equal:
