@@ -60,10 +60,10 @@ class PixelComparisons:
 
     def _compare(self, a: str, b: str) -> Comparison | None:
         views = self._closer.views([a, b])
-        pixels = [self._pixels_of(id) for id in (a, b)]
-        if views[a] is None or views[b] is None or pixels[0] is None or pixels[1] is None:
+        here, there, one, other = views[a], views[b], self._pixels_of(a), self._pixels_of(b)
+        if here is None or there is None or one is None or other is None:
             return None
-        return compare_pixels(pixels[0], pixels[1], placement(views[a], views[b]))
+        return compare_pixels(one, other, placement(here, there))
 
     def _pixels_of(self, id: str) -> np.ndarray | None:
         if id not in self._pixels:
@@ -104,19 +104,8 @@ def settle(members: Sequence[Picture], compare: Compare, rules: Sequence[str] = 
                         stays.remove(kept)
                         replaced[kept.id] = kept, one
             if refusal:
-                reasons[one.id] = refusal
-            stays.append(one)
-    _follow(replaced, stays, reasons, compare)
-    stays.sort(key=lambda one: -sum(kept is one for _, kept in replaced.values()))
-    edits = {}
-    for one in members:
-        kept = replaced[one.id][1] if one.id in replaced else stays[0]
-        seen = compare(kept, one) if kept.id != one.id else None
-        edits[one.id] = ", ".join(name_edits(kept, one, seen))
-        if one.id in replaced:
-            reasons[one.id] = better_because(kept, one, seen) or preferred_reason(
-                kept, one, _tied(rules, kept, one, seen)
-            )
+                rules_left = _tied(rules, kept, one, seen)
+            reasons[one.id] = better_because(kept, one, seen) or preferred_reason(kept, one, rules_left) or ""
     return Settled([one.id for one in stays], {id: kept.id for id, (_, kept) in replaced.items()}, reasons, edits)
 
 
