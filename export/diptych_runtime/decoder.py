@@ -26,6 +26,7 @@ from diptych_runtime.colour import to_srgb
 from diptych_runtime.crops import boxes
 from diptych_runtime.errors import PictureError, TooLargeError
 from diptych_runtime.other_formats import OTHER_FORMATS
+from diptych_runtime.png_chunks import skip_text
 
 try:
     from pillow_heif import HeifImageFile
@@ -71,6 +72,8 @@ _BRANDS = {
     **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs"), "HEIF"),
 }
 _MOST_BRANDS = 256  # bytes
+_NEAR_WHITE = [0] * 240 + [255] * 16  # by brightness
+_HIDDEN = 0.95  # of what is opaque: so much that is hidden on white leaves nothing to be recognised
 _ORIENTATION_TAG = 0x0112
 _ORIENTATIONS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -114,10 +117,10 @@ def open_picture(
     """Decode a picture to RGB: `open_picture("cat.jpg").size`.
 
     A string or path is a file. The first frame of an animation counts; the EXIF orientation is applied, colours with an
-    ICC profile become sRGB, transparency is laid on white and 16-bit grey is scaled to 8 bits. `name` stands in error
-    texts in place of the path. With `least` a JPEG may come smaller than it is, with at least so many pixels on each
-    side, which is several times faster. Raises PictureError for everything that cannot be read as a picture within the
-    limits.
+    ICC profile become sRGB, transparency is laid on white, or on black where white would hide what is drawn, and 16-bit
+    grey is scaled to 8 bits. `name` stands in error texts in place of the path. With `least` a JPEG may come smaller
+    than it is, with at least so many pixels on each side, which is several times faster. Raises PictureError for
+    everything that cannot be read as a picture within the limits.
     """
     return _decode(source, limits, name, least)
 
@@ -243,7 +246,13 @@ def read_header(data: bytes, label: str) -> ImageFile:
     """
     kind = _readable_format(data, label)
     try:
-        return _READERS[kind](BytesIO(data), label)
+        if kind != "PNG":
+            return _READERS[kind](BytesIO(data), label)
+        pixels, profile = skip_text(data)
+        picture = PngImageFile(BytesIO(pixels), label)
+        if profile is not None:
+            picture.info["icc_profile"] = profile
+        return picture
     except MemoryError:
         raise
     except Exception as error:  # what a decoder raises on damaged bytes is not an enumerable set
@@ -309,10 +318,24 @@ def _to_rgb(picture: Image.Image) -> Image.Image:
         return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
     if picture.has_transparency_data:
         opacity = (picture if picture.mode == "RGBA" else picture.convert("RGBA")).getchannel("A")
-        white = Image.new("RGB", picture.size, (255, 255, 255))
-        white.paste(to_srgb(picture), mask=opacity)
-        return white
+        colours = to_srgb(picture)
+        ground = Image.new("RGB", picture.size, _ground(colours, opacity))
+        ground.paste(colours, mask=opacity)
+        return ground
     return to_srgb(picture)
+
+
+def _ground(colours: Image.Image, opacity: Image.Image) -> str:
+    """The colour on which a picture with transparency is laid: white, or black if all but all that is seen of the
+    picture is white itself.
+    """
+    if opacity.getextrema()[0] == 255:
+        return "white"
+    near_white = colours.convert("L").point(_NEAR_WHITE)
+    seen, unseen = (
+        sum(value * count for value, count in enumerate(opacity.histogram(mask))) for mask in (None, near_white)
+    )
+    return "black" if unseen > _HIDDEN * seen else "white"
 
 
 def _upright(rgb: Image.Image, original: Image.Image) -> Image.Image:

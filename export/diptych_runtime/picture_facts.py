@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import struct
 import zlib
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from PIL.ImageFile import ImageFile
+
+from diptych_runtime import png_chunks
 
 
 class PictureFacts(NamedTuple):
@@ -145,21 +146,10 @@ def _mpo_index(segment: bytes, base: int) -> list[int]:
     return []
 
 
-def png_chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """The chunks of a PNG as (name, start and end of their content), up to the end of the file or of its image."""
-    position = 8
-    while position + 12 <= len(data):
-        length, name = struct.unpack_from(">I4s", data, position)
-        yield name, position + 8, position + 8 + length
-        if name == b"IEND":
-            break
-        position += length + 12
-
-
 def _png_facts(data: bytes, header: ImageFile) -> PictureFacts:
     depth, colours = data[24], data[25]
     frames, alpha, damaged, end, animated, shown = 1, colours in (4, 6), True, len(data), 0, False
-    for name, start, stop in png_chunks(data):
+    for name, start, stop in png_chunks.chunks(data):
         if name == b"acTL":
             animated = int.from_bytes(data[start : start + 4])
         elif name == b"fcTL":
