@@ -26,6 +26,7 @@ from diptych_runtime.colour import to_srgb
 from diptych_runtime.crops import boxes
 from diptych_runtime.errors import PictureError, TooLargeError
 from diptych_runtime.other_formats import OTHER_FORMATS
+from diptych_runtime.picture_facts import mpo_frames, tiff_pages
 from diptych_runtime.png_chunks import skip_text
 
 try:
@@ -125,6 +126,37 @@ def open_picture(
     return _decode(source, limits, name, least)
 
 
+def open_frames(data: bytes, limits: PictureLimits = _DEFAULT_LIMITS) -> Iterator[Image.Image]:
+    """Decode the frames of an animation, the pages of a TIFF, or the pictures of a burst to RGB, the first one first.
+
+    Together they have no more pixels than one picture may have. Raises PictureError where they have, and for a frame
+    that cannot be read.
+    """
+    label, pixels = "a frame of the picture", 0
+    with read_header(data, label) as picture:
+        for place in _frame_places(picture, data):
+            if picture.format == "JPEG":
+                frame = read_header(data[place:], label)
+            else:
+                frame = picture
+                with _understood(label):
+                    picture.seek(place)
+            pixels += frame.width * frame.height
+            if pixels > limits.pixels:
+                raise PictureError(f"all frames together have more than {limits.pixels / 1e6:,.1f} megapixels")
+            yield _loaded(frame, label)
+
+
+def _frame_places(picture: ImageFile, data: bytes) -> list[int]:
+    """The numbers of the frames of a file, or their offsets in a JPEG."""
+    if picture.format == "JPEG":
+        return mpo_frames(data)
+    if picture.format == "TIFF":
+        return tiff_pages(data)
+    count, first = getattr(picture, "n_frames", 1), picture.tell()
+    return [first, *(place for place in range(count) if place != first)]
+
+
 def panel_pixels(
     source: PictureSource, size: int, limits: PictureLimits = _DEFAULT_LIMITS, *, name: str | None = None
 ) -> np.ndarray:
@@ -171,10 +203,7 @@ def _decode(source: PictureSource, limits: PictureLimits, name: str | None, leas
         picture = source if isinstance(source, Image.Image) else _from_array(source, label)
         _check_size(picture, limits, label)
         return _loaded(picture, label)
-    data = bytes(source) if isinstance(source, bytes | bytearray | memoryview) else _read(Path(source), limits, label)
-    if not data:
-        raise PictureError(f"{label} is empty (0 bytes); expected a picture ({_ANY})")
-    limits.check_bytes(len(data), label)
+    data = _bytes_of(source, limits, label)
     with read_header(data, label) as picture:
         _check_size(picture, limits, label)
         if least is not None and picture.format == "JPEG":
@@ -182,6 +211,21 @@ def _decode(source: PictureSource, limits: PictureLimits, name: str | None, leas
             # that was put beside the large one, and who knows what that shows.)
             picture.draft("RGB", (least, least))
         return _loaded(picture, label)
+
+
+def file_bytes(source: PictureSource, limits: PictureLimits = _DEFAULT_LIMITS) -> bytes | None:
+    """The bytes of a picture's file; None of pixels in memory, which have none. Raises PictureError."""
+    if isinstance(source, Image.Image | np.ndarray):
+        return None
+    return _bytes_of(source, limits, _label(source))
+
+
+def _bytes_of(source: bytes | str | os.PathLike[str], limits: PictureLimits, label: str) -> bytes:
+    data = bytes(source) if isinstance(source, bytes | bytearray | memoryview) else _read(Path(source), limits, label)
+    if not data:
+        raise PictureError(f"{label} is empty (0 bytes); expected a picture ({_ANY})")
+    limits.check_bytes(len(data), label)
+    return data
 
 
 def _label(source: PictureSource) -> str:
@@ -255,7 +299,7 @@ def read_header(data: bytes, label: str) -> ImageFile:
         return picture
     except MemoryError:
         raise
-    except Exception as error:  # what a decoder raises on damaged bytes is not an enumerable set
+    except Exception as error:  # as in `_understood`
         raise PictureError(f"{label} is damaged: its {kind} header cannot be read ({_reason(error)})") from None
 
 
@@ -298,17 +342,24 @@ def _check_size(picture: Image.Image, limits: PictureLimits, label: str) -> None
 
 def _loaded(picture: Image.Image, label: str) -> Image.Image:
     """The picture decoded, upright and RGB: always a new image, never the caller's own."""
-    try:
+    with _understood(label):
         picture.load()
         if picture.mode not in ("I", "F"):
             return _upright(_to_rgb(picture), picture)
-    except MemoryError:
-        raise
-    except Exception as error:  # as in `read_header`
-        raise PictureError(f"{label} is damaged or cut short: {_reason(error)}") from None
     raise PictureError(
         f"{label} has 32-bit pixels (mode {picture.mode}), which have no agreed white; save it with 8 or 16 bits"
     )
+
+
+@contextmanager
+def _understood(label: str) -> Iterator[None]:
+    """Raise a PictureError for an error of a decoder, which is in no enumerable set on damaged bytes."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise PictureError(f"{label} is damaged or cut short: {_reason(error)}") from None
 
 
 def _to_rgb(picture: Image.Image) -> Image.Image:

@@ -6,6 +6,8 @@ import errno
 import hashlib
 import os
 import stat
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BufferedReader, BytesIO
 from pathlib import Path
@@ -61,6 +63,38 @@ def open_file(path: str | os.PathLike[str]) -> BufferedReader:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is no file")
     return os.fdopen(descriptor, "rb")
+
+
+def content_ids(sources: Sequence[PictureSource]) -> list[str | None]:
+    """The ids of the contents of files; None for pixels in memory, and for a file of which none other has the size."""
+    sizes = [_size(source) for source in sources]
+    met = Counter(sizes)
+    return [
+        None if size is None or met[size] < 2 else content_id(source)
+        for source, size in zip(sources, sizes, strict=True)
+    ]
+
+
+def _size(source: PictureSource) -> int | None:
+    if isinstance(source, bytes | bytearray | memoryview):
+        return len(bytes(source))
+    try:
+        return Path(source).stat().st_size if isinstance(source, str | os.PathLike) else None
+    except OSError:
+        return None
+
+
+def content_id(source: PictureSource) -> str | None:
+    """The id of the content of a file; None for pixels in memory."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        return picture_id(hashlib.sha256(source).hexdigest())
+    if not isinstance(source, str | os.PathLike):
+        return None
+    try:
+        with Path(source).open("rb") as file:
+            return picture_id(hashlib.file_digest(file, "sha256").hexdigest())
+    except OSError:  # gone since it was decoded
+        return None
 
 
 def whole_file(path: Path, limits: PictureLimits, label: str) -> bytes | None:
