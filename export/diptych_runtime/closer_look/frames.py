@@ -12,9 +12,9 @@ from diptych_runtime.errors import PictureError
 
 MOST = 300  # frames that are compared; together they have no more pixels than one picture may have
 SIDE, COARSE = 64, 16  # cells of a frame each way: of its brightness, and of its colours
-# Levels by which brightness may differ on average and in one cell, and colour in one: less than one word of a page of
-# text, and more than what a palette or the usual quality of a lossy format changes.
-MEAN, CELL, COLOUR = 6.0, 32.0, 32.0
+# Levels by which two frames may differ on average, and a cell by so many and so many times that: a palette changes all
+# of a frame, and another word on a page one spot of it.
+MEAN, SPOT, TIMES = 5.0, 16.0, 12.0
 
 
 @dataclass(frozen=True)
@@ -57,4 +57,5 @@ def _alike(a: np.ndarray, b: np.ndarray) -> bool:
     brightness = np.abs(difference @ np.array([0.299, 0.587, 0.114], np.float32))
     cells = SIDE // COARSE
     colour = np.abs(difference.reshape(COARSE, cells, COARSE, cells, 3).mean((1, 3)))
-    return bool(brightness.mean() <= MEAN and brightness.max() <= CELL and colour.max() <= COLOUR)
+    mean = brightness.mean()
+    return bool(mean <= MEAN and max(brightness.max(), colour.max()) <= SPOT + TIMES * mean)

@@ -73,12 +73,13 @@ class Encoded:
     embedding: bytes
     tokens: bytes
     data: bytes | None = None
+    frames: int = 1
 
     @classmethod
     def of(cls, content: Content, embedding: bytes, tokens: bytes) -> Encoded:
         """A content with its features in place of its pixels."""
         facts = content.sha256, content.media_type, content.width, content.height
-        return cls(*facts, embedding, tokens, content.data)
+        return cls(*facts, embedding, tokens, content.data, content.frames)
 
     @property
     def id(self) -> str:
@@ -231,6 +232,7 @@ def to_rows(arrivals: Sequence[Incoming], scorer: Scorer) -> list[NewPicture]:
             tokens=content.tokens,
             data=content.data,
             stamp=arrival.stamp,
+            frames=content.frames,
         )
         for arrival, content in fresh
     ]

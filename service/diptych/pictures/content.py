@@ -24,13 +24,16 @@ from diptych_runtime.decoder import (
     read_header,
 )
 from diptych_runtime.errors import PictureError
+from diptych_runtime.picture_facts import read_picture_facts
 
 _SIDEWAYS = frozenset({5, 6, 7, 8})
 
 
 @dataclass(frozen=True)
 class Content:
-    """A checked picture: `width` x `height` upright, `pixels` uint8 (S, S, 3), `data` None unless they are kept."""
+    """A checked picture: `width` x `height` upright, `pixels` uint8 (S, S, 3), `data` None unless they are kept, and
+    its number of `frames` (`picture_facts`).
+    """
 
     data: bytes | None
     sha256: str
@@ -38,6 +41,7 @@ class Content:
     width: int
     height: int
     pixels: np.ndarray
+    frames: int = 1
 
     @property
     def id(self) -> str:
@@ -140,7 +144,9 @@ def describe(data: bytes, size: int, limits: PictureLimits, *, name: str | None 
         except Exception:  # a broken EXIF block does not spoil the picture; the decoder ignores it too
             orientation = 1
         width, height = upright(header.size, orientation)
-    return Content(None, hashlib.sha256(data).hexdigest(), media_type(data), width, height, pixels)
+        frames = read_picture_facts(data, header).frames
+    digest = hashlib.sha256(data).hexdigest()
+    return Content(None, digest, media_type(data), width, height, pixels, frames)
 
 
 def media_type(data: bytes) -> str:

@@ -377,9 +377,10 @@ class Scorer:
         """The places and judgements of the `top` best of pairs with `all_logits` (P, Q) to its question (see `judged`),
         by their probability, and equals in the order of the network. Not all deserve a look for that (`competing`).
         """
-        name, places = self.runtime.question, best_first(logits[:, self.runtime.column])
+        name, same = self.runtime.question, have_one_content(pairs, contents)
+        places = best_first(np.where(same, np.inf, logits[:, self.runtime.column]))
         if top is not None:
-            chosen = competing(self.runtime.manifest.questions, logits, name, top) | have_one_content(pairs, contents)
+            chosen = competing(self.runtime.manifest.questions, logits, name, top) | same
             places = places[chosen[places]]
         judged = self.judged(logits[places], pairs[places], original, contents, asked=name)[name]
         order = best_first(np.array([one.relevance_score for one in judged]))[:top]
@@ -403,10 +404,12 @@ def _good(pixels: np.ndarray | PictureError) -> np.ndarray:
 
 
 def have_one_content(pairs: np.ndarray, contents: Sequence[str | None] | None) -> np.ndarray:
-    """Which pairs int64 (P, 2) are of pictures with one id among their contents, bool (P,)."""
+    """Which pairs int64 (P, 2) are of one picture, or of two that have one id among their contents, bool (P,)."""
+    same = pairs[:, 0] == pairs[:, 1]
     if contents is None:
-        return np.zeros(len(pairs), bool)
-    return np.array([contents[a] is not None and contents[a] == contents[b] for a, b in pairs.tolist()], bool)
+        return same
+    alike = [contents[a] is not None and contents[a] == contents[b] for a, b in pairs.tolist()]
+    return same | np.array(alike, bool)
 
 
 def _check_batch(batch_size: int) -> None:
