@@ -32,7 +32,7 @@ _SIDEWAYS = frozenset({5, 6, 7, 8})
 @dataclass(frozen=True)
 class Content:
     """A checked picture: `width` x `height` upright, `pixels` uint8 (S, S, 3), `data` None unless they are kept, and
-    its number of `frames` (`picture_facts`).
+    its number of `frames` and whether it `is_damaged` (`picture_facts`).
     """
 
     data: bytes | None
@@ -42,6 +42,7 @@ class Content:
     height: int
     pixels: np.ndarray
     frames: int = 1
+    is_damaged: bool = False
 
     @property
     def id(self) -> str:
@@ -144,9 +145,9 @@ def describe(data: bytes, size: int, limits: PictureLimits, *, name: str | None 
         except Exception:  # a broken EXIF block does not spoil the picture; the decoder ignores it too
             orientation = 1
         width, height = upright(header.size, orientation)
-        frames = read_picture_facts(data, header).frames
+        facts = read_picture_facts(data, header)
     digest = hashlib.sha256(data).hexdigest()
-    return Content(None, digest, media_type(data), width, height, pixels, frames)
+    return Content(None, digest, media_type(data), width, height, pixels, facts.frames, facts.is_damaged)
 
 
 def media_type(data: bytes) -> str:

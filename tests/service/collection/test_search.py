@@ -201,3 +201,14 @@ def test_among_few_there_are_no_rivals(collection, photo_bytes):
     held = asking(collection.scorer, cohort=1.0, level=-3.0)
     found = [search(collection.backend, by, photo_bytes(3), top=9, candidates=12) for by in (collection.scorer, held)]
     assert found[0].matches == found[1].matches
+
+
+def test_the_query_itself_is_the_same_though_its_file_is_gone(scorer, tmp_path, photo_bytes):
+    query = tmp_path / "query.jpg"
+    query.write_bytes(photo_bytes(3))
+    with Collection.open(tmp_path / "many", scorer, create=True) as many:
+        for seed in range(5):
+            many.add(photo_bytes(seed))  # whose bytes are not kept
+        for source in (query, photo_bytes(3)):
+            best = many.search(source, top=3).matches[0]
+            assert (best.relevance_score, best.verdict, best.closer_look) == (1.0, "same", None)
