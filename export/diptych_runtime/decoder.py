@@ -134,23 +134,21 @@ def open_frames(data: bytes, limits: PictureLimits = _DEFAULT_LIMITS) -> Iterato
     """
     label, pixels = "a frame of the picture", 0
     with read_header(data, label) as picture:
-        for place in _frame_places(picture, data):
-            if picture.format == "JPEG":
-                frame = read_header(data[place:], label)
-            else:
+        is_jpeg = picture.format == "JPEG"
+        for place in mpo_frames(data) if is_jpeg else _frame_numbers(picture, data):
+            if isinstance(place, int):
                 frame = picture
                 with _understood(label):
                     picture.seek(place)
+            else:
+                frame = read_header(data[slice(*place)], label)
             pixels += frame.width * frame.height
             if pixels > limits.pixels:
                 raise PictureError(f"all frames together have more than {limits.pixels / 1e6:,.1f} megapixels")
             yield _loaded(frame, label)
 
 
-def _frame_places(picture: ImageFile, data: bytes) -> list[int]:
-    """The numbers of the frames of a file, or their offsets in a JPEG."""
-    if picture.format == "JPEG":
-        return mpo_frames(data)
+def _frame_numbers(picture: ImageFile, data: bytes) -> list[int]:
     if picture.format == "TIFF":
         return tiff_pages(data)
     count, first = getattr(picture, "n_frames", 1), picture.tell()
