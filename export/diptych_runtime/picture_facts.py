@@ -1,4 +1,4 @@
-"""What a picture file holds beyond the pixels that are looked at, read from its structure without decoding a pixel."""
+"""The facts of a picture file that its structure tells before a pixel is decoded: frames, damage, bits and more."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from diptych_runtime import png_chunks
 
 
 class PictureFacts(NamedTuple):
-    """What a file holds: its frames, pages or pictures (`frames`), bytes behind its image data (`trailing`), whether it
-    is cut short or corrupt though it can be read (`is_damaged`), bits of a sample, whether it has transparency, and
+    """The facts of a file: its frames, pages or pictures (`frames`), bytes behind its image data (`trailing`), whether
+    it is cut short or corrupt though it can be read (`is_damaged`), bits of a sample, whether it has transparency, and
     whether its coding loses nothing.
 
     Previews, masks, depth and gain maps are no frames, and padding is nothing that trails. A palette of 2^n colours
@@ -304,7 +304,7 @@ def _iso_facts(data: bytes, header: ImageFile) -> PictureFacts:
 
 
 def _unpadded(rest: bytes) -> int:
-    """The length of what trails an image, 0 for padding."""
+    """The length of the rest of a file behind its image, 0 for padding."""
     return len(rest) if rest.strip(b"\0\xff\r\n ") else 0
 
 

@@ -48,7 +48,7 @@ def skip_text(data: bytes) -> tuple[bytes, bytes | None]:
 
 
 def _is_short(name: bytes, text: bytes) -> bool:
-    """True for what stands behind the key of a text chunk if Pillow reads it."""
+    """True for a text, as it stands behind the key in its chunk, that Pillow reads."""
     packed = text[1:]
     if name == b"iTXt":
         packed = text[2:].split(b"\0", 2)[-1] if text[:1] == b"\1" else b""
@@ -56,7 +56,7 @@ def _is_short(name: bytes, text: bytes) -> bool:
 
 
 def _unpacked(packed: bytes, most: int) -> bytes | None:
-    """What was compressed (RFC 1950); None if it is damaged, or longer than `most` bytes, beyond which none is made."""
+    """The unpacked bytes (RFC 1950); None if they are damaged, or more than `most`, beyond which none is made."""
     unpacker = zlib.decompressobj()
     try:
         found = unpacker.decompress(packed, most)

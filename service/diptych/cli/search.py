@@ -263,8 +263,8 @@ def explain(
     sides = read_pictures([a, b], urls=urls)
     scorer = open_scorer(model, provider, threads, question=question, urls=urls)
     tokens = scorer.panels(sides).tokens
-    links = _LINKS if links is None else links
-    found = explanation.explain(scorer, *tokens, links=links, original=sides.__getitem__, contents=content_ids(sides))
+    most = _LINKS if links is None else links
+    found = explanation.explain(scorer, *tokens, links=most, original=sides.__getitem__, contents=content_ids(sides))
     if output:
         opened = (scorer.decoder.run(partial(open_picture, side, scorer.limits)) for side in sides)
         drawn = explanation.overlay(found, *opened, format=explanation.ENDINGS[Path(output).suffix.lower()])

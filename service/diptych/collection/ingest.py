@@ -117,7 +117,7 @@ class Added:
 
     @classmethod
     def of(cls, arrival: Incoming, *, created: bool) -> Added:
-        """What becomes of an arrival."""
+        """The acknowledgement of an arrival."""
         is_damaged = not isinstance(arrival.content, AlreadyStored) and arrival.content.is_damaged
         return cls(arrival.content.id, created, arrival.path, is_damaged)
 

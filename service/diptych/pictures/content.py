@@ -40,9 +40,9 @@ class Content:
     media_type: str
     width: int
     height: int
+    frames: int
+    is_damaged: bool
     pixels: np.ndarray
-    frames: int = 1
-    is_damaged: bool = False
 
     @property
     def id(self) -> str:
@@ -147,7 +147,7 @@ def describe(data: bytes, size: int, limits: PictureLimits, *, name: str | None 
         width, height = upright(header.size, orientation)
         facts = read_picture_facts(data, header)
     digest = hashlib.sha256(data).hexdigest()
-    return Content(None, digest, media_type(data), width, height, pixels, facts.frames, facts.is_damaged)
+    return Content(None, digest, media_type(data), width, height, facts.frames, facts.is_damaged, pixels)
 
 
 def media_type(data: bytes) -> str:
