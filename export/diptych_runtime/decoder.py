@@ -26,6 +26,8 @@ from diptych_runtime.colour import to_srgb
 from diptych_runtime.crops import boxes
 from diptych_runtime.errors import PictureError, TooLargeError
 from diptych_runtime.other_formats import OTHER_FORMATS
+from diptych_runtime.picture_facts import mpo_frames, tiff_pages
+from diptych_runtime.png_chunks import skip_text
 
 try:
     from pillow_heif import HeifImageFile
@@ -71,6 +73,8 @@ _BRANDS = {
     **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs"), "HEIF"),
 }
 _MOST_BRANDS = 256  # bytes
+_NEAR_WHITE = [0] * 240 + [255] * 16  # by brightness
+_HIDDEN = 0.95  # of what is opaque: so much that is hidden on white leaves nothing to be recognised
 _ORIENTATION_TAG = 0x0112
 _ORIENTATIONS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -114,12 +118,41 @@ def open_picture(
     """Decode a picture to RGB: `open_picture("cat.jpg").size`.
 
     A string or path is a file. The first frame of an animation counts; the EXIF orientation is applied, colours with an
-    ICC profile become sRGB, transparency is laid on white and 16-bit grey is scaled to 8 bits. `name` stands in error
-    texts in place of the path. With `least` a JPEG may come smaller than it is, with at least so many pixels on each
-    side, which is several times faster. Raises PictureError for everything that cannot be read as a picture within the
-    limits.
+    ICC profile become sRGB, transparency is laid on white, or on black where white would hide what is drawn, and 16-bit
+    grey is scaled to 8 bits. `name` stands in error texts in place of the path. With `least` a JPEG may come smaller
+    than it is, with at least so many pixels on each side, which is several times faster. Raises PictureError for
+    everything that cannot be read as a picture within the limits.
     """
     return _decode(source, limits, name, least)
+
+
+def open_frames(data: bytes, limits: PictureLimits = _DEFAULT_LIMITS) -> Iterator[Image.Image]:
+    """Decode the frames of an animation, the pages of a TIFF, or the pictures of a burst to RGB, the first one first.
+
+    Together they have no more pixels than one picture may have. Raises PictureError where they have, and for a frame
+    that cannot be read.
+    """
+    label, pixels = "a frame of the picture", 0
+    with read_header(data, label) as picture:
+        is_jpeg = picture.format == "JPEG"
+        for place in mpo_frames(data) if is_jpeg else _frame_numbers(picture, data):
+            if isinstance(place, int):
+                frame = picture
+                with _understood(label):
+                    picture.seek(place)
+            else:
+                frame = read_header(data[slice(*place)], label)
+            pixels += frame.width * frame.height
+            if pixels > limits.pixels:
+                raise PictureError(f"all frames together have more than {limits.pixels / 1e6:,.1f} megapixels")
+            yield _loaded(frame, label)
+
+
+def _frame_numbers(picture: ImageFile, data: bytes) -> list[int]:
+    if picture.format == "TIFF":
+        return tiff_pages(data)
+    count, first = getattr(picture, "n_frames", 1), picture.tell()
+    return [first, *(place for place in range(count) if place != first)]
 
 
 def panel_pixels(
@@ -168,10 +201,7 @@ def _decode(source: PictureSource, limits: PictureLimits, name: str | None, leas
         picture = source if isinstance(source, Image.Image) else _from_array(source, label)
         _check_size(picture, limits, label)
         return _loaded(picture, label)
-    data = bytes(source) if isinstance(source, bytes | bytearray | memoryview) else _read(Path(source), limits, label)
-    if not data:
-        raise PictureError(f"{label} is empty (0 bytes); expected a picture ({_ANY})")
-    limits.check_bytes(len(data), label)
+    data = _bytes_of(source, limits, label)
     with read_header(data, label) as picture:
         _check_size(picture, limits, label)
         if least is not None and picture.format == "JPEG":
@@ -179,6 +209,21 @@ def _decode(source: PictureSource, limits: PictureLimits, name: str | None, leas
             # that was put beside the large one, and who knows what that shows.)
             picture.draft("RGB", (least, least))
         return _loaded(picture, label)
+
+
+def file_bytes(source: PictureSource, limits: PictureLimits = _DEFAULT_LIMITS) -> bytes | None:
+    """The bytes of a picture's file; None of pixels in memory, which have none. Raises PictureError."""
+    if isinstance(source, Image.Image | np.ndarray):
+        return None
+    return _bytes_of(source, limits, _label(source))
+
+
+def _bytes_of(source: bytes | str | os.PathLike[str], limits: PictureLimits, label: str) -> bytes:
+    data = bytes(source) if isinstance(source, bytes | bytearray | memoryview) else _read(Path(source), limits, label)
+    if not data:
+        raise PictureError(f"{label} is empty (0 bytes); expected a picture ({_ANY})")
+    limits.check_bytes(len(data), label)
+    return data
 
 
 def _label(source: PictureSource) -> str:
@@ -243,10 +288,16 @@ def read_header(data: bytes, label: str) -> ImageFile:
     """
     kind = _readable_format(data, label)
     try:
-        return _READERS[kind](BytesIO(data), label)
+        if kind != "PNG":
+            return _READERS[kind](BytesIO(data), label)
+        pixels, profile = skip_text(data)
+        picture = PngImageFile(BytesIO(pixels), label)
+        if profile is not None:
+            picture.info["icc_profile"] = profile
+        return picture
     except MemoryError:
         raise
-    except Exception as error:  # what a decoder raises on damaged bytes is not an enumerable set
+    except Exception as error:  # as in `_understood`
         raise PictureError(f"{label} is damaged: its {kind} header cannot be read ({_reason(error)})") from None
 
 
@@ -289,17 +340,24 @@ def _check_size(picture: Image.Image, limits: PictureLimits, label: str) -> None
 
 def _loaded(picture: Image.Image, label: str) -> Image.Image:
     """The picture decoded, upright and RGB: always a new image, never the caller's own."""
-    try:
+    with _understood(label):
         picture.load()
         if picture.mode not in ("I", "F"):
             return _upright(_to_rgb(picture), picture)
-    except MemoryError:
-        raise
-    except Exception as error:  # as in `read_header`
-        raise PictureError(f"{label} is damaged or cut short: {_reason(error)}") from None
     raise PictureError(
         f"{label} has 32-bit pixels (mode {picture.mode}), which have no agreed white; save it with 8 or 16 bits"
     )
+
+
+@contextmanager
+def _understood(label: str) -> Iterator[None]:
+    """Raise a PictureError for an error of a decoder, which is in no enumerable set on damaged bytes."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise PictureError(f"{label} is damaged or cut short: {_reason(error)}") from None
 
 
 def _to_rgb(picture: Image.Image) -> Image.Image:
@@ -309,10 +367,24 @@ def _to_rgb(picture: Image.Image) -> Image.Image:
         return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
     if picture.has_transparency_data:
         opacity = (picture if picture.mode == "RGBA" else picture.convert("RGBA")).getchannel("A")
-        white = Image.new("RGB", picture.size, (255, 255, 255))
-        white.paste(to_srgb(picture), mask=opacity)
-        return white
+        colours = to_srgb(picture)
+        ground = Image.new("RGB", picture.size, _ground(colours, opacity))
+        ground.paste(colours, mask=opacity)
+        return ground
     return to_srgb(picture)
+
+
+def _ground(colours: Image.Image, opacity: Image.Image) -> str:
+    """The colour on which a picture with transparency is laid: white, or black if all but all that is seen of the
+    picture is white itself.
+    """
+    if opacity.getextrema()[0] == 255:
+        return "white"
+    near_white = colours.convert("L").point(_NEAR_WHITE)
+    seen, unseen = (
+        sum(value * count for value, count in enumerate(opacity.histogram(mask))) for mask in (None, near_white)
+    )
+    return "black" if unseen > _HIDDEN * seen else "white"
 
 
 def _upright(rgb: Image.Image, original: Image.Image) -> Image.Image:

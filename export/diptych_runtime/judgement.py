@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from diptych_runtime.calibration.after_look import AfterLook
-from diptych_runtime.calibration.evidence import BLANK, Evidence, shown_from
+from diptych_runtime.calibration.evidence import Evidence, shown_from
 from diptych_runtime.calibration.questions import COPY, THING
 from diptych_runtime.calibration.verdicts import Verdict, least_of, stronger, verdict
 from diptych_runtime.manifest import Question
@@ -68,8 +68,8 @@ def _thing(
     things = np.where(worth & ~looked, found[THING], after.relevance_apart(own, alone, looked))
     over = [evidence for evidence, which in zip(seen, laid.tolist(), strict=True) if evidence is not None and which]
     things[laid] = after.relevance(alone[laid], over)
-    blank = np.array([evidence is not None and evidence.blank for evidence in seen], bool)
-    return np.where(blank, np.minimum(things, BLANK), things)
+    limits = [evidence.blank_limit if evidence is not None and evidence.blank else 1.0 for evidence in seen]
+    return np.minimum(things, limits)
 
 
 def saying(
@@ -129,11 +129,13 @@ def judge(
     seen: Sequence[Evidence | None] | None = None,
     *,
     held: np.ndarray | None = None,
+    same: np.ndarray | None = None,
 ) -> dict[str, list[Judgement]]:
     """Judgements by question of pairs with logits (P, Q), normalised as `held` (P, Q) against their rivals if given,
     and with the evidence of a closer look at each.
 
-    What is called a copy after a closer look is called the same thing too.
+    What is called a copy after a closer look is called the same thing too. Pairs of the `same` file, bool (P,), are the
+    same to every question, and deserve no look.
     """
     held = logits if held is None else held
     seen = [None] * len(logits) if seen is None else seen
@@ -151,6 +153,9 @@ def judge(
         ]
     if COPY in made and THING in made:
         made[THING] = [_raised(questions[THING], *both) for both in zip(made[THING], made[COPY], strict=True)]
+    for answers in made.values():
+        for place in [] if same is None else np.flatnonzero(same).tolist():
+            answers[place] = Judgement(1.0, answers[place].raw_score, "same")
     return made
 
 

@@ -1,19 +1,21 @@
-"""What a picture file holds beyond the pixels that are looked at, read from its structure without decoding a pixel."""
+"""The facts of a picture file that its structure tells before a pixel is decoded: frames, damage, bits and more."""
 
 from __future__ import annotations
 
 import re
 import struct
 import zlib
-from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from PIL.ImageFile import ImageFile
 
+from diptych_runtime import png_chunks
+
 
 class PictureFacts(NamedTuple):
-    """What a file holds: its frames, pages or pictures (`frames`), bytes behind its image data (`trailing`), whether it
-    is cut short or corrupt though it can be read (`is_damaged`), bits of a sample, whether it has transparency, and
+    """The facts of a file: its frames, pages or pictures (`frames`), bytes behind its image data (`trailing`), whether
+    it is cut short or corrupt though it can be read (`is_damaged`), bits of a sample, whether it has transparency, and
     whether its coding loses nothing.
 
     Previews, masks, depth and gain maps are no frames, and padding is nothing that trails. A palette of 2^n colours
@@ -41,21 +43,23 @@ def tiff_pages(data: bytes) -> list[int]:
     return [number for number, tags in enumerate(_tiff_directories(data)) if not tags.get(_SUBFILE, 0) & 5]
 
 
-def mpo_frames(data: bytes) -> list[int]:
-    """The offsets of the pictures in a JPEG file: of one, and of what follows by its index (CIPA DC-007).
+def mpo_frames(data: bytes) -> list[tuple[int, int]]:
+    """The places, start and end, of the pictures in a JPEG file: of one, and of what follows by its index (CIPA
+    DC-007). Each ends where the next one begins, as not all programs write their sizes right.
 
     What is smaller, grey beside colour, or says that it is a map, is none.
     """
     main = _JpegFile(data)
-    offsets = [0]
-    for offset in main.index:
+    places = [(0, main.end)]
+    starts = sorted(start for start in set(main.index) if main.end <= start < len(data))
+    for start, end in pairwise([*starts, len(data)]):
         try:
-            other = _JpegFile(data[offset:])
+            other = _JpegFile(data[start:end])
         except (IndexError, struct.error):
             continue
         if other.frame == main.frame and not other.is_map:
-            offsets.append(offset)
-    return offsets
+            places.append((start, end))
+    return places
 
 
 def _jpeg_facts(data: bytes, header: ImageFile) -> PictureFacts:
@@ -73,19 +77,20 @@ _BETWEEN_SCANS = frozenset({_EOI, _SOS, _DHT, 0xDB, 0xDC, 0xDD, 0xFE, *range(0xE
 _MAPS = (b"hdrgm", b"hdrgainmap", b"HDRGainMap", b"21496:-1", b"GDepth", b":aux:depth", b":aux:disparity", b"depthmap")
 # So many bytes of zeros stand in no scan but where zeros are the code of an empty block.
 _HOLE = bytes(256)
+_MOST_SEGMENTS = 100_000  # of a file; in sound ones there are fewer by far
 
 
 class _JpegFile:
     """The segments of a JPEG from its start to its end: `end` is where the bytes behind it begin.
 
-    `frame` is (bits, height, width, components), and `index` lists the offsets of further pictures.
+    `frame` is (bits, height, width, components), and `index` lists where further pictures begin.
     """
 
     def __init__(self, data: bytes) -> None:
         self.frame, self.index, self.is_map, self.is_damaged = (8, 0, 0, 0), [], False, False
         self._zero_symbols: dict[int, int] = {}  # of each Huffman table, what a code of zeros alone means
         position, self.end = 2, len(data)
-        while True:
+        for _ in range(_MOST_SEGMENTS):
             marker = _MARKER.search(data, position)
             if marker is None or marker.start() + 4 > len(data):
                 self.is_damaged |= marker is None or data[marker.start() + 1] != _EOI
@@ -132,7 +137,7 @@ class _JpegFile:
 
 
 def _mpo_index(segment: bytes, base: int) -> list[int]:
-    """The offsets in the file of the pictures behind the first, by the index in a JPEG; its own begin at `base`."""
+    """The offsets in the file of the pictures behind the first, by the index in a JPEG, which counts from `base`."""
     order = "<" if segment[:2] == b"II" else ">"
     (start,) = struct.unpack_from(f"{order}I", segment, 4)
     (count,) = struct.unpack_from(f"{order}H", segment, start)
@@ -145,28 +150,16 @@ def _mpo_index(segment: bytes, base: int) -> list[int]:
     return []
 
 
-def png_chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """The chunks of a PNG as (name, start and end of their content), up to the end of the file or of its image."""
-    position = 8
-    while position + 12 <= len(data):
-        length, name = struct.unpack_from(">I4s", data, position)
-        yield name, position + 8, position + 8 + length
-        if name == b"IEND":
-            break
-        position += length + 12
-
-
 def _png_facts(data: bytes, header: ImageFile) -> PictureFacts:
     depth, colours = data[24], data[25]
-    frames, alpha, damaged, end, animated, shown = 1, colours in (4, 6), True, len(data), 0, False
-    for name, start, stop in png_chunks(data):
+    alpha, damaged, end, animated, shown, still = colours in (4, 6), True, len(data), 0, 0, False
+    for name, start, stop in png_chunks.chunks(data):
         if name == b"acTL":
             animated = int.from_bytes(data[start : start + 4])
         elif name == b"fcTL":
-            shown = True
+            shown += 1
         elif name == b"IDAT":
-            if animated:
-                frames, animated = animated + (not shown), 0  # a still that no frame shows is one more
+            still |= not shown  # one that no frame shows, in front of them
             if zlib.crc32(memoryview(data)[start - 4 : stop]) != int.from_bytes(data[stop : stop + 4]):
                 break
         elif name == b"PLTE" and colours == 3:
@@ -175,6 +168,7 @@ def _png_facts(data: bytes, header: ImageFile) -> PictureFacts:
             alpha = True
         elif name == b"IEND":
             damaged, end = False, stop + 4
+    frames = min(animated, shown) + still
     return PictureFacts(max(frames, 1), _unpadded(data[end:]), damaged, depth, alpha, True)
 
 
@@ -247,7 +241,7 @@ def _bmp_facts(data: bytes, header: ImageFile) -> PictureFacts:
 _SUBFILE, _BITS, _COMPRESSION, _PHOTOMETRIC, _PALETTE, _EXTRA = 254, 258, 259, 262, 320, 338
 _LOSSY = frozenset({6, 7, 34712, 34892, 50001, 50002})  # JPEG, JPEG 2000, lossy DNG, WebP, JPEG XL
 _SHORT = 3
-_MOST_DIRECTORIES = 10_000
+_MOST_TAGS = 200_000  # of all directories together
 
 
 def _tiff_directories(data: bytes) -> list[dict[int, int]]:
@@ -256,14 +250,15 @@ def _tiff_directories(data: bytes) -> list[dict[int, int]]:
     is_big = 43 in data[2:4]
     word, wide = ("Q", 20) if is_big else ("I", 12)
     (place,) = struct.unpack_from(f"{order}{word}", data, 8 if is_big else 4)
-    found, met = [], set()
-    while place and place not in met and len(found) < _MOST_DIRECTORIES:
+    found, met, left = [], set(), _MOST_TAGS
+    while place and place not in met and left > 0:
         met.add(place)
         try:
             (count,) = struct.unpack_from(f"{order}{'Q' if is_big else 'H'}", data, place)
             start = place + (8 if is_big else 2)
             tags = {}
-            for at in range(start, start + wide * min(count, 65_535), wide):
+            left -= 1 + count
+            for at in range(start, start + wide * min(count, 1 + max(left, 0)), wide):
                 tag, kind, size, value = struct.unpack_from(f"{order}HH{word}{word}", data, at)
                 if kind == _SHORT:
                     at = at + wide - struct.calcsize(word) if 2 * size <= struct.calcsize(f"={word}") else value
@@ -309,7 +304,7 @@ def _iso_facts(data: bytes, header: ImageFile) -> PictureFacts:
 
 
 def _unpadded(rest: bytes) -> int:
-    """The length of what trails an image, 0 for padding."""
+    """The length of the rest of a file behind its image, 0 for padding."""
     return len(rest) if rest.strip(b"\0\xff\r\n ") else 0
 
 

@@ -7,7 +7,7 @@ from io import BytesIO
 import numpy as np
 import pillow_heif
 import pytest
-from PIL import Image
+from PIL import Image, ImageColor, ImageDraw
 from pillow_heif import HeifImageFile
 
 from diptych_runtime import decoder as pictures
@@ -173,6 +173,30 @@ def test_transparency_is_laid_on_white_in_every_mode():
         (encoded(clear, "HEIF", quality=-1, chroma=444, matrix_coefficients=0), 255),
     ]
     assert [set(np.unique(np.asarray(open_picture(data)))) for data, _ in cases] == [{value} for _, value in cases]
+
+
+@pytest.mark.parametrize("alpha", [255, 128])
+@pytest.mark.parametrize(("ink", "ground"), [("white", 0), ("#fdfdf5", 0), ("black", 255), ("#d02010", 255)])
+def test_line_art_on_transparency_gets_a_ground_on_which_it_is_seen(ink, ground, alpha):
+    art = Image.new("RGBA", (64, 64))
+    ImageDraw.Draw(art).ellipse((8, 8, 56, 56), outline=(*ImageColor.getrgb(ink), alpha), width=4)
+    palette = art.quantize(8)
+    for data in (encoded(art, "PNG"), encoded(art, "WEBP", lossless=True), encoded(palette, "PNG")):
+        got = np.asarray(open_picture(data)).astype(int)
+        assert (got[0, 0] == ground).all()
+        assert np.abs(got[10, 32] - got[0, 0]).max() > 100
+
+
+def test_what_white_does_not_hide_stays_on_white(photo):
+    cut_out = photo().convert("RGBA")
+    cut_out.putalpha(Image.linear_gradient("L").resize(cut_out.size))
+    face = Image.new("RGBA", (64, 64))
+    draw = ImageDraw.Draw(face)
+    draw.ellipse((4, 4, 60, 60), fill="white", outline="black", width=2)
+    for picture in (cut_out, face):
+        over = Image.new("RGB", picture.size, "white")
+        over.paste(picture.convert("RGB"), mask=picture.getchannel("A"))
+        assert np.array_equal(np.asarray(open_picture(encoded(picture, "PNG"))), np.asarray(over))
 
 
 def test_sixteen_bit_grey_is_scaled_and_not_clipped():

@@ -1,6 +1,7 @@
 import struct
 import zlib
 from io import BytesIO
+from time import process_time
 
 import numpy as np
 import pytest
@@ -47,6 +48,43 @@ def test_pictures_of_a_burst_count_and_previews_and_maps_do_not():
     assert (burst.frames, burst.trailing > 0) == (3, True)
     for other in (noise(1, (48, 32)), noise(1).convert("L")):
         assert facts(saved("MPO", save_all=True, append_images=[other])).frames == 1
+
+
+def test_frames_that_are_only_claimed_do_not_count():
+    for frames, claimed in ((1, 1000), (3, 1000), (3, 2)):
+        data = saved("PNG", frames=frames)
+        if frames == 1:
+            data = data[:33] + chunk(b"acTL", struct.pack(">II", claimed, 0)) + data[33:]
+        else:
+            place = data.index(b"acTL")
+            data = data[: place + 4] + struct.pack(">I", claimed) + data[place + 8 :]
+        with read_header(saved("PNG"), "it") as header:
+            assert read_picture_facts(data, header).frames == min(frames, claimed)
+    burst = saved("MPO", frames=3)
+    place = burst.index(b"MPF\0")
+    last = struct.pack("<I", burst.rindex(b"\xff\xd8\xff") - place - 4)
+    assert last in burst
+    first = struct.pack("<I", burst.index(b"\xff\xd8\xff", place) - place - 4)
+    assert facts(burst.replace(last, first)).frames == 2, "the same picture twice"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xff\xd8" + b"\xff\xe0\0\x02" * 4_000_000,
+        b"II*\0\x08\0\0\0" + (b"\xff\xff" + bytes(12 * 65_535) + b"\x08\0\0\0") * 10,
+    ],
+)
+def test_what_a_stranger_wrote_does_not_take_long(data, monkeypatch):
+    kind = "JPEG" if data[:2] == b"\xff\xd8" else "TIFF"
+    with read_header(saved(kind), "it") as header:
+        began = process_time()
+        read_picture_facts(data, header)
+    assert process_time() - began < 2
+
+
+def chunk(name: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
 
 
 def test_pages_of_a_tiff_are_counted_without_previews_and_masks():
@@ -124,6 +162,10 @@ def test_bits_of_a_sample_are_those_of_the_file():
     assert facts(saved("GIF", noise().convert("L"))).bits == 8, "256 greys are all there are"
     assert facts(saved("BMP", noise().convert("1"))).bits == 1
     assert {facts(saved(kind)).bits for kind in ("JPEG", "PNG", "BMP", "TIFF", "WEBP")} == {8}
+    heif = pytest.importorskip("pillow_heif")
+    buffer = BytesIO()
+    heif.from_pillow(noise()).save(buffer)
+    assert facts(buffer.getvalue()).bits == 8
 
 
 def test_transparency_is_known_for_each_of_its_ways():
@@ -158,8 +200,7 @@ def test_no_bytes_behind_a_readable_header_are_an_error(kind):
 
 
 def test_a_chunk_that_is_no_picture_does_not_make_a_png_damaged():
-    chunk = b"zTXt" + b"note\0\0" + zlib.compress(b"9" * 100)
     data = saved("PNG")
-    whole = data[:33] + struct.pack(">I", len(chunk) - 4) + chunk + bytes(4) + data[33:]
+    whole = data[:33] + chunk(b"zTXt", b"note\0\0" + zlib.compress(b"9" * 100))[:-4] + bytes(4) + data[33:]
     with read_header(data, "it") as header:
         assert not read_picture_facts(whole, header).is_damaged

@@ -5,7 +5,8 @@ import numpy as np
 from diptych.store.records import NewPicture
 
 SIZE = 5
-BEFORE_5 = "ALTER TABLE digests DROP COLUMN stamp; DROP TABLE removed;"  # makes a collection of format version 4
+# Makes a collection of format version 4.
+BEFORE_5 = "ALTER TABLE digests DROP COLUMN stamp; ALTER TABLE digests DROP COLUMN frames; DROP TABLE removed;"
 
 
 def unit(seed: int) -> np.ndarray:

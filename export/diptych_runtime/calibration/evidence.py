@@ -18,6 +18,7 @@ from diptych_runtime.calibration.verdicts import least_of
 FEWEST = 7  # matches that one homography explains: more than four, which one always does
 KEYPOINTS = 1000  # of a picture at most, the strongest
 BLANK = 0.5  # the probability of two pictures with too little to be matched, at most: nobody can say more
+ONE_COLOUR = 12.0  # levels of a channel by which those may be apart for which this is said
 MOST = 0.6  # of a picture: less of either is no copy of the other
 _DECIMALS = 7  # of a probability, as many as a float32 has below 1
 
@@ -49,6 +50,10 @@ class Evidence:
     distance of the logarithms of the pictures' contrasts.
 
     `aligned_odds` are the log-odds of a copy that the aligned-pair network gives to the overlap (`aligned`).
+
+    `equal` files decode to the same pixels in full size, whatever else is in them. The frames, or pages, of two files
+    that have several differ (`frames_differ`) unless all agree. The colours of pictures with too little to be matched
+    are `apart` by the median distance of a channel, 0 to 255, laid squarely over each other.
     """
 
     keypoints: int
@@ -87,6 +92,9 @@ class Evidence:
     surely_one_sided: float = 0.0
     contrast: float = 0.0
     aligned_odds: float = 0.0
+    equal: bool = False
+    frames_differ: bool = False
+    apart: float = 0.0
 
     @property
     def registered(self) -> bool:
@@ -97,6 +105,11 @@ class Evidence:
     def blank(self) -> bool:
         """True if one of the pictures has too little for them to be laid over each other, whatever they show."""
         return self.keypoints < FEWEST
+
+    @property
+    def blank_limit(self) -> float:
+        """The highest probability of pictures that are `blank`, the lower the further their colours are `apart`."""
+        return BLANK * min(1.0, ONE_COLOUR / max(self.apart, ONE_COLOUR)) ** 3
 
     @property
     def beside(self) -> bool:
@@ -235,10 +248,10 @@ class Verification:
     their log-odds x by the network alone, and no higher than those of a pair that was looked at in vain: the network
     took that one for the likelier. None leaves them as they are. `thresholds` are {false-positive rate: relevance}
     after the look, of pairs that are each other's nearest. What could not be laid over each other passes none of them,
-    and two pictures with too little to be matched have even odds at most (`BLANK`). `in_collection` are those of the
-    scores that pairs of one collection have together (`calibration.transitivity`), none lower than the lowest of the
-    others. `recalibration` is the scale and the offset of the log-odds that are shown in place of these
-    (`calibration.recalibration`).
+    and two pictures with too little to be matched have even odds at most (`Evidence.blank_limit`); equal pixels have 1.
+    `in_collection` are those of the scores that pairs of one collection have together (`calibration.transitivity`),
+    none lower than the lowest of the others. `recalibration` is the scale and the offset of the log-odds that are shown
+    in place of these (`calibration.recalibration`).
     """
 
     above: float
@@ -290,8 +303,8 @@ class Verification:
         and the evidence of each, or None where there is none.
 
         What deserves no look stays below all thresholds, what deserved one and did not get it below the strictest:
-        those `worth` one bool (P,), by default what the network takes for likely. What lies `beside` each other stays
-        below all too.
+        those `worth` one bool (P,), by default what the network takes for likely. What lies `beside` each other, and
+        what has other frames behind the first, stays below all too.
         """
         known = rounded(relevance)
         worth = self.worth(known) if worth is None else worth
@@ -299,7 +312,7 @@ class Verification:
         found = np.minimum(recalibrated(np.where(worth, known, self._apart(known)), *self.recalibration), limits)
         looked = {place: one for place in np.flatnonzero(worth).tolist() if (one := seen[place]) is not None}
         found[list(looked)] = rounded(self.relevance(known[list(looked)], list(looked.values())))
-        apart = [place for place, one in looked.items() if one.beside]
+        apart = [place for place, one in looked.items() if one.beside or one.frames_differ]
         found[apart] = np.minimum(found[apart], self.least)
         return found
 
@@ -323,8 +336,10 @@ class Verification:
         unaltered = np.array([evidence.unaltered for evidence in seen], bool)
         found[unaltered] = np.maximum(found[unaltered], shown_from(least_of(self.thresholds)["same"]))
         found[registered & np.array([evidence.identical for evidence in seen], bool)] = 1.0
-        limits = np.where([evidence.blank for evidence in seen], min(BLANK, self.least), self.least)
-        return np.where(registered, found, np.minimum(found, limits))
+        limits = [min(one.blank_limit, self.least) if one.blank else self.least for one in seen]
+        found = np.where(registered, found, np.minimum(found, limits))
+        found[np.array([one.equal for one in seen], bool)] = 1.0
+        return found
 
 
 def rounded(relevance: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ of that and of what the pair network said.
 from __future__ import annotations
 
 import cmath
+import hashlib
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from diptych_runtime.calibration.evidence import KEYPOINTS, Evidence
+from diptych_runtime.calibration.evidence import FEWEST, KEYPOINTS, Evidence
 from diptych_runtime.closer_look.aligned import SCALE, aligned_odds, cropped
 from diptych_runtime.closer_look.blocks import (
     ALIKE,
@@ -32,9 +33,11 @@ from diptych_runtime.closer_look.blocks import (
     share,
     spots,
 )
+from diptych_runtime.closer_look.frames import Frames
 from diptych_runtime.closer_look.homography import magnification, opencv
 from diptych_runtime.closer_look.registration import Keypoints, Registration, register
-from diptych_runtime.decoder import PictureLimits, PictureSource, open_picture
+from diptych_runtime.decoder import PictureLimits, PictureSource, file_bytes, open_picture, read_header
+from diptych_runtime.picture_facts import read_picture_facts
 
 SIDE, FINE = 400, 800  # pixels of the longer side: where keypoints lie, and at most where detail is compared
 CONTRAST = 0.01  # of a keypoint at least, a quarter of OpenCV's: what a copy went through takes contrast away
@@ -45,6 +48,7 @@ UNIFORM, ABRUPT = 0.95, 0.97  # shares of a frame that have its colour, and of t
 # Distances of a channel that a drawn frame keeps within, as no photographed ground does, and that a picture's edge of
 # the same colour does not, and the share of the rim for which that is so.
 DRAWN, NOISY, MOSTLY = 4, 2, 0.85
+GRID = 32  # cells each way of pictures that are too plain for keypoints
 _LIMITS = PictureLimits()
 
 
@@ -52,10 +56,14 @@ _LIMITS = PictureLimits()
 class View:
     """A picture as it is verified: uint8 (h, w, 3), its longer side at most `FINE`, and its keypoints in pixels of the
     same picture with a longer side of `SIDE`.
+
+    `digest` is that of all its decoded pixels, and `frames` are those of a file that has several.
     """
 
     rgb: np.ndarray
     keypoints: Keypoints
+    digest: bytes = b""
+    frames: Frames | None = None
 
     @property
     def size(self) -> tuple[int, int]:
@@ -77,22 +85,41 @@ class View:
             + self.keypoints.places.nbytes
             + self.keypoints.descriptors.nbytes
             + self.keypoints.arrows.nbytes
+            + (self.frames.small.nbytes if self.frames else 0)
         )
 
     @property
     def mirrored(self) -> View:
         """Its mirror image, with the same keypoints."""
-        return View(np.ascontiguousarray(self.rgb[:, ::-1]), self.keypoints.mirrored(self.size[0]))
+        rgb, keypoints = np.ascontiguousarray(self.rgb[:, ::-1]), self.keypoints.mirrored(self.size[0])
+        return replace(self, rgb=rgb, keypoints=keypoints)
 
 
 def describe(source: PictureSource, limits: PictureLimits = _LIMITS) -> View:
     """A picture as `verify` compares it. Raises PictureError."""
-    return _described(open_picture(source, limits, least=FINE))
+    data = file_bytes(source, limits)
+    if data is None:
+        return _described(open_picture(source, limits))
+    picture = open_picture(data, limits, least=FINE)
+    with read_header(data, "the picture") as header:
+        size, count = header.size, read_picture_facts(data, header).frames
+    view = _described(picture)
+    if set(picture.size) != set(size):
+        # A JPEG was decoded smaller than it is. Where keypoints do not tell it from others, all its pixels have to.
+        plain = len(view.keypoints.places) < FEWEST
+        digest = _digest(open_picture(data, limits)) if plain else _digest(picture, size)
+        view = replace(view, digest=digest)
+    return replace(view, frames=Frames.of(data, count, limits)) if count > 1 else view
 
 
 def describe_pixels(rgb: np.ndarray) -> View:
     """The pixels uint8 (h, w, 3) of a picture as `verify` compares them."""
     return _described(Image.fromarray(rgb))
+
+
+def _digest(picture: Image.Image, whole: tuple[int, int] | None = None) -> bytes:
+    """The digest of a picture's size and pixels, made smaller from a `whole` one of this size, if one is given."""
+    return hashlib.sha256(repr((picture.size, whole)).encode() + picture.tobytes()).digest()
 
 
 def verify(a: View, b: View) -> Evidence:
@@ -101,9 +128,17 @@ def verify(a: View, b: View) -> Evidence:
     """
     pair = _Registered.of(a, b)
     found, fewer = pair.found, min(len(a.keypoints.places), len(b.keypoints.places))
-    seen = Evidence(fewer, found.matches, found.inliers, found.error, identical=pair.order == 0)
+    seen = Evidence(
+        fewer,
+        found.matches,
+        found.inliers,
+        found.error,
+        identical=pair.order == 0,
+        equal=bool(a.digest) and a.digest == b.digest,
+        frames_differ=a.frames is not None and b.frames is not None and not a.frames.agree(b.frames),
+    )
     if found.homography is None:
-        return seen
+        return replace(seen, apart=_apart(a.rgb, b.rgb)) if seen.blank else seen
     compared = _overlap(pair.a, pair.b, found.homography)
     framed = 0.0 - compared["framed"] if pair.order > 0 else compared["framed"]
     return replace(seen, **compared | {"framed": framed})
@@ -165,11 +200,19 @@ def _compared(a: np.ndarray, b: np.ndarray) -> int:
     return 0
 
 
+def _apart(a: np.ndarray, b: np.ndarray) -> float:
+    """The median distance of the colours of two pictures, laid squarely over each other in the way that fits best."""
+    cells = [_resized(picture, (GRID, GRID)).astype(np.int16) for picture in (a, b)]
+    turned = [np.rot90(cells[0], quarters) for quarters in range(4)]
+    ways = [*turned, *(way[:, ::-1] for way in turned)]
+    return min(float(np.median(np.abs(way - cells[1]).max(-1))) for way in ways)
+
+
 def _described(picture: Image.Image) -> View:
     cv2, scale = opencv(), min(1, FINE / max(picture.size))
     width, height = (max(16, round(side * scale)) for side in picture.size)
     rgb = np.asarray(picture.resize((width, height), Image.Resampling.BOX))
-    view = View(rgb, Keypoints.none())
+    view = View(rgb, Keypoints.none(), _digest(picture))
     # Without precise upscaling places are a quarter of a
     # pixel off, and those of the mirror image another half.
     sift = cv2.SIFT_create(nfeatures=KEYPOINTS, contrastThreshold=CONTRAST, enable_precise_upscale=True)
@@ -178,7 +221,7 @@ def _described(picture: Image.Image) -> View:
         return view
     roots = np.sqrt(descriptors / np.maximum(descriptors.sum(1, keepdims=True), 1e-6))
     arrows = np.array([cmath.rect(point.size, math.radians(point.angle)) for point in found], np.complex64)
-    return View(rgb, Keypoints(np.array([point.pt for point in found], np.float32), roots, arrows))
+    return replace(view, keypoints=Keypoints(np.array([point.pt for point in found], np.float32), roots, arrows))
 
 
 def _resized(rgb: np.ndarray, size: tuple[int, int]) -> np.ndarray:

@@ -296,7 +296,8 @@ def _load(path: Path) -> dict[str, Found | None]:
                 content: Encoded | AlreadyStored = AlreadyStored(picture.id, None)
                 if "row" in line:
                     both = embeddings[line["row"]].tobytes(), tokens[line["row"]].tobytes()
-                    content = Encoded(line["sha256"], line["media_type"], picture.width, picture.height, *both)
+                    facts = line["sha256"], line["media_type"], picture.width, picture.height
+                    content = Encoded(*facts, *both, frames=picture.frames, is_damaged=picture.is_damaged)
                 found[line["path"]] = Found(picture, content)
     except (ValueError, EOFError, IndexError, KeyError, TypeError) as error:
         raise BatchError(f"{path} is damaged ({error}); run the same command again") from None

@@ -44,7 +44,8 @@ class PairScorer:
         errors = pair_errors(self.sides, list(zip(errors_a, errors_b, strict=True)))
         looks, pairs = self.looks, list(zip(names_a, names_b, strict=True))
         look = None if looks is None else lambda places: looks.at([pairs[place] for place in places], self._stamps)
-        scores = score_pairs(self.encoder.scorer, tokens_a, tokens_b, errors, look)
+        same = self.encoder.have_one_content(pairs, self._stamps)
+        scores = score_pairs(self.encoder.scorer, tokens_a, tokens_b, errors, same, look)
         while len(self._kept) > self.capacity:
             del self._stamps[self._kept.popitem(last=False)[0]]
         return scores

@@ -188,6 +188,8 @@ def _score_pair(
     console: Console, scorer: Scorer, names: Sequence[str], pictures: Sequence[str | bytes], *, every: bool
 ) -> None:
     """Score two pictures, by `every` question or by the one that the scorer asks."""
+    from diptych.pictures.file_info import damage_text, is_damaged
+
     (a, b), (first, second) = names, pictures
     (judged,) = scorer.judge([(first, second)])
     asked = scorer.runtime.question
@@ -206,6 +208,9 @@ def _score_pair(
         for question, one in answers.items()
     ]
     console.emit(data, "\n".join(lines))
+    sources = dict(zip(names, pictures, strict=True)).items()
+    if damaged := [name for name, source in sources if is_damaged(source, scorer.limits)]:
+        console.remark(damage_text(damaged))
     if len(answers) == 2:
         console.remark("copy: one picture is made from the other; thing: both show the same thing")
         if len({one["relevance_score"] for one in answers.values()}) == 1:

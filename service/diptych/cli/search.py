@@ -251,6 +251,7 @@ def explain(
     Each picture is a grid of patches, and the network lets every patch look at those of both pictures. A link joins a
     patch of A and one of B; its share is how much of their attention the two give each other, on average.
     """
+    from diptych.pictures.content import content_ids
     from diptych.scoring import explanation
     from diptych_runtime.atomic import write_atomic
     from diptych_runtime.decoder import open_picture
@@ -262,7 +263,8 @@ def explain(
     sides = read_pictures([a, b], urls=urls)
     scorer = open_scorer(model, provider, threads, question=question, urls=urls)
     tokens = scorer.panels(sides).tokens
-    found = explanation.explain(scorer, *tokens, links=_LINKS if links is None else links, original=sides.__getitem__)
+    most = _LINKS if links is None else links
+    found = explanation.explain(scorer, *tokens, links=most, original=sides.__getitem__, contents=content_ids(sides))
     if output:
         opened = (scorer.decoder.run(partial(open_picture, side, scorer.limits)) for side in sides)
         drawn = explanation.overlay(found, *opened, format=explanation.ENDINGS[Path(output).suffix.lower()])

@@ -352,7 +352,7 @@ class Collection:
         added, given = [], []
         for arrival in arrivals:
             id = arrival.content.id
-            added.append(Added(id, id in first, arrival.path))
+            added.append(Added.of(arrival, created=id in first))
             if arrival.given and id not in first:
                 given.append((id, arrival.metadata))
             first.discard(id)

@@ -73,12 +73,14 @@ class Encoded:
     embedding: bytes
     tokens: bytes
     data: bytes | None = None
+    frames: int = 1
+    is_damaged: bool = False
 
     @classmethod
     def of(cls, content: Content, embedding: bytes, tokens: bytes) -> Encoded:
         """A content with its features in place of its pixels."""
         facts = content.sha256, content.media_type, content.width, content.height
-        return cls(*facts, embedding, tokens, content.data)
+        return cls(*facts, embedding, tokens, content.data, content.frames, content.is_damaged)
 
     @property
     def id(self) -> str:
@@ -104,12 +106,20 @@ class Incoming:
 class Added:
     """A picture that is safely on the disk (or, in a dry run, would be); `created` is False if it was there already.
 
-    `path` says where it can be found again, as this call named it; None for pixels or bytes.
+    `path` says where it can be found again, as this call named it; None for pixels or bytes. One that `is_damaged` is
+    cut short or corrupt, though it can be read; of one that was there already that is not asked again.
     """
 
     id: str
     created: bool
     path: str | None = None
+    is_damaged: bool = False
+
+    @classmethod
+    def of(cls, arrival: Incoming, *, created: bool) -> Added:
+        """The acknowledgement of an arrival."""
+        is_damaged = not isinstance(arrival.content, AlreadyStored) and arrival.content.is_damaged
+        return cls(arrival.content.id, created, arrival.path, is_damaged)
 
 
 def batches(sources: Iterable[S], most: int | None = None) -> Iterator[list[S]]:
@@ -231,6 +241,7 @@ def to_rows(arrivals: Sequence[Incoming], scorer: Scorer) -> list[NewPicture]:
             tokens=content.tokens,
             data=content.data,
             stamp=arrival.stamp,
+            frames=content.frames,
         )
         for arrival, content in fresh
     ]
@@ -243,7 +254,8 @@ def simulate(arrivals: Sequence[Incoming], met: set[str]) -> list[Added]:
     found = []
     for arrival in arrivals:
         id = arrival.content.id
-        found.append(Added(id, not isinstance(arrival.content, AlreadyStored) and id not in met, arrival.path))
+        created = not isinstance(arrival.content, AlreadyStored) and id not in met
+        found.append(Added.of(arrival, created=created))
         met.add(id)
     return found
 

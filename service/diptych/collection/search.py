@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from diptych.errors import UnknownPictureError
+from diptych.pictures.content import content_id
 from diptych.scoring.ranking import best_first
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.tracing import span
@@ -117,6 +118,7 @@ def search(
     with watch("decode"):
         (query,) = scorer.fetched([query])
         pixels = scorer.query_pixels(query)
+        query_id = content_id(query)
     with watch("panel"):
         views = scorer.encode_pixels(pixels)
     with watch("retrieve"):
@@ -141,9 +143,13 @@ def search(
         records = backend.records(keys[shown].tolist())
     scored = shown[shown < len(logits)]
     with watch("pair"):
-        originals = _Originals(backend, scorer, query, [records.get(key) for key in keys[scored].tolist()])
+        found_records = [records.get(key) for key in keys[scored].tolist()]
+        originals = _Originals(backend, scorer, query, found_records)
+        contents = [query_id, *(None if record is None else record.id for record in found_records)]
         pairs = np.stack([np.zeros(len(scored), np.int64), np.arange(len(scored)) + 1], 1)
-        judged = scorer.judged(logits[scored], pairs, originals, held=held[scored], asked=name, most=CLOSER_LOOKS)
+        judged = scorer.judged(
+            logits[scored], pairs, originals, contents, held=held[scored], asked=name, most=CLOSER_LOOKS
+        )
     said = dict(zip(scored.tolist(), judged[name], strict=True))
     known = [place for place in order.tolist() if place in said]
     best = sorted(known, key=lambda place: -said[place].relevance_score)[:top]

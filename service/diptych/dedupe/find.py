@@ -229,4 +229,5 @@ def of_record(record: Record) -> Picture:
     """A stored picture, of whose file the collection knows no more than this; `modified` is when it was added."""
     added = round(datetime.fromisoformat(record.added).timestamp() * 1e9)
     kind = record.media_type.rpartition("/")[2].upper()
-    return Picture(record.id, record.path or record.id, 0, added, record.width, record.height, kind)
+    path, frames = record.path or record.id, record.frames or 1
+    return Picture(record.id, path, 0, added, record.width, record.height, kind, frames=frames)

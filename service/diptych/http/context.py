@@ -28,7 +28,7 @@ from diptych.http.schemas.requests import Asking
 from diptych.http.schemas.requests import Request as Asked
 from diptych.http.settings import Settings
 from diptych.http.warmup import WarmUp
-from diptych.pictures.content import thumbnail
+from diptych.pictures.content import content_id, thumbnail
 from diptych.scoring.scorer import Original, Scorer
 from diptych_runtime.decoder import open_picture
 from diptych_runtime.errors import ArtifactError, DiptychError, PictureError
@@ -149,12 +149,13 @@ class Context:
 
     def panels_and_originals(
         self, pictures: Sequence[tuple[str, Picture | Upload]], collection: str | None
-    ) -> tuple[Panels, Original]:
-        """`panels`, and a function that returns the file of a picture by its place: None where it is stored and not to
-        be had.
+    ) -> tuple[Panels, Original, list[str | None]]:
+        """`panels`, a function that returns the file of a picture by its place, None where it is stored and not to be
+        had, and the ids of their contents.
         """
         found = self._found(pictures)
-        return self._panels(found, collection), lambda place: self._original(found[place][1], collection)
+        contents = [one if isinstance(one, str) else content_id(one) for _, one in found]
+        return self._panels(found, collection), lambda place: self._original(found[place][1], collection), contents
 
     def _original(self, found: bytes | str, collection: str | None) -> bytes | None:
         if isinstance(found, bytes):

@@ -6,6 +6,8 @@ import errno
 import hashlib
 import os
 import stat
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BufferedReader, BytesIO
 from pathlib import Path
@@ -22,19 +24,24 @@ from diptych_runtime.decoder import (
     read_header,
 )
 from diptych_runtime.errors import PictureError
+from diptych_runtime.picture_facts import read_picture_facts
 
 _SIDEWAYS = frozenset({5, 6, 7, 8})
 
 
 @dataclass(frozen=True)
 class Content:
-    """A checked picture: `width` x `height` upright, `pixels` uint8 (S, S, 3), `data` None unless they are kept."""
+    """A checked picture: `width` x `height` upright, `pixels` uint8 (S, S, 3), `data` None unless they are kept, and
+    its number of `frames` and whether it `is_damaged` (`picture_facts`).
+    """
 
     data: bytes | None
     sha256: str
     media_type: str
     width: int
     height: int
+    frames: int
+    is_damaged: bool
     pixels: np.ndarray
 
     @property
@@ -61,6 +68,38 @@ def open_file(path: str | os.PathLike[str]) -> BufferedReader:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is no file")
     return os.fdopen(descriptor, "rb")
+
+
+def content_ids(sources: Sequence[PictureSource]) -> list[str | None]:
+    """The ids of the contents of files; None for pixels in memory, and for a file of which none other has the size."""
+    sizes = [_size(source) for source in sources]
+    met = Counter(sizes)
+    return [
+        None if size is None or met[size] < 2 else content_id(source)
+        for source, size in zip(sources, sizes, strict=True)
+    ]
+
+
+def _size(source: PictureSource) -> int | None:
+    if isinstance(source, bytes | bytearray | memoryview):
+        return len(bytes(source))
+    try:
+        return Path(source).stat().st_size if isinstance(source, str | os.PathLike) else None
+    except OSError:
+        return None
+
+
+def content_id(source: PictureSource) -> str | None:
+    """The id of the content of a file; None for pixels in memory."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        return picture_id(hashlib.sha256(source).hexdigest())
+    if not isinstance(source, str | os.PathLike):
+        return None
+    try:
+        with Path(source).open("rb") as file:
+            return picture_id(hashlib.file_digest(file, "sha256").hexdigest())
+    except OSError:  # gone since it was decoded
+        return None
 
 
 def whole_file(path: Path, limits: PictureLimits, label: str) -> bytes | None:
@@ -106,7 +145,9 @@ def describe(data: bytes, size: int, limits: PictureLimits, *, name: str | None 
         except Exception:  # a broken EXIF block does not spoil the picture; the decoder ignores it too
             orientation = 1
         width, height = upright(header.size, orientation)
-    return Content(None, hashlib.sha256(data).hexdigest(), media_type(data), width, height, pixels)
+        facts = read_picture_facts(data, header)
+    digest = hashlib.sha256(data).hexdigest()
+    return Content(None, digest, media_type(data), width, height, facts.frames, facts.is_damaged, pixels)
 
 
 def media_type(data: bytes) -> str:

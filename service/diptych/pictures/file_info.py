@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ from PIL import ExifTags, Image
 
 from diptych.pictures.content import read_bytes, upright
 from diptych.pictures.walk import FoundFile
-from diptych_runtime.decoder import PictureLimits, read_header
+from diptych_runtime.decoder import PictureLimits, PictureSource, read_header
 from diptych_runtime.errors import PictureError
 from diptych_runtime.picture_facts import read_picture_facts
 
@@ -36,6 +37,7 @@ _STRUCTURE = frozenset(
 )
 _FIRST_PHOTOGRAPH = datetime(1826, 1, 1, tzinfo=UTC)
 _CLOCK = timedelta(days=2)  # by which the clock of a camera or another machine may be ahead
+_NAMED = 5  # damaged files, at most
 
 
 class Facts(NamedTuple):
@@ -104,6 +106,18 @@ def read_facts(data: bytes, name: str) -> Facts:
         orientation, entries, taken = _exif(header)
         size = upright(header.size, orientation)
         return Facts(*size, header.format or "", entries, taken, *read_picture_facts(data, header))
+
+
+def is_damaged(source: PictureSource, limits: PictureLimits) -> bool:
+    """True for a file that can be read and is damaged. Raises PictureError for one that cannot."""
+    return read_facts(read_bytes(source, limits), "the picture").is_damaged
+
+
+def damage_text(names: Sequence[str]) -> str:
+    """The remark on files that can be read and are damaged."""
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    be = "is" if len(names) == 1 else "are"
+    return f"{', '.join(names[:_NAMED])}{more} {be} damaged: cut short or overwritten in part, though it can be read"
 
 
 def read_file(path: Path, limits: PictureLimits) -> tuple[os.stat_result, bytes]:

@@ -5,6 +5,7 @@ saw, and where one picture lies in the other; as numbers, in words and drawn ove
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
 
@@ -12,7 +13,7 @@ import numpy as np
 from PIL import Image, ImageColor, ImageDraw
 
 from diptych.console import counted
-from diptych.scoring.scorer import Original, Scorer
+from diptych.scoring.scorer import Original, Scorer, have_one_content
 from diptych_runtime.attention_links import Link, strongest_links
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.closer_look.homography import opencv
@@ -72,9 +73,10 @@ def explain(
     *,
     links: int = 24,
     original: Original = lambda number: None,
+    contents: Sequence[str | None] = (None, None),
 ) -> Explanation:
     """The explanation of the score of two pictures with tokens float16 (N, M, d); for a closer look `original` returns
-    the file of the first, 0, and of the second, 1.
+    the file of the first, 0, and of the second, 1, and `contents` are the ids of both, as far as they are known.
 
     Raises ArtifactError where the model cannot show it.
     """
@@ -87,7 +89,7 @@ def explain(
         (evidence,) = scorer.evidence([(first, second)])
         if first is not None and second is not None:
             corners = placement(first, second)
-    judged = judge(questions, logits, [evidence])
+    judged = judge(questions, logits, [evidence], same=have_one_content(np.array([[0, 1]]), contents))
     side = math.isqrt(len(attention))
     return Explanation(
         scorer.runtime.question,
@@ -139,8 +141,11 @@ def look_in_words(found: Explanation) -> str:
     seen = found.evidence
     if seen is None:
         return ""
-    if seen.identical:
-        return "both pictures have the same pixels" + ("" if seen.registered else ", too plain to tell copies by")
+    others = "; what they show behind the first frame or page differs" if seen.frames_differ else ""
+    if seen.identical or seen.equal:
+        return f"both pictures have the same pixels{others}"
+    if seen.blank:
+        return f"there is too little in them to be matched; their colours are {seen.apart:.0f} of 255 levels apart"
     if not seen.registered:
         matches, keypoints = counted(seen.matches, "match", "matches"), counted(seen.keypoints, "keypoint")
         return f"one picture cannot be laid over the other: {keypoints}, {matches}, and too few that agree"
@@ -152,6 +157,7 @@ def look_in_words(found: Explanation) -> str:
         f"{seen.inliers:,} of {counted(seen.matches, 'matching keypoint')} agree how A lies over B{turn}; "
         f"they overlap in {of_a:.0%} of A and {of_b:.0%} of B, where {seen.agreement:.0%} of what has texture is alike"
         + ("; each shows too much that the other lacks to be its copy" if seen.beside else "")
+        + others
     )
 
 

@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 
 from diptych.console import Console
+from diptych.pictures.content import content_ids
 from diptych.pictures.sources import Fetch, make_fetcher, picture_limits
 from diptych.scoring.deadline import current_deadline
 from diptych.scoring.decode_pool import Decoder, ThreadDecoder
@@ -127,7 +128,7 @@ class Scorer:
         if activation_fn is not None:
             return activated(activation_fn, logits[:, asked.runtime.column].copy())
         name = asked.runtime.question
-        judged = asked.judged(logits, sides, sources.__getitem__, asked=name)[name]
+        judged = asked.judged(logits, sides, sources.__getitem__, content_ids(sources), asked=name)[name]
         return np.array([one.relevance_score for one in judged], np.float32)
 
     def rank(
@@ -158,12 +159,13 @@ class Scorer:
         pairs = [(query, document) for document in documents]
         sources, sides, logits = asked._logits_of(pairs, batch_size, show_progress_bar)
         if activation_fn is None:
-            best = asked.ranked(logits, sides, sources.__getitem__, top_k)
+            best = asked.ranked(logits, sides, sources.__getitem__, content_ids(sources), top_k)
             scores = [one.relevance_score for _, one in best]
         else:
             values, name = activated(activation_fn, logits[:, asked.runtime.column].copy()), asked.runtime.question
             places = best_first(values)[:top_k]
-            judged = asked.judged(logits[places], sides[places], sources.__getitem__, asked=name)[name]
+            contents = content_ids(sources)
+            judged = asked.judged(logits[places], sides[places], sources.__getitem__, contents, asked=name)[name]
             best, scores = list(zip(places.tolist(), judged, strict=True)), values[places].tolist()
         return [
             RankedDocument(
@@ -185,7 +187,7 @@ class Scorer:
         Copies are looked at more closely where the model says so. Raises what `predict` does.
         """
         sources, sides, logits = self._logits_of(pairs_of(inputs), ENCODE_BATCH, show_progress_bar=False)
-        judged = self.judged(logits, sides, sources.__getitem__)
+        judged = self.judged(logits, sides, sources.__getitem__, content_ids(sources))
         return [dict(zip(judged, answers, strict=True)) for answers in zip(*judged.values(), strict=True)]
 
     @property
@@ -298,13 +300,15 @@ class Scorer:
         logits: np.ndarray,
         pairs: np.ndarray,
         original: Original,
+        contents: Sequence[str | None] | None = None,
         *,
         held: np.ndarray | None = None,
         asked: str | None = None,
         most: int | None = None,
     ) -> dict[str, list[Judgement]]:
         """Judgements by question of pairs int64 (P, 2) of pictures by number, with `all_logits` (P, Q), which may be
-        `held` (P, Q) against their rivals (`diptych_runtime.judgement`).
+        `held` (P, Q) against their rivals (`diptych_runtime.judgement`). Those with one id among their `contents`, if
+        it is known, are the same.
 
         What deserves it for the question that is `asked`, or for any, is looked at more closely: the `original` of a
         picture is asked for once, and where there is none, or it cannot be read, the pair is judged without. With
@@ -312,8 +316,9 @@ class Scorer:
         """
         known = logits if held is None else held
         questions = self.runtime.manifest.questions
-        seen = self.look_closer(pairs, deserving(questions, known, asked, most), original)
-        return judge(questions, logits, seen, held=held)
+        same = have_one_content(pairs, contents)
+        seen = self.look_closer(pairs, deserving(questions, known, asked, most) & ~same, original)
+        return judge(questions, logits, seen, held=held, same=same)
 
     def look_closer(self, pairs: np.ndarray, worth: np.ndarray, original: Original) -> list[Evidence | None]:
         """The evidence of closer looks at the pairs int64 (P, 2) that are `worth` one, bool (P,); None of the others,
@@ -362,15 +367,22 @@ class Scorer:
         return sources, sides, logits
 
     def ranked(
-        self, logits: np.ndarray, pairs: np.ndarray, original: Original, top: int | None = None
+        self,
+        logits: np.ndarray,
+        pairs: np.ndarray,
+        original: Original,
+        contents: Sequence[str | None] | None = None,
+        top: int | None = None,
     ) -> list[tuple[int, Judgement]]:
         """The places and judgements of the `top` best of pairs with `all_logits` (P, Q) to its question (see `judged`),
         by their probability, and equals in the order of the network. Not all deserve a look for that (`competing`).
         """
-        name, places = self.runtime.question, best_first(logits[:, self.runtime.column])
+        name, same = self.runtime.question, have_one_content(pairs, contents)
+        places = best_first(np.where(same, np.inf, logits[:, self.runtime.column]))
         if top is not None:
-            places = places[competing(self.runtime.manifest.questions, logits, name, top)[places]]
-        judged = self.judged(logits[places], pairs[places], original, asked=name)[name]
+            chosen = competing(self.runtime.manifest.questions, logits, name, top) | same
+            places = places[chosen[places]]
+        judged = self.judged(logits[places], pairs[places], original, contents, asked=name)[name]
         order = best_first(np.array([one.relevance_score for one in judged]))[:top]
         return [(int(places[place]), judged[place]) for place in order.tolist()]
 
@@ -389,6 +401,15 @@ def _good(pixels: np.ndarray | PictureError) -> np.ndarray:
     if isinstance(pixels, PictureError):
         raise pixels
     return pixels
+
+
+def have_one_content(pairs: np.ndarray, contents: Sequence[str | None] | None) -> np.ndarray:
+    """Which pairs int64 (P, 2) are of one picture, or of two that have one id among their contents, bool (P,)."""
+    same = pairs[:, 0] == pairs[:, 1]
+    if contents is None:
+        return same
+    alike = [contents[a] is not None and contents[a] == contents[b] for a, b in pairs.tolist()]
+    return same | np.array(alike, bool)
 
 
 def _check_batch(batch_size: int) -> None:

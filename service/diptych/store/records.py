@@ -35,7 +35,9 @@ class FileStamp:
 class Record:
     """A stored picture without its pixels: `width` x `height` upright, `added` as ISO time (UTC).
 
-    `stamp` is that of its file when its content was read last; None where that is not known.
+    `stamp` is that of its file when its content was read last; None where that is not known. `frames` are those of an
+    animation, the pages of a TIFF or the pictures of a burst, 1 of any other; None of a picture that was added by a
+    version that did not count them.
     """
 
     id: str
@@ -49,6 +51,7 @@ class Record:
     sha256: str
     revision: str
     stamp: FileStamp | None = None
+    frames: int | None = None
 
     @property
     def file_state(self) -> FileState | None:
@@ -79,6 +82,7 @@ class NewPicture:
     tokens: bytes
     data: bytes | None
     stamp: FileStamp | None = None
+    frames: int | None = None
 
 
 @dataclass(frozen=True)

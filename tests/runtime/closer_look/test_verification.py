@@ -120,9 +120,91 @@ def test_the_order_does_not_matter_nor_what_was_looked_at_before():
 
 
 @pytest.mark.parametrize("picture", [Image.new("RGB", (300, 200), "white"), Image.new("RGB", (9, 9))])
-def test_where_nothing_is_to_be_seen_nothing_is_said(picture):
-    assert look(picture, picture) == Evidence(0, identical=True)
-    assert look(picture, page(1)) == Evidence(0)
+def test_where_nothing_is_to_be_seen_only_colours_are_compared(picture):
+    assert look(picture, picture) == Evidence(0, identical=True, equal=True)
+    other = look(picture, page(1))
+    assert other == Evidence(0, apart=other.apart)
+    assert (other.apart > 200) == (picture.getpixel((0, 0)) == (0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "limit"),
+    [
+        ("white", "#fafafa", 0.5),
+        ("#0000fe", "white", 1e-3),
+        ("#0000fe", "black", 1e-3),
+        ("#808080", "#b08080", 0.01),
+        ("#808080", "#868686", 0.5),
+    ],
+)
+def test_plain_pictures_are_as_different_as_their_colours(one, other, limit):
+    seen = look(Image.new("RGB", (300, 200), one), Image.new("RGB", (200, 300), other))
+    shown = verification(bias=9.0).judged(np.array([0.99]), [seen])[0]
+    assert shown <= limit
+    assert limit < 0.5 or shown == 0.5, "nobody can say more"
+
+
+def test_a_mirrored_gradient_has_the_same_colours():
+    ramp = Image.linear_gradient("L").convert("RGB")
+    assert look(ramp, ramp.transpose(Image.Transpose.FLIP_TOP_BOTTOM)).apart <= 1
+    assert look(ramp, ramp.rotate(90)).apart <= 1
+    assert look(ramp, ImageOps.invert(ramp).point(lambda value: value // 4)).apart > 40
+
+
+STRIPES = Image.fromarray(np.uint8([[0, 255] * 100] * 150).repeat(3, 1).repeat(2, 0)).convert("RGB")
+
+
+@pytest.mark.parametrize("picture", [Image.new("RGB", (300, 200), "white"), STRIPES, page(1)])
+def test_equal_pixels_are_the_same_however_they_are_written(picture):
+    files = [saved(picture, kind, **options) for kind, options in LOSSLESS]
+    for data in files[1:]:
+        seen = verify(describe(files[0]), describe(data))
+        assert seen.equal
+        assert verification(bias=-9.0).judged(np.array([0.99]), [seen])[0] == 1.0
+    touched = picture.copy()
+    touched.putpixel((5, 5), tuple(value ^ 1 for value in picture.getpixel((5, 5))))
+    assert not verify(describe(files[0]), describe(saved(touched, "PNG"))).equal
+
+
+LOSSLESS = [
+    ("PNG", {}),
+    ("PNG", {"compress_level": 1}),
+    ("BMP", {}),
+    ("TIFF", {"compression": "tiff_lzw"}),
+    ("WEBP", {"lossless": True}),
+]
+
+
+def saved(picture: Image.Image, kind: str, **options) -> bytes:
+    buffer = BytesIO()
+    picture.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def test_a_large_plain_jpeg_has_the_pixels_of_its_png():
+    data = saved(Image.linear_gradient("L").resize((2400, 1800)).convert("RGB"), "JPEG", quality=95)
+    with Image.open(BytesIO(data)) as opened:
+        decoded = opened.copy()
+    assert verify(describe(data), describe(saved(decoded, "PNG"))).equal
+
+
+def test_files_of_several_frames_are_copies_only_where_all_agree():
+    frames = [shapes(seed).resize((120, 150)) for seed in range(5)]
+    others = [frames[0], *(shapes(seed).resize((120, 150)) for seed in range(10, 14))]
+
+    def animation(pictures: list[Image.Image], kind: str, **options) -> bytes:
+        return saved(pictures[0], kind, save_all=True, append_images=pictures[1:], **options)
+
+    whole = describe(animation(frames, "PNG"))
+    for kind, options in (("GIF", {}), ("WEBP", {"lossless": True}), ("TIFF", {})):
+        again, other = describe(animation(frames, kind, **options)), describe(animation(others, kind, **options))
+        fewer, still = describe(animation(frames[:4], kind, **options)), describe(saved(frames[0], kind, **options))
+        assert [verify(whole, one).frames_differ for one in (again, other, fewer, still)] == [False, True, True, False]
+        assert verify(other, whole).frames_differ
+    seen = verify(whole, describe(animation(others, "PNG")))
+    assert seen.equal
+    assert seen.frames_differ
+    assert verification(bias=9.0).judged(np.array([0.99]), [seen])[0] < 0.8, "below all thresholds"
 
 
 def test_keypoints_of_pictures_of_any_size_lie_on_one_scale_and_detail_is_kept():

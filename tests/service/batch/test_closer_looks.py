@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from diptych_runtime.closer_look import verification
 
 NAMES = ("one.png", "copy.jpg", "other.png")
 PAIRS = [(a, b) for a in NAMES for b in NAMES]
+DIFFERENT = [(a, b) for a, b in PAIRS if a != b]  # of which one picture is not both
 
 
 @pytest.fixture
@@ -68,7 +70,7 @@ def test_a_row_says_what_a_pair_by_itself_does(artifact_that_looks, job, table, 
 def test_a_picture_is_described_once_for_the_pairs_that_lie_together(job, monkeypatch):
     described, describe = [], verification._described
     monkeypatch.setattr(verification, "_described", lambda picture: described.append(picture.size) or describe(picture))
-    assert job("out.jsonl", question="copy").run(Serial()).outcome.closer_looks == len(PAIRS)
+    assert job("out.jsonl", question="copy").run(Serial()).outcome.closer_looks == len(DIFFERENT)
     assert len(described) == len(NAMES)
 
 
@@ -83,15 +85,29 @@ def test_workers_and_a_stream_write_the_same_bytes(artifact_that_looks, job, tab
     taken = sum(row["closer_look"] == "taken" for row in rows_of(table.parent / "one.jsonl"))
     assert f"{taken} closer looks" in streamed.err
     without = [json.loads(line) for line in diptych(*words, "--no-closer-look").out.splitlines()]
-    assert {row["closer_look"] for row in without} == {"not taken"}
+    looks = [None if a == b else "not taken" for a, b in PAIRS]
+    assert [row["closer_look"] for row in without] == looks
 
 
-def test_without_closer_looks_no_file_is_read_again_and_nothing_is_called_the_same(job, table, monkeypatch):
+def test_without_closer_looks_no_file_is_read_again_and_only_one_file_is_called_the_same(job, table, monkeypatch):
     monkeypatch.setattr("diptych.scoring.scorer.describe", lambda *_: pytest.fail("a picture was looked at"))
     assert job("out.jsonl", question="copy", closer_look=False).run(Serial()).outcome.closer_looks == 0
     rows = rows_of(table.parent / "out.jsonl")
-    assert {row["closer_look"] for row in rows} == {"not taken"}
-    assert "same" not in {row["verdict"] for row in rows}
+    looks = [None if a == b else "not taken" for a, b in PAIRS]
+    assert [row["closer_look"] for row in rows] == looks
+    assert [row["verdict"] == "same" for row in rows] == [a == b for a, b in PAIRS]
+
+
+def test_files_with_the_same_bytes_are_the_same_without_a_look(job, table, diptych, artifact_that_looks):
+    shutil.copy(table.parent / "other.png", table.parent / "copy.jpg")
+    expected = [{a, b} <= {"copy.jpg", "other.png"} or a == b for a, b in PAIRS]
+    for question in ("copy", "thing"):
+        job(f"{question}.jsonl", question=question, closer_look=False).run(Serial())
+        rows = rows_of(table.parent / f"{question}.jsonl")
+        assert [row["relevance_score"] == 1.0 and row["verdict"] == "same" for row in rows] == expected
+    words = ("score", table, "-o", "-", "--format", "jsonl", "--model", artifact_that_looks, "--threads", 1)
+    streamed = [json.loads(line) for line in diptych(*words).out.splitlines()]
+    assert [row["verdict"] == "same" and row["closer_look"] is None for row in streamed] == expected
 
 
 def test_a_picture_that_has_gone_since_it_was_encoded_is_judged_without(job, table):
@@ -103,7 +119,8 @@ def test_a_picture_that_has_gone_since_it_was_encoded_is_judged_without(job, tab
 
     job("out.jsonl", question="copy", bar=bar).run(Serial())
     for pair, row in zip(PAIRS, rows_of(table.parent / "out.jsonl"), strict=True):
-        assert row["closer_look"] == ("not taken" if "copy.jpg" in pair else "taken")
+        if pair in DIFFERENT:
+            assert row["closer_look"] == ("not taken" if "copy.jpg" in pair else "taken")
         assert row["error"] is None
 
 
@@ -116,7 +133,7 @@ def test_a_picture_that_is_another_one_by_then_is_not_looked_at(job, table):
 
     job("out.jsonl", question="copy", bar=bar).run(Serial())
     for pair, row in zip(PAIRS, rows_of(table.parent / "out.jsonl"), strict=True):
-        assert row["closer_look"] == ("taken" if pair == ("one.png", "one.png") else "not taken")
+        assert row["closer_look"] == ("not taken" if pair in DIFFERENT else None)
 
 
 def test_a_job_with_closer_looks_is_not_resumed_without_them(job, table):

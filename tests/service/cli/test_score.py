@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from PIL import Image
 from waiting import until
 
 from diptych import Scorer
@@ -216,3 +217,40 @@ def test_an_interrupted_table_is_130_and_goes_on_where_the_line_on_the_screen_sa
     assert (resumed.code, resumed.json["pairs"], resumed.json["scored"]) == (0, 2, 0)
     again = score("pairs.csv", "-o", "out.csv", "--resume")
     assert (again.code, again.out, again.err) == (0, "nothing to do: out.csv is complete, with 2 pairs\n", "")
+
+
+@pytest.mark.parametrize("model", ["artifact", "artifact_that_looks"])
+@pytest.mark.parametrize("colour", ["white", (0, 0, 254)])
+def test_the_same_file_is_the_same_to_every_question_however_plain(diptych, request, tmp_path, model, colour):
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (96, 64), colour).save(tmp_path / name)
+    chosen = ("--model", request.getfixturevalue(model), "--threads", 1, "--json")
+    answers = diptych("score", tmp_path / "a.png", tmp_path / "b.png", *chosen).json["answers"].values()
+    assert {(one["relevance_score"], one["verdict"]) for one in answers} == {(1.0, "same")}
+    assert diptych("explain", tmp_path / "a.png", tmp_path / "b.png", *chosen).json["relevance_score"] == 1.0
+    ranked = diptych("rerank", tmp_path / "a.png", tmp_path / "b.png", *chosen).json["results"]
+    assert [(one["relevance_score"], one["verdict"]) for one in ranked] == [(1.0, "same")]
+
+
+def test_equal_pixels_of_another_file_are_the_same_and_other_plain_ones_are_not(diptych, artifact_that_looks, tmp_path):
+    white = Image.new("RGB", (96, 64), "white")
+    white.save(tmp_path / "a.png")
+    white.save(tmp_path / "b.bmp")
+    Image.new("RGB", (96, 64), "navy").save(tmp_path / "c.png")
+    chosen = ("--model", artifact_that_looks, "--threads", 1, "--json")
+
+    def copy(name: str) -> dict:
+        return diptych("score", tmp_path / "a.png", tmp_path / name, *chosen).json["answers"]["copy"]
+
+    assert (copy("b.bmp")["relevance_score"], copy("b.bmp")["verdict"]) == (1.0, "same")
+    assert (copy("c.png")["relevance_score"] < 0.01, copy("c.png")["verdict"]) == (True, "different")
+
+
+def test_a_picture_that_is_damaged_is_named(diptych, artifact, tmp_path, photo_bytes):
+    data = photo_bytes(1, (400, 300), "JPEG")
+    (tmp_path / "a.jpg").write_bytes(data)
+    (tmp_path / "b.jpg").write_bytes(data[:-2000] + bytes(1998) + data[-2:])
+    answer = diptych("score", tmp_path / "a.jpg", tmp_path / "b.jpg", "--model", artifact, "--threads", 1)
+    assert answer.code == 0
+    assert f"{tmp_path / 'b.jpg'} is damaged: cut short or overwritten in part" in answer.err
+    assert "a.jpg is" not in answer.err

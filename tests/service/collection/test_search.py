@@ -191,8 +191,9 @@ def test_a_relevance_is_held_against_the_rivals_in_the_list_and_the_score_of_the
     raw = np.array([match.raw_score for match in plain], np.float32)
     shift = np.clip(raw[5:15].mean() + 3.0, -3, 3)
     assert abs(shift) > 0.1
-    relevance = [match.relevance_score for match in among]
-    assert relevance == pytest.approx(scorer.relevance(raw - shift).tolist(), abs=1e-6)
+    same, *relevance = [match.relevance_score for match in among]
+    assert same == 1.0, "the query itself is held against none"
+    assert relevance == pytest.approx(scorer.relevance(raw - shift)[1:].tolist(), abs=1e-6)
     assert [match.relevance_score for match in stopped] == [match.relevance_score for match in plain]
 
 
@@ -200,3 +201,14 @@ def test_among_few_there_are_no_rivals(collection, photo_bytes):
     held = asking(collection.scorer, cohort=1.0, level=-3.0)
     found = [search(collection.backend, by, photo_bytes(3), top=9, candidates=12) for by in (collection.scorer, held)]
     assert found[0].matches == found[1].matches
+
+
+def test_the_query_itself_is_the_same_though_its_file_is_gone(scorer, tmp_path, photo_bytes):
+    query = tmp_path / "query.jpg"
+    query.write_bytes(photo_bytes(3))
+    with Collection.open(tmp_path / "many", scorer, create=True) as many:
+        for seed in range(5):
+            many.add(photo_bytes(seed))  # whose bytes are not kept
+        for source in (query, photo_bytes(3)):
+            best = many.search(source, top=3).matches[0]
+            assert (best.relevance_score, best.verdict, best.closer_look) == (1.0, "same", None)

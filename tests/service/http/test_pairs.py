@@ -124,8 +124,8 @@ def test_a_ranking_is_sorted_and_agrees_with_the_scores(reader, uris):
     answer = reader.post("/v1/rerank", json={"query": uris[0], "documents": uris}).json()
     assert set(answer) == {"id", "model", "question", "results", "usage"}
     order = [item["index"] for item in answer["results"]]
-    assert order == sorted(range(4), key=lambda index: -scores[index])
-    assert [item["raw_score"] for item in answer["results"]] == pytest.approx(sorted(scores, reverse=True))
+    assert order == sorted(range(4), key=lambda index: (index > 0, -scores[index])), "the query itself comes first"
+    assert [item["raw_score"] for item in answer["results"]] == pytest.approx([scores[index] for index in order])
     assert all(0 <= item["relevance_score"] <= 1 and "document" not in item for item in answer["results"])
     assert [item["closer_look"] for item in answer["results"]] == [None] * 4, "as in /v1/score and /v1/search"
 
@@ -174,3 +174,14 @@ def test_an_explanation_has_the_score_and_the_links_and_on_request_matrix_and_ov
         assert (alone.status_code, alone.json()["error"]["message"]) == (422, "images: expected two pictures, got 1")
     bad = reader.post("/v1/explain", json={"images": [uri, {"id": "nothing"}], "overlay": True})
     assert (bad.status_code, bad.json()["error"]["param"]) == (422, "images[1]")
+
+
+def test_the_same_file_is_the_same_sent_or_stored(reader, shelf, uris):
+    stored = shelf.list(1)[0].id
+    pairs = scored(reader, queries=[uris[0], {"id": stored}], documents=[uris[0], uris[0]])
+    assert [(one["score"], one["verdict"]) for one in pairs] == [(1.0, "same")] * 2
+    answer = reader.post("/v1/rerank", json={"query": uris[0], "documents": [uris[1], uris[0]]}).json()
+    best, _ = answer["results"]
+    assert (best["index"], best["relevance_score"], best["verdict"]) == (1, 1.0, "same")
+    answer = reader.post("/v1/explain", json={"images": [uris[0], {"id": stored}]}).json()
+    assert (answer["relevance_score"], answer["verdict"]) == (1.0, "same")

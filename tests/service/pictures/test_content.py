@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from diptych.pictures.content import describe, picture_id, read_bytes
+from diptych.pictures.content import content_ids, describe, picture_id, read_bytes
 from diptych_runtime.decoder import PictureLimits
 from diptych_runtime.errors import PictureError
 
@@ -82,3 +82,10 @@ def test_a_file_that_is_too_large_is_not_read_and_its_size_is_said_right(tmp_pat
         file.truncate(10 * 2**30)
     with pytest.raises(PictureError, match=r"jpg has 10,737,418,240 bytes, more than the 1,000 that are allowed"):
         read_bytes(tmp_path / "sparse.jpg", PictureLimits(bytes=1000))
+
+
+def test_contents_have_ids_where_another_file_may_be_the_same(tmp_path, photo_bytes, photo):
+    (tmp_path / "a.jpg").write_bytes(photo_bytes(1))
+    ids = content_ids([photo_bytes(1), tmp_path / "a.jpg", photo_bytes(2) + b"longer", photo(1), tmp_path / "none.jpg"])
+    same = picture_id(hashlib.sha256(photo_bytes(1)).hexdigest())
+    assert ids == [same, same, None, None, None]

@@ -91,8 +91,14 @@ def test_how_a_picture_is_turned_is_told_by_where_its_corners_lie(order, said):
 def test_the_same_pixels_are_told_as_that():
     found = Explanation("copy", {}, (2, 2), 0.4, [], np.zeros((4, 4), np.float32), Evidence(9, 9, 9, identical=True))
     assert look_in_words(found) == "both pictures have the same pixels"
-    blank = replace(found, evidence=Evidence(0, identical=True))
-    assert look_in_words(blank) == "both pictures have the same pixels, too plain to tell copies by"
+    equal = replace(found, evidence=Evidence(0, equal=True, frames_differ=True))
+    assert look_in_words(equal) == (
+        "both pictures have the same pixels; what they show behind the first frame or page differs"
+    )
+    blank = replace(found, evidence=Evidence(0, apart=127.0))
+    assert (
+        look_in_words(blank) == "there is too little in them to be matched; their colours are 127 of 255 levels apart"
+    )
 
 
 def drawn(links: list[Link], corners: np.ndarray | None = None) -> np.ndarray:

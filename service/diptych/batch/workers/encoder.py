@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from diptych.batch.parts.tokens import Stamp
 from diptych.batch.tables.scores import Scores
 from diptych.errors import RemoteError
+from diptych.pictures.content import content_id
 from diptych.pictures.sources import Fetch, is_url, refuse_url
 from diptych.scoring.scorer import ENCODE_BATCH, Scorer
 from diptych.scoring.threads import map_pictures
@@ -74,6 +75,23 @@ class Encoder:
             return None
         return status.st_size, status.st_mtime_ns
 
+    def have_one_content(self, pairs: Sequence[tuple[str, str]], stamps: Mapping[str, Stamp | None]) -> np.ndarray:
+        """Which pairs of names are of one picture, or of two files with the same bytes, bool (P,), as far as they have
+        the stamps still that they had when they were encoded.
+        """
+
+        def content(name: str) -> str | None:
+            stamp = stamps[name]
+            return None if stamp is None or self.stamp(name) != stamp else _content_id(self._path(name), stamp)
+
+        def size(name: str) -> int | None:
+            return stamp[0] if (stamp := stamps[name]) is not None else None
+
+        def is_same(a: str, b: str) -> bool:
+            return a == b or (size(a) == size(b) and content(a) is not None and content(a) == content(b))
+
+        return np.array([is_same(a, b) for a, b in pairs], bool)
+
     def _path(self, name: str) -> Path:
         return Path(existing_form(str(self.base / name)))
 
@@ -109,6 +127,11 @@ class CloserLooks:
         return {name: views[name] if name in kept else None for name in names}
 
 
+@lru_cache(maxsize=4096)
+def _content_id(path: Path, stamp: Stamp) -> str | None:
+    return content_id(path)
+
+
 def pair_errors(sides: tuple[str, str], errors: Sequence[tuple[str | None, str | None]]) -> dict[int, str]:
     """The errors of pairs without a score, by place, from the errors of each one's two pictures."""
     return {
@@ -119,10 +142,16 @@ def pair_errors(sides: tuple[str, str], errors: Sequence[tuple[str | None, str |
 
 
 def score_pairs(
-    scorer: Scorer, tokens_a: np.ndarray, tokens_b: np.ndarray, errors: dict[int, str], look: Look | None = None
+    scorer: Scorer,
+    tokens_a: np.ndarray,
+    tokens_b: np.ndarray,
+    errors: dict[int, str],
+    same: np.ndarray,
+    look: Look | None = None,
 ) -> Scores:
     """Scores of pairs of tokens float16 (P, N, M, d), but for those with an error, to the question that is asked;
-    `look` takes the closer looks that pairs deserve, without it they are judged without.
+    those that are the `same`, bool (P,), are so without being looked at. `look` takes the closer looks that pairs
+    deserve, without it they are judged without.
     """
     judged: list[Judgement | None] = [None] * len(tokens_a)
     good = np.setdiff1d(np.arange(len(tokens_a)), list(errors))
@@ -131,9 +160,10 @@ def score_pairs(
         logits = scorer.all_logits(tokens_a if whole else tokens_a[good], tokens_b if whole else tokens_b[good])
         questions, asked = scorer.runtime.manifest.questions, scorer.runtime.question
         seen: list[Evidence | None] = [None] * len(good)
-        if look is not None and len(worth := np.flatnonzero(deserving(questions, logits, asked))):
+        if look is not None and len(worth := np.flatnonzero(deserving(questions, logits, asked) & ~same[good])):
             for place, evidence in zip(worth.tolist(), look(good[worth].tolist()), strict=True):
                 seen[place] = evidence
-        for place, judgement in zip(good.tolist(), judge(questions, logits, seen)[asked], strict=True):
+        answers = judge(questions, logits, seen, same=same[good])[asked]
+        for place, judgement in zip(good.tolist(), answers, strict=True):
             judged[place] = judgement
     return Scores.of(judged, errors)

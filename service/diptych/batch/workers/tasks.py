@@ -17,7 +17,7 @@ import numpy as np
 
 from diptych.batch.parts.manifest import MANIFEST, NAMES, PAIRS, Manifest, write_part
 from diptych.batch.parts.picture_names import names_between
-from diptych.batch.parts.tokens import Tokens
+from diptych.batch.parts.tokens import Stamp, Tokens
 from diptych.batch.tables.scores import Scores
 from diptych.batch.workers.encoder import CloserLooks, Encoder, pair_errors, score_pairs
 from diptych.errors import BatchError
@@ -92,13 +92,23 @@ def _score(desk: _OpenJob, pairs: np.ndarray) -> Scores:
     both = [(errors_a.get(a), errors_b.get(b)) for a, b in pairs.tolist()]
     tokens_a, tokens_b = desk.tokens.take(places_a), desk.tokens.take(places_b)
 
-    def look(places: Sequence[int], looks: CloserLooks) -> list[Evidence | None]:
-        wanted = pairs[places].tolist()
-        stamps = {desk.names(place): desk.tokens.stamp(place) for pair in wanted for place in pair}
-        return looks.at([(desk.names(a), desk.names(b)) for a, b in wanted], stamps)
+    stamps = {place: desk.tokens.stamp(place) for place in np.unique(pairs).tolist()}
 
+    def named(places: Sequence[int]) -> tuple[list[tuple[str, str]], dict[str, Stamp | None]]:
+        wanted = pairs[places].tolist()
+        return [(desk.names(a), desk.names(b)) for a, b in wanted], {
+            desk.names(place): stamps[place] for pair in wanted for place in pair
+        }
+
+    def look(places: Sequence[int], looks: CloserLooks) -> list[Evidence | None]:
+        return looks.at(*named(places))
+
+    sizes = [[stamp and stamp[0] for stamp in (stamps[a], stamps[b])] for a, b in pairs.tolist()]
+    of_one_size, same = [place for place, (a, b) in enumerate(sizes) if a == b], np.zeros(len(pairs), bool)
+    if of_one_size:
+        same[of_one_size] = desk.encoder.have_one_content(*named(of_one_size))
     looking = None if desk.looks is None else partial(look, looks=desk.looks)
-    return score_pairs(desk.scorer, tokens_a, tokens_b, pair_errors(desk.manifest.sides, both), looking)
+    return score_pairs(desk.scorer, tokens_a, tokens_b, pair_errors(desk.manifest.sides, both), same, looking)
 
 
 def _open(folder: Path, means: WorkerConfig) -> _OpenJob:

@@ -158,6 +158,7 @@ def dedupe(
     """
     from diptych.dedupe.report import table
     from diptych.dedupe.scan import listed, searched
+    from diptych.pictures.file_info import damage_text
     from diptych.pictures.walk import Omissions
     from diptych_runtime.folders import Exclusion
 
@@ -202,6 +203,8 @@ def dedupe(
         | {"new": seen.new, "changed": seen.changed, "gone": seen.gone}
     )
     console.remark(searched_text(found, data))
+    if damaged := [picture.path for picture in found.pictures if picture.is_damaged]:
+        console.remark(damage_text(damaged))
     lines = found_text(found, data, refused, {"groups": output, "report": report}) + omissions.lines()
     code = 1 if _failed(refused, strict=strict) else 0
     if act is not None:

@@ -88,6 +88,7 @@ def add(
     """
     from diptych.batch.ingest import add_with_workers
     from diptych.collection.metadata_table import read_metadata
+    from diptych.pictures.file_info import damage_text
     from diptych.pictures.walk import Omissions
     from diptych_runtime.folders import Exclusion
 
@@ -142,6 +143,8 @@ def add(
         },
         "\n".join([*lines, *omissions.lines(), f"{counted(total, 'picture')} in {store}"]),
     )
+    if tally.damaged:
+        console.remark(damage_text(tally.damaged))
     if interrupted:
         console.remark("interrupted; what was added is kept, and the same command takes up the rest")
         return 130
@@ -209,8 +212,11 @@ class _Tally:
     foreseen: dict[str, bool] = field(default_factory=dict)
     failed: bool = False
     described: dict[str, list[str]] = field(default_factory=dict)
+    damaged: list[str] = field(default_factory=list)
 
     def note(self, added: Added) -> None:
+        if added.is_damaged:
+            self.damaged.append(added.path or "-")
         if added.path is not None and added.path in self.by_path:
             self.described.setdefault(added.id, []).append(added.path)
         new = added.created and added.id not in self.foreseen

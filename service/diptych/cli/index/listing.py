@@ -58,7 +58,13 @@ def list(
         records = [*islice((record for record in every if not paths or record.id in wanted), limit)]
         total = backend.count()
     rows = [
-        (record.id, f"{record.width} x {record.height}", record.added[:10], record.path or "-") for record in records
+        (
+            record.id,
+            f"{record.width} x {record.height}" + (f" x {record.frames}" if (record.frames or 1) > 1 else ""),
+            record.added[:10],
+            record.path or "-",
+        )
+        for record in records
     ]
     console.emit(
         {"pictures": [asdict(record) for record in records], "total": total},

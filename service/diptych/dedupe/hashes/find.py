@@ -51,7 +51,8 @@ def duplicates_by_hash(
     apart: IdPairs = NONE,
 ) -> Duplicates:
     """Group pictures with the same bytes, and those whose hashes differ in at most `max_distance` bits; `hashes` has
-    the hash of each content, or None for one that only exact copies match.
+    the hash of each content, or None for one that only exact copies match, as those of several frames do: a hash is of
+    the first one.
 
     Groups are made as those of `duplicates_among`, and two pictures in reference folders are not compared. A hash tells
     copies from look-alikes less surely than a closer look, so that its matches are *likely* at most. Pairs of the ids
@@ -60,6 +61,8 @@ def duplicates_by_hash(
     found = sorted(pictures, key=lambda picture: picture.path)
     order = preference(found, keep)
     ids = list(dict.fromkeys(found[number].id for number in order))
+    several = {picture.id for picture in found if picture.frames > 1}
+    hashes = {id: None if id in several else phash for id, phash in hashes.items()}
     kept = {picture.id for picture in found if picture.reference}
     # Contents with one hash match the same others, so they are one item, the best first; those in references, which are
     # not compared with each other, are another, and so is each that is labelled.

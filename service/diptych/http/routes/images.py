@@ -252,6 +252,7 @@ def described(here: Context, collection: Collection, record: Record) -> dict[str
         "metadata": record.metadata,
         "width": record.width,
         "height": record.height,
+        "frames": record.frames,
         "original_kept": record.original_kept,
         "added": record.added,
         "content": here.link(collection, record.id, "content"),

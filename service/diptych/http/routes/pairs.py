@@ -69,9 +69,9 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
         raise RequestError(422, "pairing_mismatch", message, param="queries")
 
     def work() -> list[ScoreItem]:
-        (tokens, _), original = here.panels_and_originals([*queries, *documents], body.collection)
+        (tokens, _), original, contents = here.panels_and_originals([*queries, *documents], body.collection)
         logits = here.logits(scorer, tokens[: len(queries)], tokens[len(queries) :])
-        judged = scorer.judged(logits, _sides(len(queries), len(documents)), original)
+        judged = scorer.judged(logits, _sides(len(queries), len(documents)), original, contents)
         return [
             ScoreItem(
                 index=index,
@@ -123,9 +123,9 @@ async def ranking(here: Context, request_id: str, request: Request, body: Rerank
         return sent if back and not isinstance(sent, Upload) else None
 
     def work() -> list[RerankItem]:
-        (tokens, _), original = here.panels_and_originals([*query, *documents], body.collection)
+        (tokens, _), original, contents = here.panels_and_originals([*query, *documents], body.collection)
         logits = here.logits(scorer, tokens[:1], tokens[1:])
-        found = scorer.ranked(logits, _sides(1, len(documents)), original, body.top_n or None)
+        found = scorer.ranked(logits, _sides(1, len(documents)), original, contents, body.top_n or None)
         items = [RerankItem(index=place, document=returned(place), **asdict(judgement)) for place, judgement in found]
         for item in items:
             item.relevance_score = item.raw_score if body.raw else item.relevance_score
@@ -158,9 +158,9 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
     pair = listed(body.images, "images", 2)
 
     def work() -> ExplainAnswer:
-        (tokens, _), original = here.panels_and_originals(pair, body.collection)
+        (tokens, _), original, contents = here.panels_and_originals(pair, body.collection)
         with here.metrics.timed("pair"):
-            found = explanation.explain(scorer, *tokens, links=body.links, original=original)
+            found = explanation.explain(scorer, *tokens, links=body.links, original=original, contents=contents)
         here.metrics.done("pairs", 1)
         drawn = None
         if body.overlay:

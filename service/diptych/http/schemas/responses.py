@@ -199,6 +199,10 @@ class ImageItem(BaseModel):
     metadata: dict[str, Any]
     width: int
     height: int
+    frames: int | None = Field(
+        description="Frames of an animation, pages of a TIFF or pictures of a burst; null if an earlier version of "
+        "Diptych added the picture, which did not count them."
+    )
     original_kept: bool = Field(description="Whether the collection keeps the file itself, not only its path.")
     added: str = Field(description="ISO 8601 time.")
     content: str = Field(description="Where the file is.")

@@ -183,5 +183,5 @@ class _Work:
 
 def _facts(record: Record) -> dict[str, Any]:
     """The fields of a row beside its features."""
-    names = ("id", "sha256", "path", "media_type", "width", "height", "metadata", "added")
-    return {**{name: getattr(record, name) for name in names}, "kept": record.original_kept, "stamp": record.stamp}
+    names = ("id", "sha256", "path", "media_type", "width", "height", "metadata", "added", "frames", "stamp")
+    return {**{name: getattr(record, name) for name in names}, "kept": record.original_kept}

@@ -21,6 +21,7 @@ from diptych_runtime.token_codec import numbers
 
 FORMAT = "1"
 TEXT = 65_535  # bytes that Milvus's texts and JSON values may have
+_FACTS = ("id", "sha256", "path", "media_type", "width", "height", "frames", "stamp")
 _PART = TEXT // 4 * 4
 
 
@@ -80,14 +81,8 @@ class Layout:
 
     def row(self, new: NewPicture, added: str) -> dict[str, Any]:
         """A picture as a row. Raises PictureError if its metadata and path are larger than Milvus can hold."""
-        facts = {name: getattr(new, name) for name in ("id", "sha256", "path", "media_type", "width", "height")}
-        facts |= {
-            "stamp": new.stamp,
-            "metadata": new.metadata,
-            "added": added,
-            "revision": new.revision,
-            "kept": new.data is not None,
-        }
+        facts = {name: getattr(new, name) for name in _FACTS}
+        facts |= {"metadata": new.metadata, "added": added, "revision": new.revision, "kept": new.data is not None}
         tokens = new.tokens if len(new.tokens) == self.token_bytes else numbers(new.tokens).astype("<f2").tobytes()
         facts |= {"embedding_crc": zlib.crc32(new.embedding), "tokens_crc": zlib.crc32(tokens)}
         return self._row(facts, np.frombuffer(new.embedding, "<f4"), b64encode(tokens).decode())
@@ -137,6 +132,7 @@ class Layout:
         facts = self.facts(row)
         facts["original_kept"] = facts["kept"]
         facts["stamp"] = (stamp := facts.get("stamp")) and FileStamp(**stamp)  # earlier versions kept none
+        facts.setdefault("frames", None)  # of an earlier version
         return Record(**{name: facts[name] for name in Record.__dataclass_fields__})
 
     def tokens(self, row: Mapping[str, Any]) -> bytes:

@@ -126,8 +126,8 @@ class Store(Adopted):
                 if created[-1]:
                     connection.execute("INSERT INTO changes (row) VALUES (?)", (cursor.lastrowid,))
                     connection.execute(f"{DIGESTS} WHERE row=?", (cursor.lastrowid,))
-                    stamp = (stamp_text(new.stamp), cursor.lastrowid)
-                    connection.execute("UPDATE digests SET stamp=? WHERE row=?", stamp)
+                    beside = (stamp_text(new.stamp), new.frames, cursor.lastrowid)
+                    connection.execute("UPDATE digests SET stamp=?, frames=? WHERE row=?", beside)
                     connection.execute("DELETE FROM removed WHERE id=?", (new.id,))
                 else:
                     _fill_in(connection, new.id, new.path, new.data)

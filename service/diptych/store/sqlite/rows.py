@@ -11,6 +11,7 @@ from diptych_runtime.parsing import parse_json
 
 COLUMNS = (
     "row, id, sha256, p.path, media_type, width, height, metadata, p.revision, added, bytes IS NOT NULL AS kept, stamp,"
+    " frames,"
     f" d.facts IS {FACTS} AND d.path IS crc32(p.path) AND d.revision IS crc32(p.revision) AS whole"
 )
 FEATURES = (
@@ -41,6 +42,7 @@ def record(row: sqlite3.Row) -> Record:
         sha256=row["sha256"],
         revision=row["revision"],
         stamp=_stamp(row["stamp"]),
+        frames=row["frames"],
     )
 
 

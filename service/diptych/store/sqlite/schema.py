@@ -42,8 +42,9 @@ CREATE TABLE changes (sequence INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NO
 """
 
 # A checksum of every part of a row that changes by itself: a disk may give back other bits than were written, and
-# SQLite has no checksums. They have a table of their own because a new column would stand behind the large ones; so
-# has the stamp of a picture's file, "bytes modified": text, as its numbers may be larger than SQLite's.
+# SQLite has no checksums. They have a table of their own because a new column would stand behind the large ones. So
+# have the stamp of a picture's file, "bytes modified", as text, because its numbers may be larger than SQLite's, and
+# how many frames it has; earlier versions knew neither.
 _DIGESTS = """
 CREATE TABLE digests (
   row INTEGER PRIMARY KEY,
@@ -52,10 +53,11 @@ CREATE TABLE digests (
   revision INTEGER NOT NULL,
   embedding INTEGER NOT NULL,
   tokens INTEGER NOT NULL,
-  stamp TEXT
+  stamp TEXT,
+  frames INTEGER
 );
 """
-_STAMPS = "ALTER TABLE digests ADD COLUMN stamp TEXT;"
+_BESIDE = "ALTER TABLE digests ADD COLUMN stamp TEXT; ALTER TABLE digests ADD COLUMN frames INTEGER;"
 
 # What was entered for pictures whose files went: it is given back when the same content comes back.
 _REMOVED = """
@@ -124,7 +126,8 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
             # What an earlier version lacks comes with the first writer; until then every row of version 1 agrees with
             # itself.
             digests = _MADE if version == 1 else f"SELECT {_DIGEST} FROM main.digests"
-            connection.execute(f"CREATE TEMP VIEW digests ({_DIGEST}, stamp) AS SELECT *, NULL FROM ({digests})")
+            columns = f"{_DIGEST}, stamp, frames"
+            connection.execute(f"CREATE TEMP VIEW digests ({columns}) AS SELECT *, NULL, NULL FROM ({digests})")
             connection.execute("CREATE TEMP VIEW removed (id, metadata, at, digest) AS SELECT '', '', '', 0 WHERE 0")
         if version in (1, 2):
             columns = "sequence, a, b, question, answer, added, digest"
@@ -185,7 +188,7 @@ def prepare(connection: sqlite3.Connection, path: Path, *, create: bool, read_on
         )
     elif version in range(1, VERSION):
         if not read_only:
-            steps = f"{_DIGESTS} {DIGESTS};" if version == 1 else _STAMPS
+            steps = f"{_DIGESTS} {DIGESTS};" if version == 1 else _BESIDE
             steps += (_LABELS if version < 3 else "") + _REMOVED
             connection.executescript(f"BEGIN IMMEDIATE; {steps} PRAGMA user_version={VERSION}; COMMIT;")
     elif version != VERSION:

@@ -434,3 +434,18 @@ def test_files_of_an_earlier_versions_collection_are_compared_by_digest(diptych,
     assert diptych("index", "verify", "--store", store).code == 0
     (gallery / "01.jpg").write_bytes(photo_bytes(40))
     assert diptych("index", "verify", "--store", store, "--json").json["files"]["changed"] == [str(gallery / "01.jpg")]
+
+
+def test_frames_are_listed_and_what_is_damaged_is_named(diptych, model, tmp_path, photo, photo_bytes):
+    shelf = tmp_path / "shelf"
+    shelf.mkdir()
+    photo(0).save(shelf / "film.gif", save_all=True, append_images=[photo(1), photo(2)])
+    whole = photo_bytes(1, (400, 300))
+    (shelf / "cut.jpg").write_bytes(whole[:-2000] + bytes(1998) + whole[-2:])
+    added = diptych("index", "add", shelf, "--store", tmp_path / "store", *model)
+    assert added.code == 0
+    assert f"{shelf / 'cut.jpg'} is damaged" in added.err
+    assert "film.gif is" not in added.err
+    listed = diptych("index", "list", "--store", tmp_path / "store", "--json").json["pictures"]
+    assert {Path(one["path"]).name: one["frames"] for one in listed} == {"film.gif": 3, "cut.jpg": 1}
+    assert "x 3" in diptych("index", "list", shelf / "film.gif", "--store", tmp_path / "store").out

@@ -110,3 +110,15 @@ def test_copies_of_one_that_is_not_kept_are_proven_by_their_bytes(picture):
 def test_a_distance_out_of_its_range_is_refused(wrong):
     with pytest.raises(ArgumentError, match=f"max_distance must be 0 to 10 bits, a whole number, got {wrong!r}"):
         check_distance(wrong)
+
+
+def test_files_of_several_frames_match_exact_copies_alone(picture):
+    first, other, still = (
+        picture(path="/p/a.gif", frames=8),
+        picture(path="/p/b.gif", frames=8),
+        picture(path="/p/c.png"),
+    )
+    found = duplicates_by_hash(
+        [first, other, still, replace(first, path="/p/d.gif")], dict.fromkeys((first.id, other.id, still.id), 7)
+    )
+    assert names(found) == [["/p/a.gif", "/p/d.gif"]]

@@ -1,0 +1,65 @@
+"""The chunks of a PNG (ISO 15948), and a PNG without those that its reader would refuse or hold for nothing."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+
+_TEXT = frozenset({b"tEXt", b"zTXt", b"iTXt"})
+# What tells how a picture lies; all else that is written in a picture, such as the workflow that made it, is skipped.
+_ORIENTING = frozenset({b"XML:com.adobe.xmp", b"Raw profile type exif", b"exif"})
+_MOST_TEXT = 1024 * 1024  # bytes of one text, and of a profile, that Pillow reads
+_MOST_PROFILE = 4 * 1024 * 1024
+
+
+def chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """The chunks as (name, start and end of the content), up to the end of the file or of its image."""
+    position = 8
+    while position + 12 <= len(data):
+        length, name = struct.unpack_from(">I4s", data, position)
+        yield name, position + 8, position + 8 + length
+        if name == b"IEND":
+            break
+        position += length + 12
+
+
+def skip_text(data: bytes) -> tuple[bytes, bytes | None]:
+    """The bytes of a PNG without text that says nothing of its pixels, however much that is; and its ICC profile, where
+    that is too large for Pillow.
+    """
+    kept, begin, met, profile = [], 0, set[bytes](), None
+    for name, start, end in chunks(data):
+        if name in _TEXT:
+            key, _, text = data[start:end].partition(b"\0")
+            is_kept = key in _ORIENTING and key not in met and _is_short(name, text)
+            met.add(key)
+        elif name == b"iCCP":
+            _, _, packed = data[start:end].partition(b"\0")
+            found = _unpacked(packed[1:], _MOST_PROFILE)
+            is_kept = found is not None and len(found) <= _MOST_TEXT
+            profile = None if is_kept else found
+        else:
+            continue
+        if not is_kept:
+            kept.append(data[begin : start - 8])
+            begin = end + 4
+    return (b"".join([*kept, data[begin:]]) if kept else data), profile
+
+
+def _is_short(name: bytes, text: bytes) -> bool:
+    """True for a text, as it stands behind the key in its chunk, that Pillow reads."""
+    packed = text[1:]
+    if name == b"iTXt":
+        packed = text[2:].split(b"\0", 2)[-1] if text[:1] == b"\1" else b""
+    return name == b"tEXt" or not packed or _unpacked(packed, _MOST_TEXT) is not None
+
+
+def _unpacked(packed: bytes, most: int) -> bytes | None:
+    """The unpacked bytes (RFC 1950); None if they are damaged, or more than `most`, beyond which none is made."""
+    unpacker = zlib.decompressobj()
+    try:
+        found = unpacker.decompress(packed, most)
+    except zlib.error:
+        return None
+    return None if unpacker.unconsumed_tail else found
