@@ -104,7 +104,17 @@ def settle(members: Sequence[Picture], compare: Compare, rules: Sequence[str] = 
                         stays.remove(kept)
                         replaced[kept.id] = kept, one
             if refusal:
-                rules_left = _tied(rules, kept, one, seen)
+                reasons[one.id] = refusal
+            stays.append(one)
+    _follow(replaced, stays, reasons, compare)
+    stays.sort(key=lambda one: -sum(kept is one for _, kept in replaced.values()))
+    edits = {}
+    for one in members:
+        kept = replaced[one.id][1] if one.id in replaced else stays[0]
+        seen = compare(kept, one) if kept.id != one.id else None
+        edits[one.id] = ", ".join(name_edits(kept, one, seen))
+        if one.id in replaced:
+            rules_left = _tied(rules, kept, one, seen)
             reasons[one.id] = better_because(kept, one, seen) or preferred_reason(kept, one, rules_left) or ""
     return Settled([one.id for one in stays], {id: kept.id for id, (_, kept) in replaced.items()}, reasons, edits)
 
