@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Picture
 
-# These decide where the pixels of two pictures do not: see `settling`. What a camera took has EXIF entries, and a PNG that
-# was saved from it has none. A copy that was saved again has fewer bytes as a rule.
+# These decide where the pixels of two pictures do not: see `settling`. What a camera took has EXIF entries, and a PNG
+# that was saved from it has none. A copy that was saved again has fewer bytes as a rule.
 DEFAULT = ("resolution", "with-exif", "format", "exif", "largest", "oldest")
 
 # Formats that lose nothing first, then by how much is usually lost: what a telephone took (HEIF) is made a JPEG for

@@ -43,7 +43,8 @@ CREATE TABLE signatures (id BLOB PRIMARY KEY, keypoints BLOB NOT NULL) WITHOUT R
 """
 # What was seen of a pair in full size, as JSON (`comparison`), the lower id first; of no model either.
 _COMPARISONS = """
-CREATE TABLE IF NOT EXISTS comparisons (a BLOB NOT NULL, b BLOB NOT NULL, seen TEXT NOT NULL, PRIMARY KEY (a, b)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS comparisons (a BLOB NOT NULL, b BLOB NOT NULL, seen TEXT NOT NULL,
+  PRIMARY KEY (a, b)) WITHOUT ROWID;
 """
 _FILES = """
 CREATE TABLE files (path TEXT PRIMARY KEY, id BLOB NOT NULL, bytes INTEGER NOT NULL, modified INTEGER NOT NULL,

@@ -83,7 +83,7 @@ def settle(members: Sequence[Picture], compare: Compare, rules: Sequence[str] = 
 
     A picture goes where another that stays can stand for it (`replacement.can_replace`). By the rules that are the
     default a better one takes the place of one that was preferred; rules that a person chose are followed, and what
-    the preferred ones cannot stand for stays. References stay.
+    the preferred ones cannot stand for stays. References stay, and come first.
     """
     stays: list[Picture] = []
     replaced: dict[str, tuple[Picture, Picture]] = {}
@@ -107,7 +107,7 @@ def settle(members: Sequence[Picture], compare: Compare, rules: Sequence[str] = 
                 reasons[one.id] = refusal
             stays.append(one)
     _follow(replaced, stays, reasons, compare)
-    stays.sort(key=lambda one: -sum(kept is one for _, kept in replaced.values()))
+    stays.sort(key=lambda one: (not one.reference, -sum(kept is one for _, kept in replaced.values())))
     edits = {}
     for one in members:
         kept = replaced[one.id][1] if one.id in replaced else stays[0]
@@ -152,8 +152,8 @@ def _is_better(one: Picture, kept: Picture, seen: Comparison | None) -> bool:
 
 
 def _tied(rules: Sequence[str], one: Picture, other: Picture, seen: Comparison | None) -> list[str]:
-    """The rules that decide between pictures of which neither shows more: the format says nothing of pixels that differ,
-    and neither do the bytes of different formats.
+    """The rules that decide between pictures of which neither shows more: the format says nothing of pixels that
+    differ, and neither do the bytes of different formats.
     """
     silent = set()
     if seen is None or not seen.equal:
