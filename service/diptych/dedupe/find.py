@@ -80,7 +80,8 @@ def duplicates_among(
     closer = CloserLook(collection, ids, paths, ledger, question, scores.tick, views)
     pairs = closer.elect(scores, pairs, asking, candidates)
     pairs, values, transitivity = _consistent(pairs, judged := partial(closer.judged, scores), asking, asked)
-    labelled = places_of(apart | different_pairs(collection.backend, question), ids)
+    apart |= different_pairs(collection.backend, question)
+    labelled = places_of(apart, ids)
     values = np.where(among(pairs, labelled), 0.0, values)
     joined = joining(pairs, values)
     limit = threshold_of(asked, joined, len(ids), len(kept)) if threshold == "auto" else threshold
@@ -95,7 +96,7 @@ def duplicates_among(
     matching = _reaching(known, limit)
     groups = grouped(contents, matching, limit, ask)
     first = {found[number].id: found[number] for number in reversed(order)}
-    compare = PixelComparisons(closer, ledger, scores.tick).compare
+    compare = PixelComparisons(closer, ledger, scores.tick, apart).compare
     settled = [settle([first[ids[content]] for content in group], compare, checked_rules(keep)) for group in groups]
     least = _least_of(asked, limit if threshold == "auto" else 1.0)
     return Duplicates(

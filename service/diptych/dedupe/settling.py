@@ -11,8 +11,9 @@ import numpy as np
 from diptych.dedupe.closer import CloserLook
 from diptych.dedupe.comparison import Comparison, compare_pixels
 from diptych.dedupe.keeper import DEFAULT, preferred_reason
+from diptych.dedupe.labelled import NONE, IdPairs
 from diptych.dedupe.pair_cache import PairCache
-from diptych.dedupe.replacement import better_because, can_replace, name_edits
+from diptych.dedupe.replacement import UNKNOWN, better_because, can_replace, name_edits
 from diptych.pictures.file_info import Picture
 from diptych_runtime.closer_look.verification import placement
 from diptych_runtime.decoder import open_picture
@@ -27,8 +28,8 @@ _STAYING = 5  # pictures of a group that stay with which a further one is compar
 @dataclass(frozen=True)
 class Settled:
     """What was decided of a group of contents: those that stay, the one to keep first, and for each of the others the
-    one that stands for it. `reasons` has the reason for each that goes, or for which it stays; `edits` what
-    distinguishes it from the one that stands for it, or from the one to keep.
+    one that stands for it. `reasons` has the reason for which that one is kept, or for which the one to keep
+    cannot stand for this one; `edits` what distinguishes it from the one that stands for it, or from the one to keep.
     """
 
     stays: list[str]
@@ -41,14 +42,23 @@ class PixelComparisons:
     """Comparisons of pictures in full size, each made once in all runs; None where a file is not to be had."""
 
     def __init__(
-        self, closer: CloserLook, pair_cache: PairCache, tick: Callable[[int], object] = lambda done: None
+        self,
+        closer: CloserLook,
+        pair_cache: PairCache,
+        tick: Callable[[int], object] = lambda done: None,
+        apart: IdPairs = NONE,
     ) -> None:
-        """`tick` is told of 0 more pairs before each comparison; what it raises ends it."""
+        """`tick` is told of 0 more pairs before each comparison; what it raises ends it. Pairs of ids that are `apart`
+        are not compared: neither stands for the other.
+        """
         self._closer, self._pair_cache, self._tick = closer, pair_cache, tick
+        self._apart = {frozenset(pair) for pair in apart}
         self._pixels: OrderedDict[str, np.ndarray | None] = OrderedDict()
 
     def compare(self, a: Picture, b: Picture) -> Comparison | None:
         """The comparison of two pictures of different content."""
+        if frozenset((a.id, b.id)) in self._apart:
+            return None
         low, high = sorted((a.id, b.id))
         found = self._pair_cache.comparison(low, high)
         if found is None:
@@ -87,28 +97,22 @@ def settle(members: Sequence[Picture], compare: Compare, rules: Sequence[str] = 
     """
     stays: list[Picture] = []
     replaced: dict[str, tuple[Picture, Picture]] = {}
-    reasons: dict[str, str] = {}
     for one in members:
-        refusal = None
         for kept in stays[:_STAYING]:
             seen = compare(kept, one)
-            why_not = can_replace(kept, one, seen)
-            if why_not is None and not (_is_default(rules) and _is_better(one, kept, seen)):
+            if can_replace(kept, one, seen) is None and not (_is_default(rules) and _is_better(one, kept, seen)):
                 replaced[one.id] = one, kept
                 break
-            refusal = refusal or why_not
         else:
             if _is_default(rules):
                 for kept in [other for other in stays[:_STAYING] if not other.reference]:
                     if can_replace(one, kept, compare(one, kept)) is None:
                         stays.remove(kept)
                         replaced[kept.id] = kept, one
-            if refusal:
-                reasons[one.id] = refusal
             stays.append(one)
-    _follow(replaced, stays, reasons, compare)
+    _follow(replaced, stays, compare)
     stays.sort(key=lambda one: (not one.reference, -sum(kept is one for _, kept in replaced.values())))
-    edits = {}
+    reasons, edits = dict[str, str](), dict[str, str]()
     for one in members:
         kept = replaced[one.id][1] if one.id in replaced else stays[0]
         seen = compare(kept, one) if kept.id != one.id else None
@@ -117,22 +121,20 @@ def settle(members: Sequence[Picture], compare: Compare, rules: Sequence[str] = 
             reasons[one.id] = better_because(kept, one, seen) or preferred_reason(
                 kept, one, _tied(rules, kept, one, seen)
             )
+        elif one is not kept:
+            reasons[one.id] = can_replace(kept, one, seen) or preferred_reason(one, kept, rules) or UNKNOWN
     return Settled([one.id for one in stays], {id: kept.id for id, (_, kept) in replaced.items()}, reasons, edits)
 
 
-def _follow(
-    replaced: dict[str, tuple[Picture, Picture]], stays: list[Picture], reasons: dict[str, str], compare: Compare
-) -> None:
+def _follow(replaced: dict[str, tuple[Picture, Picture]], stays: list[Picture], compare: Compare) -> None:
     """Have one that stays stand for each that goes: where its own went, the one that stands for that, or it stays."""
     for id, (one, kept) in list(replaced.items()):
         while kept.id in replaced:
             kept = replaced[kept.id][1]
-        why_not = can_replace(kept, one, compare(kept, one))
-        if why_not is None:
+        if can_replace(kept, one, compare(kept, one)) is None:
             replaced[id] = one, kept
         else:
             del replaced[id]
-            reasons[id] = why_not
             stays.append(one)
 
 

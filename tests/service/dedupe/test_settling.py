@@ -1,5 +1,6 @@
 """Which pictures of a group go, with comparisons that are made up."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -79,6 +80,14 @@ def test_a_reference_stays_and_is_the_one_to_keep(picture):
     assert found.reasons[large.id] == "more pixels"
     found = settle([reference, picture(width=50)], by_width)
     assert (found.stays, list(found.reasons.values())) == ([reference.id], ["more pixels"])
+
+
+def test_the_reason_of_what_stays_is_what_the_one_to_keep_lacks_or_the_rule_that_prefers_it(sizes):
+    small, middle, large = (one.id for one in sizes)
+    older = replace(sizes[0], taken=1.0)
+    found = settle([older, sizes[2], sizes[1]], by_width, ["oldest"])
+    assert (found.stays, found.replaced) == ([large, small], {middle: large})
+    assert found.reasons == {middle: "more pixels", small: "an earlier date"}
 
 
 def test_what_can_be_told_of_nothing_stays_with_the_reason(picture):
@@ -166,6 +175,15 @@ def test_a_pair_is_compared_once_in_all_runs_and_in_either_order(picture, photo_
     with PairCache(tmp_path / "cache.sqlite", "another") as cache:
         assert PixelComparisons(files, cache).compare(b, a) == first  # type: ignore[arg-type]
     assert (compared, told) == ([(41, 43)], [0])
+
+
+def test_a_pair_that_is_labelled_different_is_not_compared(picture, photo_bytes, compared):
+    a, b, c = picture(), picture(), picture()
+    files = Files({one.id: photo_bytes(1) for one in (a, b, c)})
+    with PairCache(None, "x") as cache:
+        comparisons = PixelComparisons(files, cache, apart=frozenset({(a.id, b.id)}))  # type: ignore[arg-type]
+        assert comparisons.compare(a, b) is None
+        assert comparisons.compare(a, c) is not None
 
 
 def test_a_file_that_is_gone_or_damaged_is_compared_with_nothing_and_asked_for_anew(picture, photo_bytes, compared):

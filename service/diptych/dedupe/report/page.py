@@ -95,7 +95,7 @@ def page_data(found: Duplicates, roots: Sequence[Path]) -> tuple[dict[str, Any],
     data = {
         "roots": [str(root).rstrip("/") + "/" for root in roots],
         "pictures": pictures,
-        "keepers": [places[group.keeper.path] for group in found.groups],
+        "keepers": [places[group.keeper.path] for group in found.groups if group.keeper.path in places],
         "contents": len(number),
         "pairs": [(number[a], number[b], score) for a, b, score in found.pairs],
         "threshold": found.threshold,

@@ -215,9 +215,10 @@ function saveTable() {
   const lines = [["group", "path", "keeper", "relevance_score", "exact", "width", "height", "bytes"]];
   state.shown.forEach((group, place) => {
     for (const picture of going(group)) {
-      const exact = picture.content === group.keeper.content ? 1 : 0;
-      const score = group.scores.get(picture) ?? "";
-      lines.push([place + 1, picture.path, group.keeper.path, score, exact, picture.width, picture.height, picture.bytes]);
+      const original = kept.has(group.keeper) ? group.keeper : (stand(picture, group) ?? group.keeper);
+      const exact = picture.content === original.content ? 1 : 0;
+      const score = exact || (group.scores.get(picture) ?? "");
+      lines.push([place + 1, picture.path, original.path, score, exact, picture.width, picture.height, picture.bytes]);
     }
   });
   save("duplicates.csv", "text/csv", lines.map((line) => line.map(cell).join(",")).join("\n") + "\n");
