@@ -323,7 +323,7 @@ class _Bands:
 
 
 def _gain(small: _Laid, clean: np.ndarray) -> float:
-    """By how much more contrast the second picture has in its coarse shapes where they are `clean`, if it is anywhere."""
+    """By how much more contrast the second picture has in its coarse shapes, where they are `clean` if any part is."""
     shown = small.shown & clean
     shown = shown if shown.sum() > 400 else small.shown
     one, other = (opencv().GaussianBlur(_luma(rgb), (0, 0), 4)[shown] for rgb in small[:2])

@@ -77,7 +77,7 @@ function told(picture, group) {
   const match = `${verdictOf(found.verdicts, score)}, ${sureness(score)}`;
   if (kept.has(group.keeper)) return match;
   const others = original && original !== group.keeper && `kept for it: ${original.name}`;
-  return [picture.edit, match, others, !original && picture.reason && `left to you: ${picture.reason}`].filter(Boolean).join("; ");
+  return [match, picture.edit, others, !original && picture.reason && `left to you: ${picture.reason}`].filter(Boolean).join("; ");
 }
 
 const going = (group) => group.members.filter((picture) => selected(picture, group));
