@@ -10,7 +10,7 @@ import numpy as np
 
 from diptych.dedupe.closer import CloserLook
 from diptych.dedupe.comparison import Comparison, compare_pixels
-from diptych.dedupe.keeper import DEFAULT, preferred_reason
+from diptych.dedupe.keeper import DEFAULT, preferred_reason, reason
 from diptych.dedupe.labelled import NONE, IdPairs
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.replacement import UNKNOWN, better_because, can_replace, name_edits
@@ -48,7 +48,7 @@ class PixelComparisons:
         tick: Callable[[int], object] = lambda done: None,
         apart: IdPairs = NONE,
     ) -> None:
-        """`tick` is told of 0 more pairs before each comparison; what it raises ends it. Pairs of ids that are `apart`
+        """`tick` is told of 0 more pairs after each comparison is kept; what it raises ends it. Pairs of ids that are `apart`
         are not compared: neither stands for the other.
         """
         self._closer, self._pair_cache, self._tick = closer, pair_cache, tick
@@ -62,18 +62,18 @@ class PixelComparisons:
         low, high = sorted((a.id, b.id))
         found = self._pair_cache.comparison(low, high)
         if found is None:
-            self._tick(0)
             found = self._compare(low, high)
             if found is not None:
                 self._pair_cache.add_comparison(low, high, found)
+                self._tick(0)
         return found if found is None or low == a.id else found.swapped
 
     def _compare(self, a: str, b: str) -> Comparison | None:
         views = self._closer.views([a, b])
         pixels = [self._pixels_of(id) for id in (a, b)]
-        if views[a] is None or views[b] is None or pixels[0] is None or pixels[1] is None:
+        if (one := views[a]) is None or (other := views[b]) is None or pixels[0] is None or pixels[1] is None:
             return None
-        return compare_pixels(pixels[0], pixels[1], placement(views[a], views[b]))
+        return compare_pixels(pixels[0], pixels[1], placement(one, other))
 
     def _pixels_of(self, id: str) -> np.ndarray | None:
         if id not in self._pixels:
@@ -118,9 +118,8 @@ def settle(members: Sequence[Picture], compare: Compare, rules: Sequence[str] = 
         seen = compare(kept, one) if kept.id != one.id else None
         edits[one.id] = ", ".join(name_edits(kept, one, seen))
         if one.id in replaced:
-            reasons[one.id] = better_because(kept, one, seen) or preferred_reason(
-                kept, one, _tied(rules, kept, one, seen)
-            )
+            preferred = preferred_reason(kept, one, _tied(rules, kept, one, seen))
+            reasons[one.id] = better_because(kept, one, seen) or preferred or reason(kept, one, rules)
         elif one is not kept:
             reasons[one.id] = can_replace(kept, one, seen) or preferred_reason(one, kept, rules) or UNKNOWN
     return Settled([one.id for one in stays], {id: kept.id for id, (_, kept) in replaced.items()}, reasons, edits)
@@ -153,11 +152,11 @@ def _is_better(one: Picture, kept: Picture, seen: Comparison | None) -> bool:
     return preferred_reason(one, kept, _tied(DEFAULT, one, kept, seen)) is not None
 
 
-def _tied(rules: Sequence[str], one: Picture, other: Picture, seen: Comparison | None) -> list[str]:
-    """The rules that decide between pictures of which neither shows more: the format says nothing of pixels that
-    differ, and neither do the bytes of different formats.
+def _tied(rules: Sequence[str], one: Picture, other: Picture, seen: Comparison | None) -> Sequence[str]:
+    """The rules that decide between pictures of which neither shows more, of the default ones: the format says nothing
+    of pixels that differ, and neither do the bytes of different formats.
     """
-    silent = set()
-    if seen is None or not seen.equal:
-        silent = {"format"} if one.format == other.format else {"format", "largest"}
+    if not _is_default(rules) or (seen is not None and seen.equal):
+        return rules
+    silent = {"format"} if one.format == other.format else {"format", "largest"}
     return [rule for rule in rules if rule not in silent]

@@ -1,5 +1,7 @@
 """Tables of what was seen of two pictures, or what their files hold, and which of them may go."""
 
+from typing import Any
+
 import pytest
 
 from diptych.dedupe.comparison import Comparison, Side
@@ -40,8 +42,8 @@ HELD = [
 ]
 
 
-def seen(a: Side, b: Side, **facts) -> Comparison:
-    return Comparison(a, b, **{"coherence": 0.5} | facts)
+def seen(a: Side, b: Side, **facts: Any) -> Comparison:
+    return Comparison(a, b, **{"coherence": 0.5, **facts})
 
 
 @pytest.mark.parametrize(("better", "worse", "why"), ADVANTAGES)

@@ -122,6 +122,8 @@ def test_a_format_decides_only_where_all_pixels_agree(picture):
     assert (found.stays, found.reasons) == ([png.id], {jpeg.id: "a better format"})
     found = settle([png, jpeg], alike)
     assert (found.stays, found.reasons) == ([jpeg.id], {png.id: "an earlier date"})
+    found = settle([png, jpeg], alike, ["format"])
+    assert (found.stays, found.reasons) == ([png.id], {jpeg.id: "a better format"}), "the rule was chosen"
     found = settle([jpeg, picture(taken=5.0, bytes=2000)], alike)
     assert list(found.reasons.values()) == ["more bytes"], "of one format, bytes do say something"
 
@@ -175,6 +177,21 @@ def test_a_pair_is_compared_once_in_all_runs_and_in_either_order(picture, photo_
     with PairCache(tmp_path / "cache.sqlite", "another") as cache:
         assert PixelComparisons(files, cache).compare(b, a) == first  # type: ignore[arg-type]
     assert (compared, told) == ([(41, 43)], [0])
+
+
+def test_what_is_interrupted_after_each_comparison_gets_to_the_end(picture, photo_bytes, compared):
+    members = [picture() for _ in range(4)]
+    files = Files({one.id: photo_bytes(1) for one in members})
+
+    def tick(done: int) -> None:
+        raise TimeoutError
+
+    with PairCache(None, "x") as cache:
+        for other in members[1:]:
+            with pytest.raises(TimeoutError):
+                PixelComparisons(files, cache, tick).compare(members[0], other)  # type: ignore[arg-type]
+        assert all(PixelComparisons(files, cache, tick).compare(members[0], one) for one in members[1:])  # type: ignore[arg-type]
+    assert len(compared) == 3
 
 
 def test_a_pair_that_is_labelled_different_is_not_compared(picture, photo_bytes, compared):

@@ -206,8 +206,9 @@ def with_reference(group: Group) -> Group:
     if not (references := [replace(one, reference=True) for one in pictures if "/copies/" in one.path]):
         return group
     kept, others = references[0], [one for one in pictures if "/copies/" not in one.path]
-    why = {"kept_because": "its reference folder", "replaced_by": kept}
-    return Group(kept, tuple(Member(one, 0.99, one.id == kept.id, **why) for one in others))
+    why = "its reference folder"
+    members = (Member(one, 0.99, one.id == kept.id, kept_because=why, replaced_by=kept) for one in others)
+    return Group(kept, tuple(members))
 
 
 def test_nothing_in_a_reference_folder_can_be_selected(visit, found, tmp_path):
