@@ -120,7 +120,7 @@ def compare_pixels(a: np.ndarray, b: np.ndarray, corners: np.ndarray | None) -> 
     onto_a, onto_b, _ = _grid_of_coarser(a, b, moved, _SMALL)
     natives = [(a, onto_a), (b, onto_b)]
     marks = _Marks.of(small, 1.0, natives)
-    bands = _Bands.of(a, b, moved, is_whole, _gain(small), marks.clean)
+    bands = _Bands.of(a, b, moved, is_whole, _gain(small, marks.clean), marks.clean)
     if bands.equal_from:
         marks = _Marks.of(small, 2.0**bands.equal_from, natives)
     marked = marks.who_is_marked(bands)
@@ -327,9 +327,11 @@ class _Bands:
         return cls((lack[0], lack[1]), (noise[0], noise[1]), flattened, coherence, equal_from)
 
 
-def _gain(small: _Laid) -> float:
-    """By how much more contrast the second picture has in its coarse shapes."""
-    one, other = (opencv().GaussianBlur(_luma(rgb), (0, 0), 4)[small.shown] for rgb in small[:2])
+def _gain(small: _Laid, clean: np.ndarray) -> float:
+    """By how much more contrast the second picture has in its coarse shapes, where they are `clean` if any part is."""
+    shown = small.shown & clean
+    shown = shown if shown.sum() > 400 else small.shown
+    one, other = (opencv().GaussianBlur(_luma(rgb), (0, 0), 4)[shown] for rgb in small[:2])
     spread = one.std(), other.std()
     if min(spread) < 3:
         return 1.0

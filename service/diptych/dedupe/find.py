@@ -15,7 +15,7 @@ from diptych.dedupe.candidates import CANDIDATES, candidate_pairs
 from diptych.dedupe.closer import CloserLook
 from diptych.dedupe.duplicates import Duplicates, Group, Member
 from diptych.dedupe.file_facts import with_file_facts
-from diptych.dedupe.groups import grouped, matches_of
+from diptych.dedupe.groups import Ask, Matches, Pair, grouped, matches_of
 from diptych.dedupe.keeper import DEFAULT, checked_rules, preference, reason
 from diptych.dedupe.labelled import NONE, IdPairs, different_pairs, places_of
 from diptych.dedupe.pair_cache import PairCache
@@ -80,7 +80,8 @@ def duplicates_among(
     closer = CloserLook(collection, ids, paths, ledger, question, scores.tick, views)
     pairs = closer.elect(scores, pairs, asking, candidates)
     pairs, values, transitivity = _consistent(pairs, judged := partial(closer.judged, scores), asking, asked)
-    labelled = places_of(apart | different_pairs(collection.backend, question), ids)
+    apart |= different_pairs(collection.backend, question)
+    labelled = places_of(apart, ids)
     values = np.where(among(pairs, labelled), 0.0, values)
     joined = joining(pairs, values)
     limit = threshold_of(asked, joined, len(ids), len(kept)) if threshold == "auto" else threshold
@@ -91,27 +92,17 @@ def duplicates_among(
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
     near = values >= bound
     known = matches_of([(a, b) for a, b in pairs[near].tolist()], values[near].tolist(), bound)
-
-    def ask(wanted: list[tuple[int, int]]) -> list[float]:
-        places = np.array(wanted)
-        compared = asking[places].any(1) & ~among(places, labelled)
-        answers = np.zeros(len(places))
-        answers[compared] = transitivity.consistent(places[compared], judged(places[compared]), UNSURE)
-        for (a, b), score in zip(wanted, answers.tolist(), strict=True):
-            if score >= bound:
-                known.setdefault(a, {})[b] = known.setdefault(b, {})[a] = score
-        return answers.tolist()
-
+    ask = _ask_about(known, bound, lambda pairs: asking[pairs].any(1) & ~among(pairs, labelled), judged, transitivity)
     matching = _reaching(known, limit)
     groups = grouped(contents, matching, limit, ask)
-    compare = PixelComparisons(closer, ledger, scores.tick).compare
     first = {found[number].id: found[number] for number in reversed(order)}
-    settled = [settle([first[ids[place_]] for place_ in group], compare, checked_rules(keep)) for group in groups]
+    compare = PixelComparisons(closer, ledger, scores.tick, apart).compare
+    settled = [settle([first[ids[content]] for content in group], compare, checked_rules(keep)) for group in groups]
     least = _least_of(asked, limit if threshold == "auto" else 1.0)
     return Duplicates(
         groups=named(settled, matching, closer.looks, ids, found, order, least, keep),
         pictures=found,
-        order=_keepers_first(order, found, settled),
+        order=order,
         pairs=[(ids[a], ids[b], known[a][b]) for a in sorted(known) for b in sorted(known[a]) if a < b],
         threshold=limit,
         bound=bound,
@@ -126,16 +117,28 @@ def duplicates_among(
     )
 
 
-def _keepers_first(order: Sequence[int], pictures: Sequence[Picture], settled: Iterable[Settled]) -> list[int]:
-    """The order of the pictures, in which the one to keep of each group comes before the others of it."""
-    rank: dict[str, int] = {}
-    for number, place in enumerate(order):
-        rank.setdefault(pictures[place].id, number)
-    keepers = set[str]()
-    for group in settled:
-        rank[group.stays[0]] = min(rank[id] for id in (*group.stays, *group.replaced))
-        keepers.add(group.stays[0])
-    return sorted(order, key=lambda place: (rank[pictures[place].id], pictures[place].id not in keepers))
+def _ask_about(
+    known: Matches,
+    bound: float,
+    is_comparable: Callable[[np.ndarray], np.ndarray],
+    judged: Callable[[np.ndarray], np.ndarray],
+    transitivity: Transitivity,
+) -> Ask:
+    """A function that scores pairs for `grouped`, 0 where they are not comparable, and adds those that reach `bound` to
+    what is `known`.
+    """
+
+    def ask(wanted: list[Pair]) -> list[float]:
+        places = np.array(wanted)
+        compared = is_comparable(places)
+        answers = np.zeros(len(places))
+        answers[compared] = transitivity.consistent(places[compared], judged(places[compared]), UNSURE)
+        for (a, b), score in zip(wanted, answers.tolist(), strict=True):
+            if score >= bound:
+                known.setdefault(a, {})[b] = known.setdefault(b, {})[a] = score
+        return answers.tolist()
+
+    return ask
 
 
 def _least_of(runtime: Runtime, automatic: float) -> dict[Verdict, float]:
@@ -205,7 +208,7 @@ def named(
             for number, picture in enumerate(files[id]):
                 instead = stands or (None if number == 0 else files[id][0])
                 why = group.reasons.get(id, "") if stands or number == 0 else reason(files[id][0], picture, keep)
-                edit = group.edits.get(id, "")
+                edit = group.edits.get(id, "") if stands or number == 0 else ""
                 if picture is not keeper:
                     exact = id == keeper.id
                     one = (1.0, True, "same", None) if exact else (score, False, *said)

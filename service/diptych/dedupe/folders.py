@@ -107,24 +107,28 @@ def find_duplicates(
     if left_out := omissions.left_out_line():
         logger.warning("%s", left_out.replace("--include-hidden", "include_hidden=True"))
     if scorer is None:
-        return hashed_duplicates(
-            roots,
-            files,
-            references,
-            store=store,
-            max_distance=MAX_DISTANCE if max_distance is None else max_distance,
-            keep=keep,
-            refuse=refuse,
-            console=console,
-        )[0]
+        distance = MAX_DISTANCE if max_distance is None else max_distance
+        hashing: dict[str, Any] = {"store": store, "max_distance": distance, "keep": keep, "refuse": refuse}
+        return hashed_duplicates(roots, files, references, console=console, **hashing)[0]
     with kept_features(roots, scorer, store, references) as (collection, ledger):
-        with console.progress(total=len(files), unit="picture", desc="reading") as bar:
-            places = [*roots, *references]
-            pictures = scan(places, files, collection, ledger, refuse=refuse, tick=bar.update).pictures
+        pictures = _scanned(console, [*roots, *references], files, collection, ledger, refuse)
         check_read(files, pictures, refused)
         if store is None:
             forget_others(collection, ledger, pictures)
         return _grouped(console, collection, pictures, ledger, **how)
+
+
+def _scanned(
+    console: Console,
+    places: Sequence[Path],
+    files: Sequence[PictureFile],
+    collection: Collection,
+    ledger: PairCache,
+    refuse: Refuse,
+) -> list[Picture]:
+    """The pictures of these files, each in the collection, under a bar."""
+    with console.progress(total=len(files), unit="picture", desc="reading") as bar:
+        return scan(places, files, collection, ledger, refuse=refuse, tick=bar.update).pictures
 
 
 def _grouped(

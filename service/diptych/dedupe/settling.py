@@ -10,9 +10,10 @@ import numpy as np
 
 from diptych.dedupe.closer import CloserLook
 from diptych.dedupe.comparison import Comparison, compare_pixels
-from diptych.dedupe.keeper import DEFAULT, preferred_reason
+from diptych.dedupe.keeper import DEFAULT, preferred_reason, reason
+from diptych.dedupe.labelled import NONE, IdPairs
 from diptych.dedupe.pair_cache import PairCache
-from diptych.dedupe.replacement import better_because, can_replace, name_edits
+from diptych.dedupe.replacement import UNKNOWN, better_because, can_replace, name_edits
 from diptych.pictures.file_info import Picture
 from diptych_runtime.closer_look.verification import placement
 from diptych_runtime.decoder import open_picture
@@ -27,8 +28,8 @@ _STAYING = 5  # pictures of a group that stay with which a further one is compar
 @dataclass(frozen=True)
 class Settled:
     """What was decided of a group of contents: those that stay, the one to keep first, and for each of the others the
-    one that stands for it. `reasons` has the reason for each that goes, or for which it stays; `edits` what
-    distinguishes it from the one that stands for it, or from the one to keep.
+    one that stands for it. `reasons` has the reason for which that one is kept, or for which the one to keep
+    cannot stand for this one; `edits` what distinguishes it from the one that stands for it, or from the one to keep.
     """
 
     stays: list[str]
@@ -41,29 +42,38 @@ class PixelComparisons:
     """Comparisons of pictures in full size, each made once in all runs; None where a file is not to be had."""
 
     def __init__(
-        self, closer: CloserLook, pair_cache: PairCache, tick: Callable[[int], object] = lambda done: None
+        self,
+        closer: CloserLook,
+        pair_cache: PairCache,
+        tick: Callable[[int], object] = lambda done: None,
+        apart: IdPairs = NONE,
     ) -> None:
-        """`tick` is told of 0 more pairs before each comparison; what it raises ends it."""
+        """`tick` is told of 0 more pairs after each comparison is kept; what it raises ends it. Pairs of ids that are `apart`
+        are not compared: neither stands for the other.
+        """
         self._closer, self._pair_cache, self._tick = closer, pair_cache, tick
+        self._apart = {frozenset(pair) for pair in apart}
         self._pixels: OrderedDict[str, np.ndarray | None] = OrderedDict()
 
     def compare(self, a: Picture, b: Picture) -> Comparison | None:
         """The comparison of two pictures of different content."""
+        if frozenset((a.id, b.id)) in self._apart:
+            return None
         low, high = sorted((a.id, b.id))
         found = self._pair_cache.comparison(low, high)
         if found is None:
-            self._tick(0)
             found = self._compare(low, high)
             if found is not None:
                 self._pair_cache.add_comparison(low, high, found)
+                self._tick(0)
         return found if found is None or low == a.id else found.swapped
 
     def _compare(self, a: str, b: str) -> Comparison | None:
         views = self._closer.views([a, b])
-        here, there, one, other = views[a], views[b], self._pixels_of(a), self._pixels_of(b)
-        if here is None or there is None or one is None or other is None:
+        pixels = [self._pixels_of(id) for id in (a, b)]
+        if (one := views[a]) is None or (other := views[b]) is None or pixels[0] is None or pixels[1] is None:
             return None
-        return compare_pixels(one, other, placement(here, there))
+        return compare_pixels(pixels[0], pixels[1], placement(one, other))
 
     def _pixels_of(self, id: str) -> np.ndarray | None:
         if id not in self._pixels:
@@ -83,55 +93,47 @@ def settle(members: Sequence[Picture], compare: Compare, rules: Sequence[str] = 
 
     A picture goes where another that stays can stand for it (`replacement.can_replace`). By the rules that are the
     default a better one takes the place of one that was preferred; rules that a person chose are followed, and what
-    the preferred ones cannot stand for stays. References stay.
+    the preferred ones cannot stand for stays. References stay, and come first.
     """
     stays: list[Picture] = []
     replaced: dict[str, tuple[Picture, Picture]] = {}
-    reasons: dict[str, str] = {}
     for one in members:
-        refusal = None
         for kept in stays[:_STAYING]:
             seen = compare(kept, one)
-            why_not = can_replace(kept, one, seen)
-            if why_not is None and not (_is_default(rules) and _is_better(one, kept, seen)):
+            if can_replace(kept, one, seen) is None and not (_is_default(rules) and _is_better(one, kept, seen)):
                 replaced[one.id] = one, kept
                 break
-            refusal = refusal or why_not
         else:
             if _is_default(rules):
                 for kept in [other for other in stays[:_STAYING] if not other.reference]:
                     if can_replace(one, kept, compare(one, kept)) is None:
                         stays.remove(kept)
                         replaced[kept.id] = kept, one
-            if refusal:
-                reasons[one.id] = refusal
             stays.append(one)
-    _follow(replaced, stays, reasons, compare)
-    stays.sort(key=lambda one: -sum(kept is one for _, kept in replaced.values()))
-    edits = {}
+    _follow(replaced, stays, compare)
+    stays.sort(key=lambda one: (not one.reference, -sum(kept is one for _, kept in replaced.values())))
+    reasons, edits = dict[str, str](), dict[str, str]()
     for one in members:
         kept = replaced[one.id][1] if one.id in replaced else stays[0]
         seen = compare(kept, one) if kept.id != one.id else None
         edits[one.id] = ", ".join(name_edits(kept, one, seen))
         if one.id in replaced:
-            rules_left = _tied(rules, kept, one, seen)
-            reasons[one.id] = better_because(kept, one, seen) or preferred_reason(kept, one, rules_left) or ""
+            preferred = preferred_reason(kept, one, _tied(rules, kept, one, seen))
+            reasons[one.id] = better_because(kept, one, seen) or preferred or reason(kept, one, rules)
+        elif one is not kept:
+            reasons[one.id] = can_replace(kept, one, seen) or preferred_reason(one, kept, rules) or UNKNOWN
     return Settled([one.id for one in stays], {id: kept.id for id, (_, kept) in replaced.items()}, reasons, edits)
 
 
-def _follow(
-    replaced: dict[str, tuple[Picture, Picture]], stays: list[Picture], reasons: dict[str, str], compare: Compare
-) -> None:
+def _follow(replaced: dict[str, tuple[Picture, Picture]], stays: list[Picture], compare: Compare) -> None:
     """Have one that stays stand for each that goes: where its own went, the one that stands for that, or it stays."""
     for id, (one, kept) in list(replaced.items()):
         while kept.id in replaced:
             kept = replaced[kept.id][1]
-        why_not = can_replace(kept, one, compare(kept, one))
-        if why_not is None:
+        if can_replace(kept, one, compare(kept, one)) is None:
             replaced[id] = one, kept
         else:
             del replaced[id]
-            reasons[id] = why_not
             stays.append(one)
 
 
@@ -150,11 +152,11 @@ def _is_better(one: Picture, kept: Picture, seen: Comparison | None) -> bool:
     return preferred_reason(one, kept, _tied(DEFAULT, one, kept, seen)) is not None
 
 
-def _tied(rules: Sequence[str], one: Picture, other: Picture, seen: Comparison | None) -> list[str]:
-    """The rules that decide between pictures of which neither shows more: the format says nothing of pixels that
-    differ, and neither do the bytes of different formats.
+def _tied(rules: Sequence[str], one: Picture, other: Picture, seen: Comparison | None) -> Sequence[str]:
+    """The rules that decide between pictures of which neither shows more, of the default ones: the format says nothing
+    of pixels that differ, and neither do the bytes of different formats.
     """
-    silent = set()
-    if seen is None or not seen.equal:
-        silent = {"format"} if one.format == other.format else {"format", "largest"}
+    if not _is_default(rules) or (seen is not None and seen.equal):
+        return rules
+    silent = {"format"} if one.format == other.format else {"format", "largest"}
     return [rule for rule in rules if rule not in silent]

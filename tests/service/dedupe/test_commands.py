@@ -369,7 +369,7 @@ def test_exact_copies_become_hard_links_which_are_undone_and_emptied(dedupe, dip
 
 def test_what_is_no_exact_copy_becomes_no_link_and_is_counted(dedupe, photos):
     result = dedupe(photos, "--action", "hardlink", "--dry-run", threshold=0.2)
-    assert "pictures left alone: a hard link takes the place of an exact copy of a file that stays\n" in result.out
+    assert "pictures left alone that may hold something that the others lack: look at the --report" in result.out
     kept = dedupe(photos, "--action", "hardlink", "--reference", photos / "a", "--dry-run")
     assert "2 pictures left alone: a hard link takes the place of an exact copy" in kept.out
     assert "of a file that stays outside of the references, and that under a single name\n" in kept.out

@@ -11,7 +11,7 @@ from diptych.dedupe.duplicates import Duplicates, Group, Member
 def found(picture):
     """Two files of content 1, one of 2 and one of 3: 1 and 2 match, 2 and 3 nearly."""
     a, b, c, d = (picture(path=path, id=id) for path, id in (("/a", "1"), ("/b", "1"), ("/c", "2"), ("/d", "3")))
-    groups = [Group(a, (Member(b, 1.0, True), Member(c, 0.97, False)))]
+    groups = [Group(a, (Member(b, 1.0, True, replaced_by=a), Member(c, 0.97, False)))]
     pairs = [("1", "2", 0.97), ("2", "3", 0.94)]
     return Duplicates(groups, [a, b, c, d], [0, 1, 2, 3], pairs, 0.95, 0.9, 6, 6, {}, "copy")
 
@@ -24,8 +24,11 @@ def test_each_picture_has_those_that_match_it_best_first(found):
     assert "/e" not in found
 
 
-def test_what_can_be_removed_leaves_the_keeper_of_each_group(found):
-    assert found.to_remove == ["/b", "/c"]
+def test_only_what_another_picture_stands_for_can_be_removed_and_the_rest_is_counted(found):
+    assert (found.to_remove, found.undecided) == (["/b"], 1)
+    (group,) = found.groups
+    assert group.is_decided
+    assert not replace(group, others=group.others[1:]).is_decided
 
 
 def test_two_in_reference_folders_are_not_compared(found):
@@ -37,5 +40,7 @@ def test_two_in_reference_folders_are_not_compared(found):
 
 def test_the_reasons_of_a_group_are_said_once_each(found):
     (group,) = found.groups
-    why = [replace(member, kept_because="more pixels") for member in (*group.others, *group.others)]
-    assert replace(group, others=tuple(why)).kept_because == ["more pixels"]
+    why = [replace(one, kept_because="more pixels", replaced_by=group.keeper) for one in (*group.others, *group.others)]
+    left = replace(group.others[1], kept_because="their tones differ")
+    other = replace(left, kept_because="sharper", replaced_by=left.picture)
+    assert replace(group, others=(*why, left, other)).kept_because == ["more pixels"]

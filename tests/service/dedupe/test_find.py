@@ -6,6 +6,7 @@ import pytest
 from exported import drawn_collection
 
 from diptych import Collection, Scorer
+from diptych.dedupe.comparison import Comparison, Side
 from diptych.dedupe.find import duplicates_among, of_record
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.pair_cache import PairCache
@@ -36,8 +37,12 @@ def test_groups_of_a_whole_collection_are_copies_with_their_original(drawn):
     assert len(found.pictures) == len(drawn)
     assert len(found.groups) >= 3
     for group in found.groups:
+        near = dict.fromkeys([group.keeper.path], 1.0) | dict(found.scores[group.keeper.path])
         for member in group.others:
             assert member.relevance_score >= 0.9
+            if member.picture.path not in near:  # it matches another of the group, which the one to keep can replace
+                assert member.relevance_score == found.scores[member.picture.path][0][1]
+                continue
             logits = copy.logits(*(drawn.panel(picture.id)[0][None] for picture in (group.keeper, member.picture)))
             assert member.relevance_score == pytest.approx(float(copy.relevance(logits)[0]), abs=1e-6)
 
@@ -74,8 +79,15 @@ def test_its_pairs_give_its_groups_without_asking(drawn):
     assert min(scores) >= found.bound
     groups = grouped(range(len(found.pictures)), matches_of(pairs, scores, 0.5), 0.5)
     by_rank = [found.pictures[p].path for p in found.order]
-    expected = sorted([group.keeper.path, *(m.picture.path for m in group.others)] for group in found.groups)
-    assert sorted([by_rank[place] for place in group] for group in groups) == expected
+    expected = sorted(sorted([group.keeper.path, *(m.picture.path for m in group.others)]) for group in found.groups)
+    assert sorted(sorted(by_rank[place] for place in group) for group in groups) == expected
+
+
+@pytest.fixture
+def same_pixels(monkeypatch):
+    """All pictures look alike in full size, so that rules alone decide."""
+    same = Comparison(Side(), Side(), equal=True)
+    monkeypatch.setattr("diptych.dedupe.find.PixelComparisons.compare", lambda *_: same)
 
 
 def test_exact_copies_belong_together_whatever_their_score(collection, picture):
@@ -93,6 +105,7 @@ def test_copies_of_a_member_come_along_with_the_members_score(collection, pictur
     assert group.others[0].relevance_score == group.others[1].relevance_score < 1
 
 
+@pytest.mark.usefixtures("same_pixels")
 def test_the_rules_choose_the_keeper(collection, picture):
     a, b = (record.id for record in collection.list(2))
     files = [picture(id=a, path="/a", width=900, taken=9.0), picture(id=b, path="/b", taken=1.0)]
@@ -172,6 +185,7 @@ def alike(monkeypatch):
     return make
 
 
+@pytest.mark.usefixtures("same_pixels")
 def test_references_are_kept_and_not_compared_and_what_matches_the_second_alone_stays_its_copy(
     collection, picture, alike, monkeypatch
 ):
@@ -187,6 +201,23 @@ def test_references_are_kept_and_not_compared_and_what_matches_the_second_alone_
     assert (0, 1) not in asked
     assert found.to_remove == ["/2", "/3"]
     assert (ids[0], ids[1]) not in {(a, b) for a, b, _ in found.pairs}
+
+
+def test_pictures_that_cannot_be_compared_stay_and_exact_copies_of_each_go(collection, picture):
+    a, b = (record.id for record in collection.list(2))
+    files = [picture(id=id, path=f"/{name}") for name, id in (("a", a), ("b", b), ("c", b), ("d", a))]
+    found = duplicates_among(collection, files, threshold=1e-6)
+    (group,) = found.groups
+    told = [(one.picture.path, one.replaced_by and one.replaced_by.path, one.kept_because) for one in group.others]
+    assert (group.keeper.path, told) == (
+        "/a",
+        [
+            ("/d", "/a", "its path, the first in the alphabet"),
+            ("/b", None, "it cannot be told which of the two is the original"),
+            ("/c", "/b", "its path, the first in the alphabet"),
+        ],
+    )
+    assert (found.to_remove, found.undecided) == (["/d", "/c"], 1)
 
 
 def test_exact_copies_of_a_reference_go_and_those_in_references_stay(collection, picture):
@@ -205,6 +236,7 @@ def test_exact_copies_of_a_reference_go_and_those_in_references_stay(collection,
     assert (plain(everything.groups), everything.scored) == (plain(found.groups), 0), "all is in references"
 
 
+@pytest.mark.usefixtures("same_pixels")
 def test_it_is_said_why_the_one_to_keep_is_kept(collection, picture):
     a, b, c = (record.id for record in collection.list(3))
     files = [picture(id=a, path="/a", width=900), picture(id=a, path="/b", width=900), picture(id=b, path="/c")]

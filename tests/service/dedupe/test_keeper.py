@@ -1,10 +1,18 @@
 import pytest
 
-from diptych.dedupe.keeper import DEFAULT, RULES, checked_rules, deciding, preference, reason, reasons
+from diptych.dedupe.keeper import (
+    DEFAULT,
+    RULES,
+    checked_rules,
+    deciding,
+    preference,
+    preferred_reason,
+    reason,
+    reasons,
+)
 from diptych.errors import DedupeError
 
 BETTER = {
-    "unframed": ({"framed": False}, {"framed": True}),
     "resolution": ({"width": 800}, {"width": 640}),
     "with-exif": ({"exif": 1}, {"exif": 0}),
     "format": ({"format": "PNG"}, {"format": "WEBP"}),
@@ -92,6 +100,7 @@ def test_a_reference_is_kept_before_any_rule(picture):
 def test_the_reason_is_the_first_rule_that_parts_two(picture, rule):
     good, bad = (picture(**facts) for facts in BETTER[rule])
     assert reason(good, bad, [rule]) == RULES[rule].reason
+    assert (preferred_reason(good, bad, [rule]), preferred_reason(bad, good, [rule])) == (RULES[rule].reason, None)
     assert reason(good, good, [rule]) == "its path, the first in the alphabet"
     assert reason(picture(path="/a"), picture(path="/a b"), []) == "a shorter path"
     values, words = deciding([rule]), reasons([rule])

@@ -53,10 +53,11 @@ def copies(tmp_path, photo_bytes):
 
 
 def proposed(found) -> set[tuple[str, str]]:
-    """The names of every keeper with each of its group that could go, in order."""
-    keepers = {row["group"]: row["path"] for row in found.json["rows"] if row["keeper"]}
-    pairs = ((keepers[row["group"]][-5:], row["path"][-5:]) for row in found.json["rows"] if not row["keeper"])
-    return {(min(pair), max(pair)) for pair in pairs}
+    """The names of the first picture of every group with each of the others, in order."""
+    groups: dict[int, list[str]] = {}
+    for row in found.json["rows"]:
+        groups.setdefault(row["group"], []).append(row["path"][-5:])
+    return {(min(first, other), max(first, other)) for first, *others in groups.values() for other in others}
 
 
 METHODS = {"network": ("--threshold", 0.5), "phash": ("--method", "phash", "--max-distance", 10)}

@@ -92,7 +92,9 @@ def listed(library):
                     "relevance_score": m.relevance_score,
                     "verdict": m.verdict,
                     "closer_look": m.closer_look,
+                    "replaced_by": m.replaced_by and m.replaced_by.id,
                     "kept_because": m.kept_because,
+                    "edit": m.edit,
                 }
                 for m in g.others
             ],

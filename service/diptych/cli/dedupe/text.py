@@ -58,7 +58,7 @@ def _to_look_at(found: Duplicates, count: int) -> str:
     more = counted(count, "more picture")
     if found.method == "phash":
         return f"; {more} to be looked at, which only a hash takes for {'a copy' if count == 1 else 'copies'}"
-    return f"; {more} left to you: it is open whether another can stand for {'it' if count == 1 else 'them'}"
+    return f"; {more} left to you, as no other one is sure to replace {'it' if count == 1 else 'them'}"
 
 
 def _compared(found: Duplicates, data: Mapping[str, Any]) -> list[str]:

@@ -68,11 +68,12 @@ def planned(
     """The plan of files that go from their folder to `to`, or without it into a trash folder within their own; nothing
     is done yet.
 
-    What another picture stands for goes (`Member.replaced_by`), or what was `chosen` by path. Companions go with their
-    pictures, and a picture of which one would be lost stays, unless it was chosen. With `link`, what goes are exact
-    copies of a picture that stays outside of the references, a hard link to which will take the place of each; their
-    companions stay. Raises
-    DedupeError for a target inside one of the folders, and for a choice that is in no group, lies in one of the
+    A picture goes for which another stands (`Member.replaced_by`), or that was `chosen` by path. Companions go with
+    their pictures, and a picture of which one would be lost stays, unless it was chosen. With `link`, what goes are
+    exact copies of a picture that stays outside of the references, a hard link to which will take the place of each;
+    their companions stay.
+
+    Raises DedupeError for a target inside one of the folders, and for a choice that is in no group, lies in one of the
     `references` or leaves nothing of a group.
     """
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")

@@ -64,9 +64,9 @@ def write(
 def page_data(found: Duplicates, roots: Sequence[Path]) -> tuple[dict[str, Any], list[str]]:
     """The data that the page groups by, as JSON values, and the path of a file of each content.
 
-    Pictures come in the order to keep, and contents are numbered in it, so that a lower number is kept first. Of a
-    content that several reference files have there is one. A picture that goes has the place of the one that stands
-    for it, or else -1, and each the reason and what distinguishes it.
+    Pictures come in the order of the rules, by which groups are made, and contents are numbered in it; `keepers` are
+    the places of those that are kept. Of a content that several reference files have there is one. A picture that goes
+    has the place of the one that stands for it, or else -1, and each the reason and what distinguishes it.
     """
     several = {id for a, b, _ in found.pairs for id in (a, b)}
     met: set[str] = set()
@@ -95,6 +95,7 @@ def page_data(found: Duplicates, roots: Sequence[Path]) -> tuple[dict[str, Any],
     data = {
         "roots": [str(root).rstrip("/") + "/" for root in roots],
         "pictures": pictures,
+        "keepers": [places[group.keeper.path] for group in found.groups if group.keeper.path in places],
         "contents": len(number),
         "pairs": [(number[a], number[b], score) for a, b, score in found.pairs],
         "threshold": found.threshold,

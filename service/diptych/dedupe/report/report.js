@@ -10,6 +10,7 @@ const pictures = found.pictures.map(
 const files = Array.from({ length: found.contents }, () => []);
 for (const picture of pictures) files[picture.content].push(picture);
 const matches = matchesOf(found.contents, found.pairs);
+const keepers = new Set(found.keepers.map((place) => pictures[place]));
 
 const STEP = 30; // groups drawn at a time
 const hashed = found.method === "phash";
@@ -42,15 +43,15 @@ function size(bytes) {
   return `${value.toFixed(value < 10 ? 1 : 0)} ${unit}`;
 }
 
-/** A group as pictures; the one to keep is the one chosen last by hand, else the first. */
+/** A group as pictures; the one to keep is the one chosen last by hand, else the one that was found to be it. */
 function makeGroup(contents) {
   const members = contents.flatMap((content) => files[content]);
-  const keeper = members.reduce((best, one) => ((kept.get(one) ?? 0) > (kept.get(best) ?? 0) ? one : best));
-  const scores = new Map();
-  for (const picture of members) {
-    const exact = picture.content === keeper.content;
-    scores.set(picture, exact ? 1 : (matches[keeper.content].get(picture.content) ?? null));
-  }
+  const first = members.find((one) => keepers.has(one)) ?? members[0];
+  const keeper = members.reduce((best, one) => ((kept.get(one) ?? 0) > (kept.get(best) ?? 0) ? one : best), first);
+  const score = kept.has(keeper)
+    ? (content) => matches[keeper.content].get(content) ?? null
+    : (content) => scoreIn(contents, keeper.content, content, matches, state.threshold);
+  const scores = new Map(members.map((one) => [one, one.content === keeper.content ? 1 : score(one.content)]));
   const ordered = [keeper, ...members.filter((one) => one !== keeper)];
   return { keeper, members: ordered, scores, exact: contents.length === 1 };
 }
@@ -72,9 +73,11 @@ function told(picture, group) {
   const score = group.scores.get(picture);
   const original = stand(picture, group);
   if (original?.content === picture.content) return `exact copy of ${original.name}`;
-  if (score === null || !passes(score)) return "does not match the one to keep";
-  const match = [picture.edit, `${verdictOf(found.verdicts, score)}, ${sureness(score)}`].filter(Boolean).join("; ");
-  return original || kept.has(group.keeper) || !picture.reason ? match : `${match}; left to you: ${picture.reason}`;
+  if (!passes(score)) return "does not match the one to keep";
+  const match = `${verdictOf(found.verdicts, score)}, ${sureness(score)}`;
+  if (kept.has(group.keeper)) return match;
+  const others = original && original !== group.keeper && `kept for it: ${original.name}`;
+  return [match, picture.edit, others, !original && picture.reason && `left to you: ${picture.reason}`].filter(Boolean).join("; ");
 }
 
 const going = (group) => group.members.filter((picture) => selected(picture, group));
@@ -187,8 +190,8 @@ function drawCopy(node, group, picture) {
   const facts = [`${picture.width} × ${picture.height}`, size(picture.bytes), picture.format].join(", ");
   const why = isKeeper ? reasons(group) : "";
   const match = isKeeper
-    ? el("span", { className: "tag", textContent: why ? `the one to keep: ${why}` : "nothing is selected for it" })
-    : el("span", { className: score === null || !passes(score) ? "differs" : "", textContent: told(picture, group) });
+    ? el("span", { className: "tag", textContent: why ? `the one to keep: ${why}` : "the others are compared with this one" })
+    : el("span", { className: passes(score) ? "" : "differs", textContent: told(picture, group) });
   const classes = ["copy", isKeeper && "keeper", isGoing && "going", picture.reference && "reference"].filter(Boolean).join(" ");
   const copy = el("div", { className: classes }, thumb, link, el("span", { textContent: facts }),
     el("span", { textContent: picture.time }), match, line);
@@ -212,9 +215,10 @@ function saveTable() {
   const lines = [["group", "path", "keeper", "relevance_score", "exact", "width", "height", "bytes"]];
   state.shown.forEach((group, place) => {
     for (const picture of going(group)) {
-      const exact = picture.content === group.keeper.content ? 1 : 0;
-      const score = group.scores.get(picture) ?? "";
-      lines.push([place + 1, picture.path, group.keeper.path, score, exact, picture.width, picture.height, picture.bytes]);
+      const original = kept.has(group.keeper) ? group.keeper : (stand(picture, group) ?? group.keeper);
+      const exact = picture.content === original.content ? 1 : 0;
+      const score = exact || (group.scores.get(picture) ?? "");
+      lines.push([place + 1, picture.path, original.path, score, exact, picture.width, picture.height, picture.bytes]);
     }
   });
   save("duplicates.csv", "text/csv", lines.map((line) => line.map(cell).join(",")).join("\n") + "\n");

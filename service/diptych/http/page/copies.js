@@ -14,7 +14,7 @@ export function drawGroup(group, act) {
   return node;
 }
 
-function drawCopy({ picture, score, verdict, keeper, reasons, passes, going, edit, left }, act) {
+function drawCopy({ picture, score, verdict, keeper, reasons, passes, going, notes }, act) {
   const name = nameOf(picture);
   const thumb = el("div", { className: "thumb" }, thumbnail(picture.thumbnail));
   const line = el("div", { className: "state removing" });
@@ -29,9 +29,9 @@ function drawCopy({ picture, score, verdict, keeper, reasons, passes, going, edi
     line.append(el("label", {}, tick, "remove"), keep);
   }
   const match = keeper
-    ? el("span", { className: "tag", textContent: reasons.length ? `the one to keep: ${reasons.join(", ")}` : "nothing is selected for it" })
+    ? el("span", { className: "tag", textContent: reasons.length ? `the one to keep: ${reasons.join(", ")}` : "the others are compared with this one" })
     : passes
-      ? el("span", { textContent: [edit, `${verdict}, score ${probability(score)}`, left && `left to you: ${left}`].filter(Boolean).join("; ") })
+      ? el("span", { textContent: [`${verdict}, score ${probability(score)}`, ...notes].join("; ") })
       : el("span", { className: "differs", textContent: "does not match the one to keep" });
   const link = nameElement("a", { href: `#/search?q=${picture.id}`, title: picture.path ?? name }, name);
   const copy = el("div", { className: ["copy", keeper && "keeper", going && "going"].filter(Boolean).join(" ") },

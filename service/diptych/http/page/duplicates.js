@@ -4,7 +4,7 @@ import { Fault, api, loadInfo, onInfo, post, service } from "./api.js";
 import { forget, refused } from "./collection.js";
 import { noneBecause, onCollection, within } from "./collections.js";
 import { drawGroup, drawPair } from "./copies.js";
-import { $, confirmed, el, odds, plural, probability, showFault, showProgress } from "./dom.js";
+import { $, confirmed, el, nameOf, odds, plural, probability, showFault, showProgress } from "./dom.js";
 
 const STEP = 30; // groups drawn at a time
 const STEPS = 400; // of the slider
@@ -79,6 +79,7 @@ function show(answer) {
   $("left-out").hidden = !answer.left_out;
   $("left-out").textContent = `${plural(answer.left_out, "less certain pair")} more, too many to show at once. Remove some and search again.`;
   at.said = new Map(answer.groups.flatMap((group) => group.members.map((one) => [one.id, one])));
+  at.keepers = new Set(answer.groups.map(({ keeper }) => keeper));
   index();
   regroup();
   $("look-found").hidden = false;
@@ -109,24 +110,29 @@ function fill(id, nodes) {
   $(id).replaceChildren(...(nodes.length ? nodes : [el("li", { textContent: "None." })]));
 }
 
-/** A group of places as what is drawn, its keeper first: the one chosen last by hand, or else the first. */
+/** A group of places as what is drawn, its keeper first: the one chosen last by hand, or else the one found to be it. */
 function makeGroup(places) {
-  const keeper = places.reduce((best, one) => ((at.kept.get(one) ?? 0) > (at.kept.get(best) ?? 0) ? one : best));
-  const ids = new Set(places.map((place) => at.pictures[place].id));
+  const first = places.find((place) => at.keepers.has(at.pictures[place].id)) ?? places[0];
+  const keeper = places.reduce((best, one) => ((at.kept.get(one) ?? 0) > (at.kept.get(best) ?? 0) ? one : best), first);
+  const near = new Map(places.map((place) => [at.pictures[place].id, at.pictures[place]]));
   const chosen = at.kept.has(keeper);
   const members = [keeper, ...places.filter((one) => one !== keeper)].map((place) => {
-    const score = place === keeper ? 1 : (at.matches[keeper].get(place) ?? null);
+    const found = chosen ? (at.matches[keeper].get(place) ?? null) : scoreIn(places, keeper, place, at.matches, at.threshold);
+    const score = place === keeper ? 1 : found;
     const passes = score !== null && score >= at.threshold;
     const picture = at.pictures[place];
     const said = at.said.get(picture.id);
-    const suggested = chosen ? passes && place !== keeper : ids.has(said?.replaced_by);
+    const suggested = chosen ? passes && place !== keeper : near.has(said?.replaced_by);
     const going = at.ticked.get(place) ?? suggested;
     const verdict = verdictOf(state.found.verdicts, score);
-    const left = !suggested && place !== keeper && !chosen ? (said?.kept_because ?? "") : "";
-    return { place, picture, score, verdict, passes, keeper: place === keeper, going, edit: said?.edit ?? "", left };
+    const stands = near.get(said?.replaced_by);
+    const other = stands && stands.id !== at.pictures[keeper].id && `kept for it: ${nameOf(stands)}`;
+    const left = !suggested && said?.kept_because && `left to you: ${said.kept_because}`;
+    const notes = chosen ? [] : [said?.edit, other, left].filter(Boolean);
+    return { place, picture, score, verdict, passes, keeper: place === keeper, going, notes };
   });
-  const stands = members.filter(({ picture }) => at.said.get(picture.id)?.replaced_by === members[0].picture.id);
-  members[0].reasons = chosen ? ["chosen by you"] : [...new Set(stands.map(({ picture }) => at.said.get(picture.id).kept_because))];
+  const replaced = members.map(({ picture }) => at.said.get(picture.id)).filter((said) => said?.replaced_by === members[0].picture.id);
+  members[0].reasons = chosen ? ["chosen by you"] : [...new Set(replaced.map((said) => said.kept_because))];
   return { places, members };
 }
 

@@ -16,6 +16,12 @@ function verdictOf(verdicts, score) {
   return Object.entries(verdicts).find(([, least]) => score >= least)?.[0] ?? "different";
 }
 
+/** The score of a content with the one to keep of its group, or the best it has with another where those two do not match. */
+function scoreIn(group, keeper, content, matches, threshold) {
+  const own = matches[content].get(keeper) ?? 0;
+  return own >= threshold ? own : Math.max(...group.map((other) => matches[content].get(other) ?? 0));
+}
+
 /** [[keeper, other, ...], ...], contents of which a single one is a group only if it has several files. */
 function grouped(matches, files, threshold) {
   const pairs = matches.flatMap((others, a) => [...others].filter(([b, score]) => a < b && score >= threshold).map(([b, score]) => [a, b, score]));

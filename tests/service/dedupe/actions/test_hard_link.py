@@ -38,7 +38,7 @@ def pair(tmp_path):
 def group(pair, picture):
     keeper, copy, _ = pair
     one, other = (picture(path=str(path), id=id_of(DATA)) for path in (keeper, copy))
-    return Group(one, (Member(other, 1.0, True),))
+    return Group(one, (Member(other, 1.0, True, replaced_by=one),))
 
 
 @pytest.fixture
@@ -326,13 +326,14 @@ def test_only_exact_copies_become_links_each_to_the_first_of_its_bytes(picture, 
     kept, same, other, again, alone = (
         file(*one) for one in (("a", "1"), ("b", "1"), ("c", "2"), ("d", "2"), ("e", "3"))
     )
-    members = tuple(Member(one, 0.99, one is same) for one in (same, other, again, alone))
+    stands = ((same, kept), (other, None), (again, other), (alone, kept))
+    members = tuple(Member(one, 0.99, one is same, replaced_by=instead) for one, instead in stands)
     plan = planned([Group(kept, members)], [Path("/p")], to=None, link=True)
     assert [(step.entry.source, step.entry.keeper) for step in plan.steps] == [
         ("/p/b.jpg", "/p/a.jpg"),
         ("/p/d.jpg", "/p/c.jpg"),
     ]
-    assert (plan.act, plan.unlinked) == ("hardlink", 2)
+    assert (plan.act, plan.unlinked) == ("hardlink", 1)
     chosen = planned([Group(kept, members)], [Path("/p")], to=None, link=True, chosen=["/p/a.jpg", "/p/e.jpg"])
     assert [(step.entry.source, step.entry.keeper) for step in chosen.steps] == [("/p/a.jpg", "/p/b.jpg")]
     assert chosen.unlinked == 1
@@ -341,7 +342,7 @@ def test_only_exact_copies_become_links_each_to_the_first_of_its_bytes(picture, 
 def test_no_link_leads_into_a_reference(picture):
     kept = picture(path="/r/a.jpg", id="1", root=1, reference=True)
     first, second = (picture(path=f"/p/{name}.jpg", id="1") for name in "bc")
-    group = Group(kept, (Member(first, 1.0, True), Member(second, 1.0, True)))
+    group = Group(kept, tuple(Member(one, 1.0, True, replaced_by=kept) for one in (first, second)))
     plan = planned([group], [Path("/p")], to=None, link=True, references=[Path("/r")])
     assert [(step.entry.source, step.entry.keeper) for step in plan.steps] == [("/p/c.jpg", "/p/b.jpg")]
     assert plan.unlinked == 1

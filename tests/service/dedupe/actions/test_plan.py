@@ -1,5 +1,6 @@
 import hashlib
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,10 +31,12 @@ def groups(roots, picture):
         path.write_text(text)
         return picture(path=str(path), root=root, id=picture_id(hashlib.sha256(text.encode()).hexdigest()))
 
-    first = Group(
-        file(0, "a.jpg", "a"), (Member(file(0, "b/a.jpg", "a"), 1.0, True), Member(file(1, "c.jpg", "c"), 0.99, False))
+    a, d = file(0, "a.jpg", "a"), file(1, "d.jpg", "d")
+    others = (
+        Member(file(0, "b/a.jpg", "a"), 1.0, True, replaced_by=a),
+        Member(file(1, "c.jpg", "c"), 0.99, False, replaced_by=a),
     )
-    return [first, Group(file(1, "d.jpg", "d"), (Member(file(1, "e.jpg", "e"), 0.99, False),))]
+    return [Group(a, others), Group(d, (Member(file(1, "e.jpg", "e"), 0.99, False, replaced_by=d),))]
 
 
 def names(plan, tmp_path):
@@ -60,6 +63,20 @@ def test_what_is_deleted_goes_into_a_trash_folder_of_its_own_root_first(groups, 
     assert (outcome.done, outcome.left) == (3, [])
     assert all(Path(step.entry.target).exists() and not Path(step.entry.source).exists() for step in plan.steps)
     assert [entry.source for entry in read(plan.journal).entries] == [step.entry.source for step in plan.steps]
+
+
+def test_what_no_other_picture_stands_for_stays_and_each_goes_beside_the_one_that_does(groups, roots, tmp_path):
+    first, second = groups[0].others
+    left = replace(second, replaced_by=None)
+    beside = replace(first, replaced_by=second.picture)
+    plan = planned([replace(groups[0], others=(beside, left)), groups[1]], roots, to=tmp_path / "out")
+    assert [(step.entry.source[-7:], step.entry.keeper) for step in plan.steps] == [
+        ("b/a.jpg", second.picture.path),
+        ("s/e.jpg", groups[1].keeper.path),
+    ]
+    carry_out(plan)
+    assert Path(second.picture.path).exists()
+    assert planned([replace(groups[0], others=(left,))], roots, to=tmp_path / "out").steps == []
 
 
 def test_the_keepers_stay(groups, roots, tmp_path):

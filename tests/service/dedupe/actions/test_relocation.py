@@ -268,4 +268,4 @@ def test_a_trash_that_leads_in_a_circle_is_an_error_and_no_trace(tmp_path, pictu
     (tmp_path / "a.jpg").write_bytes(b"a")
     one = picture(path=str(tmp_path / "a.jpg"), id=id_of(b"a"))
     with pytest.raises(DedupeError, match="nothing was moved"):
-        carry_out(planned([Group(one, (Member(one, 1.0, True),))], [tmp_path], to=None))
+        carry_out(planned([Group(one, (Member(one, 1.0, True, replaced_by=one),))], [tmp_path], to=None))

@@ -97,8 +97,10 @@ def test_copies_of_one_that_is_not_kept_are_proven_by_their_bytes(picture):
     twins = [replace(other, path=f"/p/B{number}.jpg") for number in (2, 3)]
     found = duplicates_by_hash([*twins, best, other], {best.id: 0, other.id: 0b11})
     assert names(found) == [["/p/A.png", "/p/B1.jpg", "/p/B2.jpg", "/p/B3.jpg"]]
-    assert [(one.keeper, [member.picture for member in one.others]) for one in found.removable] == [(other, twins)]
-    assert found.unproven == 1
+    stands = {one.picture.path: one.replaced_by and one.replaced_by.path for one in found.groups[0].others}
+    assert stands == {"/p/B1.jpg": None, "/p/B2.jpg": "/p/B1.jpg", "/p/B3.jpg": "/p/B1.jpg"}
+    assert found.groups[0].others[0].kept_because == "only a hash takes it for a copy"
+    assert (found.to_remove, found.undecided) == ([one.path for one in twins], 1)
     assert (summary(found, [])["could_go"], summary(found, [])["bytes"], summary(found, [])["to_look_at"]) == (
         2,
         100,

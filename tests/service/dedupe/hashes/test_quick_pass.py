@@ -45,9 +45,11 @@ def test_it_finds_exact_copies_as_the_same_and_what_was_saved_again_as_likely(ha
         found.out,
         re.M,
     )
-    told = {row["path"]: (row["verdict"], row["method"]) for row in rows(tmp_path / "g.csv") if row["keeper"] == "0"}
-    again = told.pop(str(photos / "b/3 saved again.jpg"))
-    assert (again, set(told.values())) == (("likely", "phash"), {("same", "digest")})
+    table = rows(tmp_path / "g.csv")
+    told = {(row["verdict"], row["method"]) for row in table if row["goes"] == "1"}
+    left = [(row["verdict"], row["method"], row["kept_because"]) for row in table if "saved again" in row["path"]]
+    assert told == {("same", "digest")}
+    assert left == [("likely", "phash", "only a hash takes it for a copy")]
     assert '"told_by":"By digest and perceptual hash, at most 4 of 64 bits apart"' in (tmp_path / "r.html").read_text()
     assert (tmp_path / "cache" / "diptych" / "dedupe").is_dir()
 
@@ -68,7 +70,7 @@ def test_a_second_run_reads_no_file_and_finds_the_same(hashed, photos, tmp_path,
 def test_acts_and_references_are_those_of_the_network(hashed, photos, diptych, tmp_path, bytes_of):
     before = bytes_of(photos)
     hashed("-o", tmp_path / "groups.csv")
-    going = [row for row in rows(tmp_path / "groups.csv") if row["keeper"] == "0"]
+    going = [row for row in rows(tmp_path / "groups.csv") if row["goes"] == "1" or "saved again" in row["path"]]
     (tmp_path / "seen.txt").write_text("".join(f"{row['path']}\n" for row in going))
     done = hashed("--delete", "--selection", tmp_path / "seen.txt", "--json").json
     assert (done["done"], done["act"]) == (4, "delete")
@@ -87,7 +89,7 @@ def test_what_only_a_hash_takes_for_a_copy_goes_by_a_selection_alone(hashed, pho
     kept = {content for name, content in before.items() if name not in gone}
     assert gone
     assert {before[name] for name in gone} <= kept
-    said = "left alone that only a hash takes for a copy: it cannot tell look-alikes; look at the --report"
+    said = "left alone that only a hash takes for a copy: look at the --report"
     assert (done.code, f"{4 - len(gone)} picture" in done.out, said in done.out) == (0, True, True)
 
 
@@ -209,7 +211,8 @@ def test_options_of_the_other_method_are_wrong_usage(hashed, words, said):
 
 def test_find_duplicates_takes_the_method_too(hashed, photos, tmp_path):
     found = find_duplicates(photos, method="phash", max_distance=4, store=tmp_path / "store")
-    assert [str(photos / name) in found.to_remove for name in ("b/3 saved again.jpg", "a/3.jpg")] == [True, False]
+    assert [str(photos / name) in found.to_remove for name in ("b/1 again.jpg", "b/3 saved again.jpg")] == [True, False]
+    assert (len(found.to_remove), found.undecided) == (3, 1)
     assert found[str(photos / "a/3.jpg")] == [str(photos / "b/3 saved again.jpg")]
     with pytest.raises(ValueError, match='threshold and question are for method="network"; phash has max_distance'):
         find_duplicates(photos, method="phash", threshold=0.9, question="thing")

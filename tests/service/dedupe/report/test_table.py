@@ -11,22 +11,31 @@ from diptych.errors import DedupeError
 
 @pytest.fixture
 def found(picture):
-    keeper, near, alone = (
-        picture(path=f"/p/{name}.jpg", bytes=size) for name, size in zip("acd", (7, 5, 3), strict=True)
+    keeper, near, left, alone = (
+        picture(path=f"/p/{name}.jpg", bytes=size) for name, size in zip("acde", (7, 5, 9, 3), strict=True)
     )
     exact = replace(keeper, path="/p/b.jpg")
     others = (
-        Member(exact, 1.0, True, kept_because="more bytes"),
-        Member(near, 0.9991, False, "likely", "taken", "a date"),
+        Member(exact, 1.0, True, kept_because="more bytes", replaced_by=keeper),
+        Member(near, 0.9991, False, "likely", "taken", "more pixels", keeper, "smaller"),
+        Member(left, 0.999, False, "likely", "taken", "their tones differ", None, "mirrored"),
     )
     groups = [Group(keeper, others)]
-    return Duplicates(groups, [keeper, exact, near, alone], [0, 1, 2, 3], [], 0.99, 0.94, 11, 4, {}, "copy")
+    return Duplicates(groups, [keeper, exact, near, left, alone], [0, 1, 2, 3, 4], [], 0.99, 0.94, 11, 4, {}, "copy")
 
 
 def test_the_summary_counts_what_could_go(found):
     data = summary(found, [{"path": "x", "reason": "y"}])
-    assert (data["pictures"], data["groups"], data["could_go"], data["exact"], data["bytes"]) == (4, 1, 2, 1, 12)
+    assert (data["pictures"], data["groups"], data["could_go"], data["exact"], data["bytes"]) == (5, 1, 2, 1, 12)
+    assert data["to_look_at"] == 1
     assert (data["pairs"], data["pairs_scored"], data["refused"]) == (11, 4, [{"path": "x", "reason": "y"}])
+
+
+def test_a_picture_is_marked_as_kept_only_if_another_goes_for_it(found):
+    keeper, exact, _, left = (found.groups[0].keeper, *(one.picture for one in found.groups[0].others))
+    others = (Member(left, 0.99, False), Member(exact, 1.0, True, replaced_by=left))
+    told = [(row["path"], row["keeper"], row["goes"]) for row in rows(replace(found, groups=[Group(keeper, others)]))]
+    assert told == [("/p/a.jpg", False, False), ("/p/d.jpg", True, False), ("/p/b.jpg", False, True)]
 
 
 def test_a_table_has_a_line_a_picture_the_keeper_first(found, tmp_path):
@@ -34,11 +43,12 @@ def test_a_table_has_a_line_a_picture_the_keeper_first(found, tmp_path):
     with (tmp_path / "g.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     assert tuple(lines[0]) == COLUMNS
-    told = [tuple(line[name] for name in COLUMNS[:10]) for line in lines]
+    told = [tuple(line[name] for name in COLUMNS[:12]) for line in lines]
     assert told == [
-        ("1", "/p/a.jpg", "1", "1.0", "same", "", "", "1", "0", "more bytes, a date"),
-        ("1", "/p/b.jpg", "0", "1.0", "same", "digest", "", "1", "0", "more bytes"),
-        ("1", "/p/c.jpg", "0", "0.9991", "likely", "network", "taken", "0", "0", "a date"),
+        ("1", "/p/a.jpg", "1", "0", "1.0", "same", "", "", "1", "0", "more bytes, more pixels", ""),
+        ("1", "/p/b.jpg", "0", "1", "1.0", "same", "digest", "", "1", "0", "more bytes", ""),
+        ("1", "/p/c.jpg", "0", "1", "0.9991", "likely", "network", "taken", "0", "0", "more pixels", "smaller"),
+        ("1", "/p/d.jpg", "0", "0", "0.999", "likely", "network", "taken", "0", "0", "their tones differ", "mirrored"),
     ]
 
 
@@ -77,4 +87,4 @@ def test_what_lies_in_a_reference_folder_is_marked_and_counted(found, picture):
     kept = Group(picture(path="/r/a.jpg", reference=True), (Member(picture(path="/p/x.jpg"), 1.0, True),))
     assert [row["reference"] for row in rows(replace(found, groups=[kept]))] == [True, False]
     found.pictures.append(kept.keeper)
-    assert (summary(found, [])["references"], summary(found, [])["pictures"]) == (1, 5)
+    assert (summary(found, [])["references"], summary(found, [])["pictures"]) == (1, 6)

@@ -1,0 +1,227 @@
+"""Which pictures of a group go, with comparisons that are made up."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from diptych.dedupe import settling
+from diptych.dedupe.comparison import Comparison, Side
+from diptych.dedupe.pair_cache import PairCache
+from diptych.dedupe.replacement import UNKNOWN
+from diptych.dedupe.settling import PixelComparisons, settle
+from diptych_runtime.decoder import PictureLimits
+
+
+def by_width(a, b) -> Comparison:
+    """The wider one has more pixels, and nothing else is different."""
+    ratio = a.width / b.width
+    return Comparison(Side(pixels=ratio), Side(pixels=1 / ratio), coherence=0.8)
+
+
+def alike(a, b) -> Comparison:
+    """Saved again: neither has more than the other, and their pixels differ."""
+    return Comparison(Side(), Side(), coherence=0.8)
+
+
+def same(a, b) -> Comparison:
+    return Comparison(Side(), Side(), equal=True)
+
+
+def without(compare, *pairs):
+    """`compare`, but pairs of these ids cannot be compared."""
+    unknown = {frozenset(pair) for pair in pairs}
+    return lambda a, b: None if frozenset((a.id, b.id)) in unknown else compare(a, b)
+
+
+@pytest.fixture
+def sizes(picture):
+    return [picture(width=width) for width in (100, 200, 300)]
+
+
+def test_by_default_the_better_one_takes_the_place_of_the_preferred(sizes):
+    small, _, large = sizes
+    for members in ([small, large], [large, small]):
+        found = settle(members, by_width)
+        assert (found.stays, found.replaced) == ([large.id], {small.id: large.id})
+        assert found.reasons[small.id] == "more pixels"
+        assert (found.edits[small.id], found.edits[large.id]) == ("smaller", "")
+
+
+def test_rules_that_a_person_chose_are_followed_and_let_no_better_one_go(sizes):
+    small, _, large = sizes
+    found = settle([small, large], by_width, ["oldest"])
+    assert (found.stays, found.replaced) == ([small.id, large.id], {})
+    assert (found.reasons, found.edits[large.id]) == ({large.id: "more pixels"}, "larger")
+    found = settle([large, small], by_width, ["oldest"])
+    assert (found.stays, found.replaced) == ([large.id], {small.id: large.id})
+
+
+def test_of_a_chain_each_goes_for_the_one_that_stays(sizes):
+    small, middle, large = (one.id for one in sizes)
+    found = settle(sizes, by_width)
+    assert (found.stays, found.replaced) == ([large], {small: large, middle: large})
+
+
+def test_what_the_end_of_a_chain_cannot_stand_for_stays(sizes):
+    small, middle, large = (one.id for one in sizes)
+    found = settle(sizes, without(by_width, (small, large)))
+    assert (found.stays, found.replaced) == ([large, small], {middle: large})
+    assert found.reasons[small] == UNKNOWN
+
+
+def test_a_reference_stays_and_is_the_one_to_keep(picture):
+    reference, middle, large = picture(width=100, reference=True), picture(width=200), picture(width=300)
+    found = settle([reference, large, middle], by_width)
+    assert (found.stays, found.replaced) == ([reference.id, large.id], {middle.id: large.id})
+    assert found.reasons[large.id] == "more pixels"
+    found = settle([reference, picture(width=50)], by_width)
+    assert (found.stays, list(found.reasons.values())) == ([reference.id], ["more pixels"])
+
+
+def test_the_reason_of_what_stays_is_what_the_one_to_keep_lacks_or_the_rule_that_prefers_it(sizes):
+    small, middle, large = (one.id for one in sizes)
+    older = replace(sizes[0], taken=1.0)
+    found = settle([older, sizes[2], sizes[1]], by_width, ["oldest"])
+    assert (found.stays, found.replaced) == ([large, small], {middle: large})
+    assert found.reasons == {middle: "more pixels", small: "an earlier date"}
+
+
+def test_what_can_be_told_of_nothing_stays_with_the_reason(picture):
+    one, other = picture(), picture()
+    found = settle([one, other], lambda a, b: None)
+    assert (found.stays, found.replaced, found.reasons) == ([one.id, other.id], {}, {other.id: UNKNOWN})
+
+
+def test_the_one_for_which_most_go_comes_first(picture):
+    alone, kept, *others = (picture() for _ in range(4))
+    found = settle([alone, kept, *others], without(same, *((alone.id, one.id) for one in (kept, *others))))
+    assert found.stays == [kept.id, alone.id]
+    assert set(found.replaced.values()) == {kept.id}
+
+
+def test_a_picture_is_compared_with_five_that_stay_at_most(picture):
+    members, asked = [picture() for _ in range(12)], set()
+
+    def compare(a, b):
+        asked.add(frozenset((a.id, b.id)))
+
+    found = settle(members, compare)
+    assert len(found.stays) == 12
+    for place, one in enumerate(members):
+        before = {other.id for other in members[:place]}
+        assert len([pair for pair in asked if one.id in pair and pair & before]) == min(place, 5)
+
+
+def test_a_format_decides_only_where_all_pixels_agree(picture):
+    png, jpeg = picture(format="PNG", taken=9.0, bytes=9000), picture(format="JPEG", taken=5.0)
+    found = settle([png, jpeg], same)
+    assert (found.stays, found.reasons) == ([png.id], {jpeg.id: "a better format"})
+    found = settle([png, jpeg], alike)
+    assert (found.stays, found.reasons) == ([jpeg.id], {png.id: "an earlier date"})
+    found = settle([png, jpeg], alike, ["format"])
+    assert (found.stays, found.reasons) == ([png.id], {jpeg.id: "a better format"}), "the rule was chosen"
+    found = settle([jpeg, picture(taken=5.0, bytes=2000)], alike)
+    assert list(found.reasons.values()) == ["more bytes"], "of one format, bytes do say something"
+
+
+def test_rules_decide_between_those_that_can_stand_for_each_other(picture):
+    old, new = picture(taken=1.0), picture(taken=2.0)
+    assert settle([old, new], alike).reasons == {new.id: "an earlier date"}
+    found = settle([new, old], alike, ["newest"])
+    assert (found.stays, found.reasons) == ([new.id], {old.id: "a later date"})
+
+
+class Files:
+    """What `CloserLook` gives, of pictures by their ids; counts the pictures that are decoded."""
+
+    limits = PictureLimits()
+
+    def __init__(self, pictures: dict[str, bytes]) -> None:
+        self.pictures, self.read = pictures, list[str]()
+
+    def views(self, ids) -> dict[str, Any]:
+        return {id: SimpleNamespace() if id in self.pictures else None for id in ids}
+
+    def source(self, id) -> bytes | None:
+        self.read.append(id)
+        return self.pictures.get(id)
+
+
+@pytest.fixture
+def compared(monkeypatch) -> list[tuple[int, int]]:
+    """The widths of the pictures that are compared, in order; the first one of a pair is the better one."""
+    pairs = []
+
+    def compare_pixels(a, b, corners):
+        pairs.append((a.shape[1], b.shape[1]))
+        return Comparison(Side(), Side(lack=0.5))
+
+    monkeypatch.setattr(settling, "placement", lambda a, b: None)
+    monkeypatch.setattr(settling, "compare_pixels", compare_pixels)
+    return pairs
+
+
+def test_a_pair_is_compared_once_in_all_runs_and_in_either_order(picture, photo_bytes, compared, tmp_path):
+    a, b = picture(), picture()
+    files, told = Files({one.id: photo_bytes(1, (width, 40)) for one, width in ((a, 41), (b, 43))}), []
+    with PairCache(tmp_path / "cache.sqlite", "x") as cache:
+        comparisons = PixelComparisons(files, cache, told.append)  # type: ignore[arg-type]
+        first, second = comparisons.compare(b, a), comparisons.compare(a, b)
+        assert first is not None
+        assert second is not None
+        assert (second.b.lack, first.a.lack, first) == (0.5, 0.5, second.swapped)
+    with PairCache(tmp_path / "cache.sqlite", "another") as cache:
+        assert PixelComparisons(files, cache).compare(b, a) == first  # type: ignore[arg-type]
+    assert (compared, told) == ([(41, 43)], [0])
+
+
+def test_what_is_interrupted_after_each_comparison_gets_to_the_end(picture, photo_bytes, compared):
+    members = [picture() for _ in range(4)]
+    files = Files({one.id: photo_bytes(1) for one in members})
+
+    def tick(done: int) -> None:
+        raise TimeoutError
+
+    with PairCache(None, "x") as cache:
+        for other in members[1:]:
+            with pytest.raises(TimeoutError):
+                PixelComparisons(files, cache, tick).compare(members[0], other)  # type: ignore[arg-type]
+        assert all(PixelComparisons(files, cache, tick).compare(members[0], one) for one in members[1:])  # type: ignore[arg-type]
+    assert len(compared) == 3
+
+
+def test_a_pair_that_is_labelled_different_is_not_compared(picture, photo_bytes, compared):
+    a, b, c = picture(), picture(), picture()
+    files = Files({one.id: photo_bytes(1) for one in (a, b, c)})
+    with PairCache(None, "x") as cache:
+        comparisons = PixelComparisons(files, cache, apart=frozenset({(a.id, b.id)}))  # type: ignore[arg-type]
+        assert comparisons.compare(a, b) is None
+        assert comparisons.compare(a, c) is not None
+
+
+def test_a_file_that_is_gone_or_damaged_is_compared_with_nothing_and_asked_for_anew(picture, photo_bytes, compared):
+    here, gone, damaged = picture(), picture(), picture()
+    files = Files({here.id: photo_bytes(1), damaged.id: b"no picture"})
+    with PairCache(None, "x") as cache:
+        assert PixelComparisons(files, cache).compare(here, gone) is None  # type: ignore[arg-type]
+        assert PixelComparisons(files, cache).compare(here, damaged) is None  # type: ignore[arg-type]
+        assert cache.comparison(*sorted((here.id, gone.id))) is None
+    assert compared == []
+
+
+def test_no_more_pictures_are_in_memory_than_fit_but_two(picture, photo_bytes, compared, monkeypatch):
+    monkeypatch.setattr(settling, "_BYTES", 3 * Image.new("RGB", (40, 40)).width ** 2 * 3)
+    members = [picture() for _ in range(5)]
+    files = Files({one.id: photo_bytes(1, (40, 40)) for one in members})
+    with PairCache(None, "x") as cache:
+        comparisons = PixelComparisons(files, cache)  # type: ignore[arg-type]
+        for other in members[1:]:
+            comparisons.compare(members[0], other)
+        assert files.read == [one.id for one in members], "the one that was used last stays"
+        comparisons.compare(members[1], members[4])
+        assert files.read[-1] == members[1].id
+        assert np.sum([pixels.nbytes for pixels in comparisons._pixels.values() if pixels is not None]) <= 3 * 4800
