@@ -219,9 +219,8 @@ def test_what_went_was_replaceable(source, diptych, tmp_path):
                 (went if gone else left)[name] += 1
     decided, open_ = sum(went.values()), sum(left.values())
     share = open_ / (decided + open_)
-    print(
-        f"{source.__name__}: {RUNS * len(pictures)} pairs; nothing selected in {open_} of {decided + open_} groups of which a person would know ({share:.1%}): {dict(left)}"
-    )
+    said = f"nothing selected in {open_} of {decided + open_} groups of which a person would know ({share:.1%})"
+    print(f"{source.__name__}: {RUNS * len(pictures)} pairs, {len(wrong)} wrong; {said}: {dict(left)}")
     assert not wrong, "\n".join(wrong)
     assert decided > 200
     assert share <= 0.1
