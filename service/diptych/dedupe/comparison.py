@@ -73,6 +73,11 @@ class Comparison:
     angle: float = 0.0
 
     @property
+    def is_turned(self) -> bool:
+        """True for a mirror image, and for one that lies on its side or on its head."""
+        return self.mirrored or abs(self.angle) > 45
+
+    @property
     def swapped(self) -> Comparison:
         """The comparison of the same pair in the other order."""
         turned = self.angle if self.mirrored else -self.angle

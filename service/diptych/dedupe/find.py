@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.collection.collection import Collection
 from diptych.dedupe.candidates import CANDIDATES, candidate_pairs
 from diptych.dedupe.closer import CloserLook
+from diptych.dedupe.comparison import Comparison
 from diptych.dedupe.duplicates import Duplicates, Group, Member
 from diptych.dedupe.file_facts import with_file_facts
 from diptych.dedupe.groups import Ask, Matches, Pair, grouped, matches_of
@@ -51,6 +53,7 @@ def duplicates_among(
     question: str = COPY,
     views: ViewCache | None = None,
     apart: IdPairs = NONE,
+    same_orientation: bool = False,
 ) -> Duplicates:
     """Group the pictures of a collection, by default all of it, that are copies of one: see `find_duplicates`.
 
@@ -59,8 +62,9 @@ def duplicates_among(
     are known, and gives what is told how many more were; what that raises ends the search. A `crew` computes instead of
     this process. The same pictures give the same groups, in any order. A score is lower than that of the pair alone
     where another says that both cannot be copies (`transitivity`). Pairs of ids that are labelled different in the
-    collection, or `apart`, do not match. Pictures in references are kept, and two of them not compared; of stored ones
-    the files of those that match are read for the rules.
+    collection, or `apart`, do not match, and with `same_orientation` neither do mirror images and turned ones. Pictures
+    in references are kept, and two of them not compared; of stored ones the files of those that match are read for the
+    rules.
 
     Raises ArgumentError, DedupeError for unknown rules and a model without calibration, and StoreError.
     """
@@ -97,6 +101,9 @@ def duplicates_among(
     groups = grouped(contents, matching, limit, ask)
     first = {found[number].id: found[number] for number in reversed(order)}
     compare = PixelComparisons(closer, ledger, scores.tick, apart).compare
+    if same_orientation:
+        groups = list(_upright(groups, known, lambda a, b: compare(first[ids[a]], first[ids[b]])))
+        matching = _reaching(known, limit)
     settled = [settle([first[ids[content]] for content in group], compare, checked_rules(keep)) for group in groups]
     least = _least_of(asked, limit if threshold == "auto" else 1.0)
     return Duplicates(
@@ -115,6 +122,26 @@ def duplicates_among(
         closer_looks=closer.taken,
         look_seconds=closer.seconds,
     )
+
+
+def _upright(
+    groups: Iterable[list[int]], known: Matches, compare: Callable[[int, int], Comparison | None]
+) -> Iterator[list[int]]:
+    """The groups without mirror images and turned pictures of the first of each, which are groups of their own if there
+    are several; these pairs are no longer `known`.
+    """
+    for group in groups:
+        rest = group
+        while rest:
+            first, *others = rest
+            turned = [one for one in others if (seen := compare(first, one)) is not None and seen.is_turned]
+            same = [one for one in rest if one not in turned]
+            if len(same) > 1:
+                yield same
+            for a, b in product(same, turned):
+                known.get(a, {}).pop(b, None)
+                known.get(b, {}).pop(a, None)
+            rest = turned
 
 
 def _ask_about(
@@ -171,7 +198,7 @@ def _reaching(known: Mapping[int, Mapping[int, float]], limit: float) -> dict[in
     return {
         a: {b: score for b, score in others.items() if score >= limit}
         for a, others in known.items()
-        if max(others.values()) >= limit
+        if max(others.values(), default=0.0) >= limit
     }
 
 

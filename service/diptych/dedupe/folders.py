@@ -48,6 +48,7 @@ def find_duplicates(
     question: str = COPY,
     method: Method = "network",
     max_distance: int | None = None,
+    same_orientation: bool = False,
     store: Location | None = None,
     exclude: Iterable[str] = (),
     include_hidden: bool = False,
@@ -72,6 +73,8 @@ def find_duplicates(
     A `reference` is a folder, or several, whose pictures the others are compared with, and not with each other: they
     are kept before any rule, and never among what can be removed. Below one of the folders it is that part of it.
 
+    With `same_orientation` mirror images and turned pictures are no copies.
+
     Hidden files, and folders like trash cans, snapshots and thumbnails, are left out without `include_hidden`, and so
     is what the globs `exclude` match (`diptych_runtime.folders.Exclusion`); how many pictures these are is logged.
 
@@ -88,6 +91,7 @@ def find_duplicates(
     keep, console = checked_rules(keep), Console(quiet=not show_progress_bar)
 
     how: dict[str, Any] = {"threshold": threshold, "keep": keep, "candidates": candidates, "question": question}
+    how["same_orientation"] = same_orientation
     kept = _paths(reference)
     if isinstance(source, Collection):
         if kept:

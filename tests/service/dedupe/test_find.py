@@ -166,6 +166,7 @@ def test_a_stored_record_is_a_picture_too(collection):
     made = of_record(record)
     assert (made.id, made.path, made.width, made.height) == (record.id, record.path, record.width, record.height)
     assert made.format == "JPEG"
+    assert made.time is not None
     assert abs(made.time - datetime.now(UTC).timestamp()) < 600
 
 

@@ -158,7 +158,8 @@ def write(picture: Image.Image, path: Path, rng: np.random.Generator, *, frames:
     if frames > 1:
         how |= {"save_all": True, "append_images": [ImageOps.flip(picture)] * (frames - 1)}
     picture.save(path, **how)
-    os.utime(path, (1.5e9 + 1e8 * rng.random(),) * 2)
+    time = 1.5e9 + 1e8 * rng.random()
+    os.utime(path, (time, time))
 
 
 def drawn() -> list[Image.Image]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -103,6 +103,9 @@ _Keep = Annotated[
         show_default="resolution,with-exif,format,exif,largest,oldest",
     ),
 ]
+_SameOrientation = Annotated[
+    bool, Option("--same-orientation", help="leave out copies that are mirrored, turned by a quarter or upside down")
+]
 _Output = Annotated[Path | None, Option("-o", "--output", metavar="GROUPS", help="the groups as .csv or .json")]
 _Spreadsheet = Annotated[
     bool, Option("--spreadsheet", help="in the .csv, put ' before names that would be taken for formulas")
@@ -131,6 +134,7 @@ def dedupe(
     threshold: _Threshold = None,
     candidates: Annotated[int, Option(parser=number(1), metavar="N", help="pictures each one is compared with")] = 20,
     keep: _Keep = ("resolution", "with-exif", "format", "exif", "largest", "oldest"),
+    same_orientation: _SameOrientation = False,
     output: _Output = None,
     spreadsheet: _Spreadsheet = False,
     report: _Report = None,
@@ -171,7 +175,14 @@ def dedupe(
     if not folders:
         raise BadParameter("name a folder of pictures, or a journal with --undo")
     check_engine(engine, address)
-    _check_method(method, max_distance, threshold=threshold, candidates=candidates, question=question, engine=engine)
+    network = {
+        "--threshold": threshold is not None,
+        "--candidates": candidates != 20,
+        "--question": question != COPY,
+        "--engine": engine != "local",
+        "--same-orientation": same_orientation,
+    }
+    _check_method(method, max_distance, network)
     rules = _rules(keep)
     _check_outputs(output, report, spreadsheet=spreadsheet)
     places = roots, references = searched(folders, reference or (), to=move_to)
@@ -189,6 +200,7 @@ def dedupe(
             workers = partial(open_workers, console, engine, address, model, provider, threads)
             least = "auto" if threshold is None else threshold
             how = {"threshold": least, "keep": rules, "candidates": candidates, "question": question}
+            how["same_orientation"] = same_orientation
             finding = partial(_by_network, console, scorer, workers, store, **how)
         found, seen, told_by = finding(places, files, refused)
         if output:
@@ -216,9 +228,7 @@ def dedupe(
     return code
 
 
-def _check_method(
-    method: str, max_distance: int | None, *, threshold: float | None, candidates: int, question: str, engine: str
-) -> None:
+def _check_method(method: str, max_distance: int | None, network: Mapping[str, bool]) -> None:
     """End with a usage error for options of the other method; the model is just not loaded."""
     if method == "network":
         if max_distance is not None:
@@ -226,12 +236,6 @@ def _check_method(
         return
     from diptych.dedupe.hashes.find import check_distance
 
-    network = {
-        "--threshold": threshold is not None,
-        "--candidates": candidates != 20,
-        "--question": question != COPY,
-        "--engine": engine != "local",
-    }
     for option, given in network.items():
         if given:
             raise BadParameter(f"{option} is for --method network; with --method phash there is --max-distance")
