@@ -48,8 +48,8 @@ class PixelComparisons:
         tick: Callable[[int], object] = lambda done: None,
         apart: IdPairs = NONE,
     ) -> None:
-        """`tick` is told of 0 more pairs after each comparison is kept; what it raises ends it. Pairs of ids that are `apart`
-        are not compared: neither stands for the other.
+        """`tick` is told of 0 more pairs after each comparison is kept; what it raises ends it. Pairs of ids that are
+        `apart` are not compared: neither stands for the other.
         """
         self._closer, self._pair_cache, self._tick = closer, pair_cache, tick
         self._apart = {frozenset(pair) for pair in apart}
