@@ -11,6 +11,7 @@ from exported import drawn_collection
 
 from diptych import Collection, Scorer, find_duplicates
 from diptych.dedupe import pair_scores
+from diptych.dedupe.comparison import Comparison, Side
 from diptych.http import stint
 from diptych.http.middleware.auth import new_key
 from diptych.http.routes import duplicates
@@ -34,6 +35,18 @@ def drawn(tmp_path_factory, photo):
     with Collection.open(folder / "store", photo, create=True) as collection:
         collection.add([*photos, *sorted((folder / "queries").glob("*-edited.jpg"))])
     return folder / "store"
+
+
+@pytest.fixture(autouse=True)
+def compared(monkeypatch):
+    """All pictures have the same pixels, but of some pairs nothing can be told: look-alikes are laid over each other
+    slowly, and then none of them goes.
+    """
+
+    def compare(self, a, b) -> Comparison | None:
+        return None if (int(a.id[:4], 16) ^ int(b.id[:4], 16)) % 3 == 0 else Comparison(Side(), Side(), equal=True)
+
+    monkeypatch.setattr("diptych.dedupe.find.PixelComparisons.compare", compare)
 
 
 @pytest.fixture

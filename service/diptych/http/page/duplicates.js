@@ -176,8 +176,8 @@ function count() {
 function ask() {
   const chosen = going();
   const title = `Remove ${plural(chosen.length, "picture")} from the collection?`;
-  const text = "Of each group the one to keep stays. Searches no longer find the others, and copies that the collection " +
-    "keeps of them are deleted. Files of indexed folders stay where they are.";
+  const text = "Searches no longer find these pictures, and the copies that the collection keeps of them are deleted. " +
+    "Files of indexed folders stay where they are.";
   // The visitor said yes to these pictures of this collection, whichever is looked at when they go.
   const paths = chosen.map(({ picture }) => [picture.id, within(`/v1/images/${picture.id}`)]);
   confirmed(title, text, () => remove(paths, at));
