@@ -37,8 +37,7 @@ class Evidence:
     `differing` the share of blocks with texture in both that do not correlate. Of colours one brightness and contrast
     of each channel are taken off: `off` is the median distance that is left, `explained` the share of blocks where it
     is small, and `recoloured` the share of those that correlate where it is large. `keypoints` are those of the picture
-    that has fewer. `framed` is the share of the first picture that lies within a frame of one colour around the second,
-    or, negative, that of the second around the first, and 0 without a frame. `identical` pictures have the same pixels.
+    that has fewer. `identical` pictures have the same pixels.
 
     From `aligned_detail` on, fine blocks are compared where they fit best, up to a pixel off (`blocks.spots`):
     `aligned_detail`, `aligned_both` and `aligned_worst` as those without, and `least` the correlation that one in two
@@ -73,7 +72,6 @@ class Evidence:
     recoloured: float = 0.0
     explained: float = 0.0
     off: float = 0.0
-    framed: float = 0.0
     identical: bool = False
     aligned_detail: float = 0.0
     aligned_both: float = 0.0

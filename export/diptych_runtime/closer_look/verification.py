@@ -41,13 +41,6 @@ from diptych_runtime.picture_facts import read_picture_facts
 
 SIDE, FINE = 400, 800  # pixels of the longer side: where keypoints lie, and at most where detail is compared
 CONTRAST = 0.01  # of a keypoint at least, a quarter of OpenCV's: what a copy went through takes contrast away
-WITHIN = 0.97  # of a picture's pixels: it lies within the other one; and one with more of its own within has no frame
-APART, RIM = 12, 8  # pixels to the first one that counts as frame, and of the rim that has to differ from it
-PLAIN, DISTINCT = 12, 20  # distances of a channel, 0 to 255: within one colour, and from another
-UNIFORM, ABRUPT = 0.95, 0.97  # shares of a frame that have its colour, and of the rim that do not
-# Distances of a channel that a drawn frame keeps within, as no photographed ground does, and that a picture's edge of
-# the same colour does not, and the share of the rim for which that is so.
-DRAWN, NOISY, MOSTLY = 4, 2, 0.85
 GRID = 32  # cells each way of pictures that are too plain for keypoints
 _LIMITS = PictureLimits()
 
@@ -123,9 +116,7 @@ def _digest(picture: Image.Image, whole: tuple[int, int] | None = None) -> bytes
 
 
 def verify(a: View, b: View) -> Evidence:
-    """Lay one picture over the other, or its mirror image; in whatever order they come, the evidence is the same, and
-    `framed` has the other sign.
-    """
+    """Lay one picture over the other, or its mirror image; in whatever order they come, the evidence is the same."""
     pair = _Registered.of(a, b)
     found, fewer = pair.found, min(len(a.keypoints.places), len(b.keypoints.places))
     seen = Evidence(
@@ -139,9 +130,7 @@ def verify(a: View, b: View) -> Evidence:
     )
     if found.homography is None:
         return replace(seen, apart=_apart(a.rgb, b.rgb)) if seen.blank else seen
-    compared = _overlap(pair.a, pair.b, found.homography)
-    framed = 0.0 - compared["framed"] if pair.order > 0 else compared["framed"]
-    return replace(seen, **compared | {"framed": framed})
+    return replace(seen, **_overlap(pair.a, pair.b, found.homography))
 
 
 def lay(a: View, b: View) -> Laid | None:
@@ -243,7 +232,6 @@ def _overlap(a: View, b: View, homography: np.ndarray) -> dict[str, Any]:
     return {
         "coverage": min(here, there),
         "containment": max(here, there),
-        "framed": _framed(a, back, here) - _framed(b, coarse.shown, there),
         "blocks": len(agreeing),
         "agreement": share(agreeing > ALIKE),
         "worst": float(np.quantile(agreeing, 0.05)) if len(agreeing) else 0.0,
@@ -256,39 +244,6 @@ def _overlap(a: View, b: View, homography: np.ndarray) -> dict[str, Any]:
         **coloured,
         **spots(sharp, off),
     }
-
-
-def _framed(view: View, shown: np.ndarray, covered: float) -> float:
-    """The share of a picture that lies within a frame around the other, which is `shown` there and of which so much is
-    covered; 0 without a frame.
-
-    A frame has one colour, and all along it begins abruptly. What a crop has left out has texture; and where the
-    surroundings are plain, as around an article on white, they go on within the crop. A frame in the colour of the
-    picture's own edge does not begin abruptly, but it is drawn: its colour is exact, and that of the edge is not.
-    """
-    within = share(shown)
-    if covered < WITHIN or within > WITHIN:
-        return 0.0
-    cv2, inside = opencv(), shown.astype(np.uint8)
-    frame = cv2.dilate(inside, np.ones((2 * APART + 1,) * 2, np.uint8)) == 0
-    beside = cv2.dilate(1 - inside, np.ones((2 * RIM + 1,) * 2, np.uint8)) > 0
-    rim = beside & (cv2.erode(inside, np.ones((5, 5), np.uint8), borderType=cv2.BORDER_REPLICATE) > 0)
-    if share(frame) < 0.01 or np.count_nonzero(rim) < 50:
-        return 0.0
-    picture = _resized(view.rgb, view.size)
-    of_frame, of_rim = picture[frame], picture[rim]
-    colour = _median(of_frame)
-    frame_off, rim_off = (np.abs(pixels - colour).max(-1) for pixels in (of_frame, of_rim))
-    abrupt = share(frame_off <= PLAIN) > UNIFORM and share(rim_off > DISTINCT) > ABRUPT
-    drawn = share(frame_off <= DRAWN) > UNIFORM and share(rim_off > NOISY) > MOSTLY
-    return within if abrupt or drawn else 0.0
-
-
-def _median(pixels: np.ndarray) -> np.ndarray:
-    """The median float64 (3,) of each channel of pixels uint8 (P, 3)."""
-    middle = (len(pixels) - 1) // 2, len(pixels) // 2
-    counts = (np.bincount(channel, minlength=256).cumsum() for channel in pixels.T)
-    return np.array([np.searchsorted(count, middle, side="right").mean() for count in counts])
 
 
 def _finest(a: View, b: View, homography: np.ndarray) -> float:

@@ -315,11 +315,14 @@ class _Bands:
             if blocks.shape[1] < 8:
                 break
             blocks = blocks[:, np.argsort(blocks[0] + blocks[1])]
-            floors = np.median(blocks[:, : max(3, blocks.shape[1] // 10)], 1)[:2]
+            flat = blocks[:, : max(3, blocks.shape[1] // 10)]
+            shared = float(np.median(flat[2] ** 2 / np.maximum(flat[0] * flat[1], 1e-6)))
+            powers_of_flat = np.median(flat, 1)[:2]
+            floors = powers_of_flat * (1 - min(1.0, shared))  # what both have alike is detail, and no noise
             rich = blocks[:, blocks.shape[1] // 2 :]
             alike = float(np.median(rich[2] ** 2 / np.maximum(rich[0] * rich[1], 1e-6)))
             if level == 0:
-                noise, coherence = np.sqrt(floors).tolist(), alike
+                noise, coherence = np.sqrt(powers_of_flat).tolist(), alike
             for place in (0, 1):  # what of the other's detail is missing here
                 own = np.median(rich[1 - place]) - floors[1 - place]
                 if own > _SIGNAL and (alike > 0.5 or own > 2 * floors[1 - place]):

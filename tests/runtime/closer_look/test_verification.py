@@ -339,66 +339,6 @@ def test_weights_of_other_features_are_refused(wrong):
         Verification(**(asdict(verification()) | wrong))
 
 
-def article(margin: int) -> Image.Image:
-    """A disc of words and colours on white, and so much white around it."""
-    disc = Image.new("L", (480, 600))
-    ImageDraw.Draw(disc).ellipse((0, 60, 480, 540), 255)
-    picture = Image.new("RGB", (480 + 2 * margin, 600 + 2 * margin), "white")
-    picture.paste(shapes(1), (margin, margin), disc)
-    return picture
-
-
-@pytest.mark.parametrize(
-    ("frame", "share"),
-    [
-        (lambda p: ImageOps.expand(p, 60, "navy"), 480 * 600 / (600 * 720)),
-        (lambda p: ImageOps.expand(p, (0, 80), "black"), 600 / 760),
-        (lambda p: ImageOps.mirror(ImageOps.expand(p.resize((240, 300)), 40, "gray")), 240 * 300 / (320 * 380)),
-        (lambda p: p.rotate(7, Image.Resampling.BICUBIC, expand=True, fillcolor="green"), 480 * 600 / (550 * 654)),
-    ],
-    ids=["framed", "bars", "small and mirrored", "turned"],
-)
-def test_a_picture_with_a_frame_around_the_other_is_told_from_it(frame, share):
-    plain, framed = (describe(one) for one in (shapes(1), frame(shapes(1))))
-    assert verify(framed, plain).framed == pytest.approx(share, abs=0.03)
-    assert verify(plain, framed).framed == -verify(framed, plain).framed
-
-
-def photographed(picture: Image.Image) -> Image.Image:
-    """The picture with the noise of a sensor."""
-    noise = np.random.default_rng(3).normal(0, 12, (*picture.size[::-1], 3))
-    return Image.fromarray((np.asarray(picture) * 0.8 + 20 + noise).clip(0, 255).astype(np.uint8))
-
-
-def test_a_frame_in_the_colour_of_the_edge_is_told_where_the_edge_was_photographed():
-    plain = photographed(article(40))
-    framed = ImageOps.expand(plain, 60, tuple(np.asarray(plain)[0, 0].tolist()))
-    share = plain.width * plain.height / (framed.width * framed.height)
-    assert look(framed, plain).framed == pytest.approx(share, abs=0.03)
-    assert look(plain, plain.crop((30, 30, 530, 650))).framed == 0, "a photographed ground is no frame"
-
-
-@pytest.mark.parametrize(
-    ("a", "b"),
-    [
-        (lambda: shapes(1), lambda: shapes(1).crop((60, 60, 400, 500))),
-        (lambda: article(100), lambda: article(0)),
-        (lambda: article(0), lambda: article(0).crop((0, 60, 480, 540))),
-        (lambda: page(1), lambda: page(1).crop((20, 20, 420, 560))),
-        (
-            lambda: ImageOps.expand(shapes(1), 60, "navy"),
-            lambda: ImageOps.expand(shapes(1).crop((60, 60, 400, 500)), 60, "navy"),
-        ),
-        (lambda: shapes(1), lambda: shapes(1)),
-    ],
-    ids=["crop", "less white", "cut to what is there", "page", "both framed", "the same"],
-)
-def test_a_crop_leaves_no_frame_out(a, b):
-    seen = look(a(), b())
-    assert seen.registered
-    assert seen.framed == 0
-
-
 def written(picture: Image.Image, **options) -> Image.Image:
     """A picture as JPEG has it."""
     buffer = BytesIO()
@@ -458,12 +398,6 @@ def test_the_corners_of_a_crop_lie_where_it_was_cut_and_those_of_its_original_be
 
 def test_two_pictures_that_have_nothing_in_common_have_no_placement():
     assert placement(describe(shapes(1)), describe(shapes(2))) is None
-
-
-@pytest.mark.parametrize("count", [1, 2, 7, 64])
-def test_the_median_of_pixels_is_that_of_each_channel(count):
-    pixels = np.random.default_rng(count).integers(0, 256, (count, 3)).astype(np.uint8)
-    assert module._median(pixels).tolist() == np.median(pixels, axis=0).tolist()
 
 
 def test_pictures_are_ordered_by_shape_and_then_by_bytes():

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import ImageOps
 
 from diptych import Collection, Scorer
 from diptych.bench.demo.collection import draw_scenes
@@ -276,25 +275,6 @@ def test_closer_looks_count_once_whatever_they_took_in_an_earlier_run(scenes, lo
         assert again.groups == first.groups
     finally:
         scenes.scorer = before
-
-
-@pytest.mark.parametrize(
-    ("side", "kept", "why"), [(1.0, "plain.png", "no frame around it"), (0.5, "framed.png", "more pixels")]
-)
-def test_a_framed_copy_is_not_kept_unless_there_is_more_within_its_frame(looking, tmp_path, side, kept, why):
-    (scene,) = draw_scenes(1)
-    scene.resize((round(scene.width * side), round(scene.height * side))).save(tmp_path / "plain.png")
-    ImageOps.expand(scene, 50, "navy").save(tmp_path / "framed.png")
-    scene.crop((20, 20, scene.width - 20, scene.height - 30)).save(tmp_path / "crop.png")
-    with Collection.open(tmp_path / "store", looking, create=True) as collection:
-        collection.add([tmp_path / name for name in ("plain.png", "framed.png", "crop.png")])
-        for _ in range(2):
-            with PairCache(tmp_path / "ledger", looking.runtime.revision) as ledger:
-                (group,) = duplicates_among(collection, threshold=0.6, ledger=ledger).groups
-            found = {member.picture.path.rsplit("/", 1)[1]: member.kept_because for member in group.others}
-            assert group.keeper.path.endswith(kept)
-            assert found.pop("crop.png") == "more pixels"
-            assert list(found.values()) == [why]
 
 
 def test_a_picture_that_cannot_be_decoded_any_more_is_passed_over(scenes, tmp_path, monkeypatch):
