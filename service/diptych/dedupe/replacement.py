@@ -13,6 +13,7 @@ _LACK, _MORE = 0.25, 0.1  # of the other's detail: what may be missing, and how 
 _GRAIN = 0.5  # levels of noise by which one is noisier, if it has much more
 _SPECKLED = 5.0  # levels of noise that are no shades
 _DOTS = 20.0  # levels of noise that no photograph has, and the dots of two colours have
+_GREY = 0.3  # deviation of the hues of what has none
 _HUES, _PALE = 1.5, 0.35  # deviation of the hues of what has colour, and the share of it that a copy keeps
 _FLAT, _FLATTER = 1.5, 1.6  # levels of shades that one has lost, and times what the other has lost
 _BLURRED = 0.45  # of the other's detail that a blurred picture lacks, in which no blocks are left either
@@ -21,6 +22,7 @@ _BLOCKS = 0.12  # by which JPEG's blocks stand out more
 _SOFT = 0.1  # of the other's detail that a picture of more pixels lacks, as one does that was made larger
 _TONE = 2.5  # levels by which the tones of two may differ
 _SHARPENED = 0.6  # of the finest detail alike in both: one was sharpened, or the other blurred a little
+_LIKE, _FILTERED = 0.8, 0.3  # coherence of two of which one was filtered, and by how much their detail differs
 _MUCH = 0.62  # of the detail that a picture lacks that was blurred, and none that was not sharpened
 _CLEANER = "less compressed"  # which counts only where nothing else does
 _SHADES = "more shades"
@@ -130,6 +132,8 @@ def _advantage(one: Side, other: Side) -> str | None:
         return "nothing around it"
     if other.pixels < _PIXELS:
         return "more pixels"
+    if one.colour > _HUES and other.colour < _GREY:
+        return "its colours"
     if _is_flatter(one, other):  # what it has more of detail and hues are the steps between its shades
         return None
     if one.colour > _HUES and other.colour < _PALE * one.colour:
@@ -149,8 +153,9 @@ def _is_flatter(one: Side, other: Side) -> bool:
 
 
 def _is_blockier(one: Side, other: Side) -> bool:
-    """True for what was saved with more loss; of a blurred picture that the other sees in detail little is known."""
-    return one.blocks > other.blocks + (_BLOCKS if other.lack < _BLURRED else _COARSE)
+    """True for what was saved with more loss, and not for what has blocks that a filter took from the other."""
+    is_filtered = other.lack > _BLURRED or (other.lack - one.lack > _MORE and one.lack < -_MORE)
+    return one.blocks > other.blocks + (_COARSE if is_filtered else _BLOCKS)
 
 
 def _is_noisier(one: Side, other: Side) -> bool:
@@ -170,6 +175,8 @@ def _open_question(seen: Comparison) -> str | None:
         return "their tones differ"
     if max(seen.a.margin, seen.b.margin) > _SHOWN:
         return "one has a margin that the other lacks"
+    if seen.coherence > _LIKE and abs(seen.a.lack - seen.b.lack) > _FILTERED:
+        return "one may have been sharpened"
     if _is_noisier(seen.a, seen.b) or _is_noisier(seen.b, seen.a):
         return "one is noisier"
     return None
