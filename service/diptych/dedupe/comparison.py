@@ -22,9 +22,11 @@ _WINDOW = 320  # pixels of the sides of the windows in which detail is compared,
 _LEVELS = 3  # octaves of detail
 _SAMPLE = 6000  # pixels of which tones are fitted
 _SIGNAL = 2.0  # variance of a band, in squared levels of 0 to 255, below which it has no detail
+_VIVID = 16.0  # variance of a band where surely something is
 _FEW = 3  # colours of what is drawn
 _WEIGHTS = np.array([-1.33, 0.26, 0.45, 1.99, 1.8, 3.53, -1.7, 0.27, 11.35])
 _SURE = 2.0  # log-odds, of which 1.5 % are wrong on kinds of pictures that the weights were not fitted to
+_BLOCKY = 0.5  # how far blocks stand out that a change of size or place does not hide
 _LEAST = 0.0005  # of the overlap, in which two show something else
 _LUMA = np.array([0.299, 0.587, 0.114])
 _CORNERS = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], np.float64)
@@ -40,6 +42,7 @@ class Side:
     `noise` the deviation of its flat parts, `colour` that of its hues, `flattened` that of the other's shades where it
     has a single one, and `blocks` how far JPEG's blocks stand out. `is_marked` says that something was drawn on it or
     covers a part of it, and `margin` is the share of it that the other does not show and that is as good as plain.
+    `soft` is the share of the other's blocks with most detail that have next to none here.
     """
 
     outside: float = 0.0
@@ -52,6 +55,7 @@ class Side:
     blocks: float = 0.0
     is_marked: bool = False
     margin: float = 0.0
+    soft: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,7 @@ def compare_pixels(a: np.ndarray, b: np.ndarray, corners: np.ndarray | None) -> 
     fewest, most = _magnification(moved, a.shape[1::-1])
     back = np.linalg.inv(moved)
     around = [(0.0, False, 0.0)] * 2 if is_whole else [_outside(a, b, moved), _outside(b, a, back)]
+    blocks = [_blockiness(rgb) for rgb in (a, b)]
     comparable = is_whole and a.shape == b.shape and not mirrored and abs(angle) < 1  # JPEG's blocks lie alike
     smooth = [opencv().GaussianBlur(rgb, (0, 0), 2) for rgb in small[:2]]
     sides = [
@@ -145,7 +150,8 @@ def compare_pixels(a: np.ndarray, b: np.ndarray, corners: np.ndarray | None) -> 
             noise=bands.noise[place],
             colour=_colour(smooth[place][clean]),
             flattened=bands.flattened[place],
-            blocks=_blockiness((a, b)[place]) if comparable else 0.0,
+            blocks=blocks[place] if comparable or blocks[place] > _BLOCKY else 0.0,
+            soft=bands.soft[place],
             is_marked=marked[place],
         )
         for place in (0, 1)
@@ -281,8 +287,8 @@ def _luma(rgb: np.ndarray) -> np.ndarray:
 @dataclass(frozen=True)
 class _Bands:
     """The detail of both pictures: the share of the other's that each lacks, the noise of their flat parts, the
-    deviation of the other's shades where each has one, the coherence of the finest octave, and the octave from which
-    on they are equally sharp.
+    deviation of the other's shades where each has one, the coherence of the finest octave, the octave from which on
+    they are equally sharp, and the share of blocks in which each has next to none of the other's detail (`soft`).
     """
 
     lack: tuple[float, float]
@@ -290,6 +296,7 @@ class _Bands:
     flattened: tuple[float, float]
     coherence: float
     equal_from: int
+    soft: tuple[float, float]
 
     @classmethod
     def of(
@@ -309,7 +316,7 @@ class _Bands:
                 powers[level].append(
                     np.stack([_block_means(part)[ok] for part in (one * one, other * other, one * other)])
                 )
-        lack, noise, coherence, equal_from = [0.0, 0.0], [0.0, 0.0], 1.0, 0
+        lack, noise, soft, coherence, equal_from = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0], 1.0, 0
         for level, parts in enumerate(powers):
             blocks = np.concatenate(parts, 1) if parts else np.empty((3, 0))
             if blocks.shape[1] < 8:
@@ -323,6 +330,9 @@ class _Bands:
             alike = float(np.median(rich[2] ** 2 / np.maximum(rich[0] * rich[1], 1e-6)))
             if level == 0:
                 noise, coherence = np.sqrt(powers_of_flat).tolist(), alike
+            for place in (0, 1) if level < 2 else ():
+                fine, here = rich[1 - place, len(rich[0]) // 2 :], rich[place, len(rich[0]) // 2 :]
+                soft[place] = max(soft[place], float(((fine > _VIVID) & (fine > 8 * here)).mean()))
             for place in (0, 1):  # what of the other's detail is missing here
                 own = np.median(rich[1 - place]) - floors[1 - place]
                 if own > _SIGNAL and (alike > 0.5 or own > 2 * floors[1 - place]):
@@ -332,7 +342,7 @@ class _Bands:
                         equal_from = level + 1
         one, other = np.concatenate(shades, 1)
         flattened = _flattened(one, other), _flattened(other, one)
-        return cls((lack[0], lack[1]), (noise[0], noise[1]), flattened, coherence, equal_from)
+        return cls((lack[0], lack[1]), (noise[0], noise[1]), flattened, coherence, equal_from, (soft[0], soft[1]))
 
 
 def _gain(small: _Laid, clean: np.ndarray) -> float:
@@ -611,7 +621,8 @@ def _outside(rgb: np.ndarray, other: np.ndarray, moved: np.ndarray) -> tuple[flo
     beyond = cv2.dilate(inside, np.ones((7, 7))) == 0
     if share < 0.01 or beyond.sum() < 50:
         return share if beyond.sum() >= 50 else 0.0, False, 0.0
-    if _few_colours(picture[beyond]) < 0.6:
+    few = _few_colours(picture[beyond])
+    if few < 0.85 or share > 0.6:  # as of a page with the picture on it
         return share, False, 0.0
     return (share, True, 0.0) if _is_abrupt(picture, inside, beyond) else (0.0, False, share)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from diptych.dedupe.comparison import Comparison, Side
 from diptych.pictures.file_info import Picture
 
-_SHOWN = 0.03  # of a picture: less of it that is missing in the other is the error of laying one over the other
+_SHOWN = 0.02  # of a picture: less of it that is missing in the other is the error of laying one over the other
 _PIXELS = 0.97  # of the other's along a direction: a picture of as many has no fewer but for rounding
 _LACK, _MORE = 0.25, 0.1  # of the other's detail: what may be missing, and how much more than is missing in the other
 _GRAIN = 0.5  # levels of noise by which one is noisier, if it has much more
@@ -19,6 +19,7 @@ _FLAT, _FLATTER = 1.5, 1.6  # levels of shades that one has lost, and times what
 _BLURRED = 0.45  # of the other's detail that a blurred picture lacks, in which no blocks are left either
 _COARSE = 0.5  # by which they stand out whatever else differs
 _BLOCKS = 0.12  # by which JPEG's blocks stand out more
+_SOFT_PARTS = 0.04  # of the blocks with detail: a part that is blurred, and not in the other
 _SOFT = 0.1  # of the other's detail that a picture of more pixels lacks, as one does that was made larger
 _TONE = 2.5  # levels by which the tones of two may differ
 _SHARPENED = 0.6  # of the finest detail alike in both: one was sharpened, or the other blurred a little
@@ -52,13 +53,23 @@ def can_replace(kept: Picture, going: Picture, seen: Comparison | None) -> str |
     strength, lacks = _advantage(mine, other), _advantage(other, mine)
     if lacks and not (lacks == _CLEANER and strength):
         return lacks
+    if mine.blocks > other.blocks + _COARSE:
+        return "far less compressed"
+    if mine.soft > _SOFT_PARTS:
+        return "sharper in a part"
+    if seen.is_turned:
+        return "they do not lie the same way"
     if other.pixels < _PIXELS and mine.lack > _SOFT:
         return "sharper for its size"
     is_stepped = strength == _SHADES and seen.differing < _STEPS
     if seen.differing and not other.is_marked and not is_stepped:
         return "they differ in a part"
-    if other.lack < _MUCH and seen.coherence > _SHARPENED and strength == "sharper":
+    if other.lack < _MUCH and seen.coherence > _SHARPENED and _is_sharper(mine, other):
         return "one may have been sharpened"
+    if strength == "more pixels" and _is_noisier(mine, other):
+        return "one is noisier"
+    if seen.tone > _TONE and strength not in ("its colours", _SHADES):
+        return "their tones differ"
     return None if strength not in (None, _CLEANER) else _open_question(seen)
 
 
@@ -119,6 +130,8 @@ def _held_by_file(one: Picture, other: Picture) -> str | None:
         return "finer shades"
     if one.has_alpha and not other.has_alpha:
         return "its transparency"
+    if one.exif and not other.exif:
+        return "its camera, date or place"
     return None
 
 
@@ -171,8 +184,6 @@ def _is_sharper(one: Side, other: Side) -> bool:
 
 def _open_question(seen: Comparison) -> str | None:
     """Why it is open which of two is the original, neither of which has anything before the other."""
-    if seen.tone > _TONE:
-        return "their tones differ"
     if max(seen.a.margin, seen.b.margin) > _SHOWN:
         return "one has a margin that the other lacks"
     if seen.coherence > _LIKE and abs(seen.a.lack - seen.b.lack) > _FILTERED:
