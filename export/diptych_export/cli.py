@@ -48,15 +48,18 @@ _Triton = Annotated[
 ]
 
 
+_Output = Annotated[
+    str | None,
+    Option(
+        "-o", "--output", parser=given_path, metavar="ARTIFACT", help="directory to write, as a whole or not at all"
+    ),
+]
+
+
 def export(
     context: Context,
     checkpoint: _Checkpoint,
-    output: Annotated[
-        str | None,
-        Option(
-            "-o", "--output", parser=given_path, metavar="ARTIFACT", help="directory to write, as a whole or not at all"
-        ),
-    ] = None,
+    output: _Output = None,
     triton: _Triton = None,
     name: Annotated[
         str | None, Option(metavar="NAME", help="name in the manifest", show_default="the directory's")

@@ -17,7 +17,8 @@ def run() -> int:
     """
     if sys.getfilesystemencoding() != "utf-8" and os.environ.get("PYTHONUTF8") != "1":
         # By the encoding of another locale, ASCII for one, no name of a file in UTF-8 can be told from a broken one.
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, "PYTHONUTF8": "1"})
+        words = [sys.executable, "-P", *sys.orig_argv[1:]]
+        os.execve(words[0], words, {**os.environ, "PYTHONUTF8": "1"})
     os.environ["PYTHONSAFEPATH"] = "1"
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

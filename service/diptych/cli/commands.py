@@ -15,7 +15,7 @@ def register(commands: Commands) -> None:
     index.add("diptych.cli.index.actions:remove", "Forget pictures; their files are left alone")
     index.add("diptych.cli.index.listing:list", "List the pictures of a collection")
     index.add("diptych.cli.index.stats:stats", "Show the pictures, model, index and size of a collection")
-    index.add("diptych.cli.index.actions:verify", "Check every picture and the index")
+    index.add("diptych.cli.index.actions:verify", "Check every picture, the files they were made of, and the index")
     index.add("diptych.cli.index.listing:export", "Write a line of JSON for every picture")
     index.add("diptych.cli.index.backup:backup", "Copy a collection while it is in use")
     index.add("diptych.cli.index.backup:restore", "Give a collection the state of a backup")

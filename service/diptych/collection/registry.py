@@ -231,6 +231,8 @@ class Collections:
             with self._changed:
                 place.users -= 1
                 self._changed.notify_all()
+            if len(self._places) > self.most_open:
+                self._close_idle()
 
     def summary(self, name: str) -> Summary:
         """The figures of one collection. Raises UnknownCollectionError."""

@@ -106,7 +106,7 @@ def _begin(job: Path, collection: Collection, ids: Sequence[str], pairs: np.ndar
             first, stop = manifest.encoding.bounds(number)
             wanted = [ids[int(place)] for place in places[first:stop]]
             found = tokens_of(collection, wanted)
-            tokens.write(number, np.stack([found[id] for id in wanted]), {})
+            tokens.write(number, np.stack([found[id] for id in wanted]), {}, [None] * len(wanted))
             for id in wanted:
                 names.place(id)
         names.finish()

@@ -99,7 +99,7 @@ def test_a_run_is_exported_among_ones_own_models_and_another_of_its_name_gets_a_
         returncode, stdout, stderr = 0, "", ""
 
     def run(line, **options):
-        lines.append(line[3:])
+        lines.append(line[line.index("export") :])
         shutil.copytree(made["from"], line[line.index("-o") + 1])
         return Done
 

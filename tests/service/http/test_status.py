@@ -132,7 +132,16 @@ def test_info_and_models_tell_what_really_runs(reader, scorer):
     }
     # What is missing bounds no request.
     bounds = Settings().model_dump(
-        exclude={"keys", "hosts", "url_hosts", "url_private", "stuck_seconds", "drain_seconds", "log"}
+        exclude={
+            "keys",
+            "hosts",
+            "url_hosts",
+            "url_private",
+            "stuck_seconds",
+            "drain_seconds",
+            "log",
+            "open_collections",
+        }
     )
     own = {"metadata_bytes", "picture_side"} | {
         "duplicates_pictures",

@@ -104,7 +104,7 @@ def _score(desk: _OpenJob, pairs: np.ndarray) -> Scores:
         return looks.at(*named(places))
 
     sizes = [[stamp and stamp[0] for stamp in (stamps[a], stamps[b])] for a, b in pairs.tolist()]
-    of_one_size, same = [place for place, (a, b) in enumerate(sizes) if a == b], np.zeros(len(pairs), bool)
+    of_one_size, same = [place for place, (a, b) in enumerate(sizes) if a and a == b], np.zeros(len(pairs), bool)
     if of_one_size:
         same[of_one_size] = desk.encoder.have_one_content(*named(of_one_size))
     looking = None if desk.looks is None else partial(look, looks=desk.looks)

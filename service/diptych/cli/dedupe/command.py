@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from diptych.dedupe.duplicates import Duplicates
     from diptych.dedupe.labelled import IdPairs
     from diptych.dedupe.scan import PictureFile, Scan
+    from diptych.pictures.walk import Omissions
     from diptych.scoring.scorer import Scorer
 
 
@@ -162,7 +163,6 @@ def dedupe(
     """
     from diptych.dedupe.report import table
     from diptych.dedupe.scan import listed, searched
-    from diptych.pictures.file_info import damage_text
     from diptych.pictures.walk import Omissions
     from diptych_runtime.folders import Exclusion
 
@@ -175,14 +175,8 @@ def dedupe(
     if not folders:
         raise BadParameter("name a folder of pictures, or a journal with --undo")
     check_engine(engine, address)
-    network = {
-        "--threshold": threshold is not None,
-        "--candidates": candidates != 20,
-        "--question": question != COPY,
-        "--engine": engine != "local",
-        "--same-orientation": same_orientation,
-    }
-    _check_method(method, max_distance, network)
+    network = {"threshold": threshold is not None, "candidates": candidates != 20, "question": question != COPY}
+    _check_method(method, max_distance, **network, engine=engine != "local", same_orientation=same_orientation)
     rules = _rules(keep)
     _check_outputs(output, report, spreadsheet=spreadsheet)
     places = roots, references = searched(folders, reference or (), to=move_to)
@@ -209,26 +203,43 @@ def dedupe(
     except KeyboardInterrupt:
         console.remark("interrupted; what was done is kept, and the same command goes on from here")
         return 130
-    data = (
-        table.document(found, refused)
-        | omissions.data()
-        | {"new": seen.new, "changed": seen.changed, "gone": seen.gone}
-    )
+    written = {"groups": output, "report": report}
+    acting = act and partial(act_on, console, act, found, places, to=move_to, chosen=chosen, dry_run=dry_run)
+    return _conclude(console, found, seen, refused, omissions, written, acting, strict=strict)
+
+
+def _conclude(
+    console: Console,
+    found: Duplicates,
+    seen: Scan,
+    refused: Refused,
+    omissions: Omissions,
+    written: Mapping[str, Path | None],
+    acting: Callable[[list[str]], tuple[dict[str, Any], bool]] | None,
+    *,
+    strict: bool,
+) -> int:
+    """Say what was found, act on it if that is asked for, and return the exit code."""
+    from diptych.dedupe.report import table
+    from diptych.pictures.file_info import damage_text
+
+    data = table.document(found, refused) | omissions.data()
+    data |= {"new": seen.new, "changed": seen.changed, "gone": seen.gone}
     console.remark(searched_text(found, data))
     if damaged := [picture.path for picture in found.pictures if picture.is_damaged]:
         console.remark(damage_text(damaged))
-    lines = found_text(found, data, refused, {"groups": output, "report": report}) + omissions.lines()
+    lines = found_text(found, data, refused, written) + omissions.lines()
     code = 1 if _failed(refused, strict=strict) else 0
-    if act is not None:
-        acted, left = act_on(console, act, found, places, lines, to=move_to, chosen=chosen, dry_run=dry_run)
+    if acting:
+        acted, left = acting(lines)
         data, code = data | acted, 1 if left else code
     console.emit(data, "\n".join(lines))
-    if act is None and found.groups:
+    if not acting and found.groups:
         console.remark(NOTHING_MOVED)
     return code
 
 
-def _check_method(method: str, max_distance: int | None, network: Mapping[str, bool]) -> None:
+def _check_method(method: str, max_distance: int | None, **network: bool) -> None:
     """End with a usage error for options of the other method; the model is just not loaded."""
     if method == "network":
         if max_distance is not None:
@@ -236,8 +247,9 @@ def _check_method(method: str, max_distance: int | None, network: Mapping[str, b
         return
     from diptych.dedupe.hashes.find import check_distance
 
-    for option, given in network.items():
+    for name, given in network.items():
         if given:
+            option = f"--{name.replace('_', '-')}"
             raise BadParameter(f"{option} is for --method network; with --method phash there is --max-distance")
     try:
         check_distance(max_distance or 0)

@@ -131,18 +131,10 @@ def add(
         total = len(collection)
     lines = _added_lines(tally.counts, tally.refused, "would be " if dry_run else "")
     lines += _stray_lines(strays, metadata) + _conflict_lines(tally.conflicts, metadata)
-    console.emit(
-        {
-            **tally.counts,
-            "refused": tally.refused,
-            **omissions.data(),
-            **({"metadata_without_picture": strays, "metadata_conflicts": tally.conflicts} if metadata else {}),
-            "interrupted": interrupted,
-            "total": total,
-            **({"dry_run": [{"id": id, "new": new} for id, new in tally.foreseen.items()]} if dry_run else {}),
-        },
-        "\n".join([*lines, *omissions.lines(), f"{counted(total, 'picture')} in {store}"]),
-    )
+    data = tally.data() | omissions.data() | {"interrupted": interrupted, "total": total}
+    if metadata:
+        data |= {"metadata_without_picture": strays, "metadata_conflicts": tally.conflicts}
+    console.emit(data, "\n".join([*lines, *omissions.lines(), f"{counted(total, 'picture')} in {store}"]))
     if tally.damaged:
         console.remark(damage_text(tally.damaged))
     if interrupted:
@@ -233,6 +225,11 @@ class _Tally:
             if instead_of := [path for path, metadata in others if metadata != last[1]]:
                 found.append({"id": id, "counts": last[0], "instead_of": [*dict.fromkeys(instead_of)]})
         return found
+
+    def data(self) -> dict[str, Any]:
+        """The counts, and what was refused, as JSON values."""
+        foreseen = [{"id": id, "new": new} for id, new in self.foreseen.items()]
+        return {**self.counts, "refused": self.refused, **({"dry_run": foreseen} if self.dry_run else {})}
 
     def refuse(self, path: Path, error: PictureError) -> None:
         self.refused.append({"path": str(path), "reason": str(error)})
