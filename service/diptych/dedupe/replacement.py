@@ -26,7 +26,7 @@ _SHARPENED = 0.6  # of the finest detail alike in both: one was sharpened, or th
 _LIKE, _FILTERED = 0.8, 0.3  # coherence of two of which one was filtered, and by how much their detail differs
 _MUCH = 0.62  # of the detail that a picture lacks that was blurred, and none that was not sharpened
 _CLEANER = "less compressed"  # which counts only where nothing else does
-_SHADES = "more shades"
+_COLOURS, _SHADES = "its colours", "more shades"
 _STEPS = 0.06  # of the overlap, in which steps in place of shades may look like something else
 UNKNOWN = "it cannot be told which of the two is the original"
 
@@ -68,7 +68,7 @@ def can_replace(kept: Picture, going: Picture, seen: Comparison | None) -> str |
         return "one may have been sharpened"
     if strength == "more pixels" and _is_noisier(mine, other):
         return "one is noisier"
-    if seen.tone > _TONE and strength not in ("its colours", _SHADES):
+    if seen.tone > _TONE and strength not in (_COLOURS, _SHADES):
         return "their tones differ"
     return None if strength not in (None, _CLEANER) else _open_question(seen)
 
@@ -146,11 +146,11 @@ def _advantage(one: Side, other: Side) -> str | None:
     if other.pixels < _PIXELS:
         return "more pixels"
     if one.colour > _HUES and other.colour < _GREY:
-        return "its colours"
+        return _COLOURS
     if _is_flatter(one, other):  # what it has more of detail and hues are the steps between its shades
         return None
     if one.colour > _HUES and other.colour < _PALE * one.colour:
-        return "its colours"
+        return _COLOURS
     if _is_sharper(one, other) and not _is_blockier(one, other):  # of which detail is an error of coding
         return "sharper"
     if _is_flatter(other, one) or other.noise > 2 * one.noise + _DOTS:

@@ -179,7 +179,7 @@ def test_a_calibration_beside_a_collection_makes_every_verdict_of_it(labelled, s
             assert judged.relevance_score == pytest.approx(one.relevance_score, abs=1e-6)
             assert judged.verdict == one.verdict
         pairs = {frozenset(pair[:2]): pair[2] for pair in duplicates_among(own, threshold=0.9, bound=1e-6).pairs}
-        apart = set(map(frozenset, different_pairs(own.backend, "match")))
+        apart = set(map(frozenset, different_pairs(own.backend)))
         others = [one for one in found if one.id != record.id and frozenset((record.id, one.id)) not in apart]
         assert others
         for one in others:

@@ -180,8 +180,7 @@ def dedupe(
     rules = _rules(keep)
     _check_outputs(output, report, spreadsheet=spreadsheet)
     places = roots, references = searched(folders, reference or (), to=move_to)
-    refused: Refused = []
-    omissions = Omissions()
+    refused, omissions = list[dict[str, str]](), Omissions()
     check_outside(references, {"--output": output, "--report": report, "--store": store})
     try:
         exclusion = Exclusion(tuple(exclude), include_hidden)
