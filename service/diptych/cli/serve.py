@@ -44,6 +44,11 @@ if TYPE_CHECKING:
     from diptych_runtime.runtime import Runtime
 
 
+_NO_KEY = (
+    "other machines may reach {host}, and there is no key: whoever does could read and remove everything. Make a key "
+    "with `diptych key NAME` and put its line in DIPTYCH_KEYS; or listen on 127.0.0.1, or let everybody in with --open "
+    "(DIPTYCH_OPEN=1)"
+)
 _Config = Annotated[
     Path | None,
     Option(metavar="FILE", help="settings as TOML; DIPTYCH_* variables override them", envvar="DIPTYCH_CONFIG"),
@@ -120,11 +125,7 @@ def serve(
     with ExitStack() as stack:
         sockets = [stack.enter_context(one) for one in bound(host, port)]
         if not (settings.keys or open or all(map(is_loopback, sockets))):
-            raise BadParameter(
-                f"other machines may reach {host}, and there is no key: whoever does could read and remove everything. "
-                "Make a key with `diptych key NAME` and put its line in DIPTYCH_KEYS; or listen on 127.0.0.1, or let "
-                "everybody in with --open (DIPTYCH_OPEN=1)"
-            )
+            raise BadParameter(_NO_KEY.format(host=host))
         create = create or bool(sync)
         if not create:
             _check_there(store, collections)
