@@ -91,9 +91,9 @@ def disk_bytes(folder: Path) -> int:
 
 
 def _opened(unfinished: Path) -> IO[bytes]:
-    """A new file. Raises FileNotFoundError for a folder that is not there, by its name."""
+    """A new file, never what a link leads to. Raises FileNotFoundError for a folder that is not there, by its name."""
     try:
-        return unfinished.open("wb")
+        return unfinished.open("xb")
     except FileNotFoundError as error:
         error.filename = str(unfinished.parent)
         raise
@@ -101,6 +101,7 @@ def _opened(unfinished: Path) -> IO[bytes]:
 
 @contextmanager
 def _put_in_place(temporary: Path, path: Path) -> Iterator[None]:
+    temporary.unlink(missing_ok=True)  # a killed process left it, or a stranger, as a link to some other file
     try:
         yield
         temporary.replace(path)

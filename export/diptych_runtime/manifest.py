@@ -25,6 +25,7 @@ from diptych_runtime.calibration.recalibration import sigmoid
 from diptych_runtime.calibration.thresholds import Negatives, Thresholds, alarm_rate
 from diptych_runtime.calibration.verdicts import Verdict, least_of, verdict
 from diptych_runtime.errors import ArtifactError
+from diptych_runtime.own_files import open_own
 from diptych_runtime.parsing import parse_json
 from diptych_runtime.token_codec import TokenCodec
 
@@ -221,7 +222,7 @@ class Manifest:
         """
         path = Path(directory) / MANIFEST
         try:
-            values = parse_json(path.read_text("utf-8"))
+            values = parse_json(_bytes_of(path).decode())
         except FileNotFoundError:
             # A checkpoint, or the best of a run: what can be exported as it is.
             trained = [
@@ -275,7 +276,7 @@ class Manifest:
         """The bytes of one of the artifact's files, after comparing their sha256 with the manifest's."""
         path = Path(directory) / file
         try:
-            data = path.read_bytes()
+            data = _bytes_of(path)
         except OSError as error:
             raise ArtifactError(f"{path} cannot be read ({error.strerror}); export the artifact again") from None
         if (found := digest(data)) != self.digests[file]:
@@ -284,6 +285,11 @@ class Manifest:
                 f"the manifest says {self.digests[file][:12]}...; copy or export the artifact again"
             )
         return data
+
+
+def _bytes_of(path: Path) -> bytes:
+    with open_own(path, may_link=True) as file:  # caches of downloaded models hold links
+        return file.read()
 
 
 def digest(data: bytes) -> str:

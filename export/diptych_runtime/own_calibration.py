@@ -22,6 +22,7 @@ from diptych_runtime.calibration.recalibration import recalibrated
 from diptych_runtime.calibration.thresholds import Thresholds
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import Manifest, Question, digest
+from diptych_runtime.own_files import open_own
 from diptych_runtime.parsing import parse_json
 
 CALIBRATION = "calibration.json"  # beside a collection
@@ -97,7 +98,8 @@ class OwnCalibration:
         """Read a calibration; ArtifactError where it is missing, damaged or of an unknown format."""
         again = "make it again with `diptych calibrate`, or remove it"
         try:
-            values = parse_json(Path(path).read_text("utf-8"))
+            with open_own(path, may_link=True) as file:
+                values = parse_json(file.read().decode())
             json.dumps(values, ensure_ascii=False).encode()  # half a surrogate pair could not be printed
         except (OSError, ValueError) as error:
             raise ArtifactError(f"the calibration {path} cannot be read as JSON ({error}); {again}") from None

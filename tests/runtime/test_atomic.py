@@ -6,7 +6,7 @@ import pytest
 
 from diptych.errors import StoreError
 from diptych.store.lock import WriterLock
-from diptych_runtime.atomic import replacing_file, replacing_folder, write_atomic
+from diptych_runtime.atomic import replacing, replacing_file, replacing_folder, write_atomic
 from diptych_runtime.errors import DiptychError
 
 
@@ -108,3 +108,26 @@ def test_the_content_and_then_the_name_are_on_the_disk_before_it_returns(tmp_pat
         with how(tmp_path / "a") as path:
             (path / "b" if how is replacing_folder else path).write_text("content")
     assert order == ["sync", "rename", "sync"]
+
+
+def test_a_link_with_the_name_of_the_temporary_file_is_not_written_through(tmp_path: Path) -> None:
+    folder, victim = tmp_path / "folder", tmp_path / "victim"
+    folder.mkdir()
+    victim.write_text("precious")
+    for name in (".a.json.tmp", f".a.json.{os.getpid()}.tmp", f".{os.getpid()}-a.json"):
+        (folder / name).symlink_to(victim)
+    write_atomic(folder / "a.json", b"new")
+    with replacing(folder / "a.json") as stream:
+        stream.write(b"newer")
+    with replacing_file(folder / "a.json") as unfinished:
+        unfinished.write_text("newest")
+    assert victim.read_text() == "precious"
+    assert [(one.is_symlink(), one.read_text()) for one in folder.iterdir()] == [(False, "newest")]
+
+
+def test_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_stays(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "lock").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match="lock is a link"):
+        WriterLock(tmp_path / "lock", "the thing")
+    assert (tmp_path / "victim").read_text() == "precious"

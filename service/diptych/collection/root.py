@@ -92,7 +92,7 @@ class Root:
     def tidy(self) -> None:
         """Clear away folders left half made or half removed when the last process ended."""
         for folder in self.folder.iterdir():
-            if _HALF.fullmatch(folder.name):
+            if _HALF.fullmatch(folder.name) and not folder.is_symlink():
                 _clear(folder)
 
     def _half(self, name: str, state: str) -> Path:

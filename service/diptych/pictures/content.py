@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
-import stat
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from io import BufferedReader, BytesIO
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +22,7 @@ from diptych_runtime.decoder import (
     read_header,
 )
 from diptych_runtime.errors import PictureError
+from diptych_runtime.own_files import open_own
 from diptych_runtime.picture_facts import read_picture_facts
 
 _SIDEWAYS = frozenset({5, 6, 7, 8})
@@ -57,17 +56,8 @@ def picture_id(sha256: str) -> str:
 
 def file_id(path: str | os.PathLike[str]) -> str:
     """The id of the content of a file; its bytes are read. Raises OSError."""
-    with open_file(path) as file:
+    with open_own(path) as file:
         return picture_id(hashlib.file_digest(file, "sha256").hexdigest())
-
-
-def open_file(path: str | os.PathLike[str]) -> BufferedReader:
-    """A file opened to be read, neither a link to one nor a pipe, which would be waited for. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is no file")
-    return os.fdopen(descriptor, "rb")
 
 
 def content_ids(sources: Sequence[PictureSource]) -> list[str | None]:

@@ -9,6 +9,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from diptych.errors import StoreError, StoreInUseError
+from diptych_runtime.own_files import regular
 
 LOCK = "writer.lock"  # in the folder of a collection
 
@@ -19,9 +20,10 @@ class WriterLock:
     def __init__(self, path: Path, what: str) -> None:
         """Take the lock at once, or raise StoreInUseError saying which process holds it. `what` is used in the text.
 
-        Raises StoreError where the file system has no locks.
+        Raises StoreError where the file system has no locks, and OSError for a link in the place of the file.
         """
-        file = path.open("a+", encoding="utf-8", errors="backslashreplace")
+        descriptor = regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        file = os.fdopen(descriptor, "a+", encoding="utf-8", errors="backslashreplace")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -155,3 +155,21 @@ def test_a_folder_that_cannot_be_moved_is_left_with_all_its_pictures(root, monke
         root.remove("shoes", Store.open(root.folder / "shoes"))
     assert collections_in(root.folder) == ["shoes"]
     Store.open(root.folder / "shoes").close()
+
+
+def test_a_link_with_the_name_of_something_half_removed_leads_nowhere(root, tmp_path):
+    Store.open(tmp_path / "mine", create=True).close()
+    link = root.folder / f".a.removed-{'0' * 32}"
+    link.symlink_to(tmp_path / "mine")
+    root.tidy()
+    assert (tmp_path / "mine" / DATABASE).is_file()
+    assert link.is_symlink()
+
+
+def test_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_stays(tmp_path):
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "service.lock").symlink_to(tmp_path / "victim")
+    with pytest.raises(StoreError, match=r"service\.lock is a link"):
+        Root(tmp_path / "root")
+    assert (tmp_path / "victim").read_text() == "precious"

@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from diptych.batch.parts.folder import JobSpec, folder_of
-from diptych.batch.parts.manifest import Manifest, differences
+from diptych.batch.parts.manifest import UNFINISHED, WHOLE, Manifest, differences
 from diptych.batch.tables.read import digest, open_table
 from diptych.batch.tables.scores import Scores
 from diptych.batch.tables.write import make_writer
 from diptych.errors import BatchError
 from diptych_runtime.atomic import replacing, write_atomic
 from diptych_runtime.parsing import parse_json
-
-_WHOLE = "output.json"  # the record of the output, written before it gets its name
 
 Tick = Callable[[int], object]
 
@@ -36,7 +34,7 @@ class Outcome:
 
 def assemble(manifest: Manifest, output: Path, format: str, schema: Any, tick: Tick) -> Outcome:
     """Write the output and give it its name. Raises BatchError if the table has changed since the job began."""
-    folder, temporary = folder_of(output), folder_of(output) / "output.tmp"
+    folder, temporary = folder_of(output), folder_of(output) / UNFINISHED
     Path(manifest.table).stat()  # as the system says it: what is done is kept
     parts = _Parts(folder, manifest)
     rows = 0
@@ -55,8 +53,8 @@ def assemble(manifest: Manifest, output: Path, format: str, schema: Any, tick: T
         stream.flush()
         job = {**manifest.identity, "the format": format}
         record = {"sha256": digest(temporary), "outcome": asdict(outcome), "job": job}
-        write_atomic(folder / _WHOLE, json.dumps(record, indent=2).encode())
-    (folder / _WHOLE).replace(record_of(output))
+        write_atomic(folder / WHOLE, json.dumps(record, indent=2).encode())
+    (folder / WHOLE).replace(record_of(output))
     return outcome
 
 
@@ -71,7 +69,7 @@ def assembled(output: Path, order: JobSpec, format: str) -> Outcome | None:
     Raises BatchError if it is the output of another job.
     """
     # In the folder the record is while the job may be killed between the two renames.
-    for path in (folder_of(output) / _WHOLE, record_of(output)):
+    for path in (folder_of(output) / WHOLE, record_of(output)):
         try:
             found = parse_json(path.read_bytes())
             whole = output.exists() and digest(output) == found["sha256"]

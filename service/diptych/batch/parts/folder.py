@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from diptych.batch.parts.manifest import MANIFEST, NAMES, PAIRS, Manifest, differences, identity, new_id, part_sizes
+from diptych.batch.parts.manifest import (
+    LOCK,
+    MANIFEST,
+    NAMES,
+    PAIRS,
+    Manifest,
+    differences,
+    identity,
+    is_ours,
+    new_id,
+    part_sizes,
+)
 from diptych.batch.parts.picture_names import PictureNames
 from diptych.batch.tables.read import SIDES, digest, open_table
 from diptych.errors import BatchError
@@ -24,7 +34,6 @@ from diptych_runtime.calibration.questions import THING, answered
 from diptych_runtime.manifest import Manifest as Model
 from diptych_runtime.models import find_artifact
 
-_LOCK = "lock"
 _REMEMBERED = 2**17
 
 Tick = Callable[[int], object]
@@ -93,7 +102,8 @@ def opened(order: JobSpec, output: Path, *, resume: bool, force: bool, bar: Bar)
         raise BatchError(
             f"{folder} cannot be made ({error.strerror}); name an output in a folder that can be written"
         ) from None
-    lock = WriterLock(folder / _LOCK, f"the job {folder}")
+    _check_is_ours(folder)
+    lock = WriterLock(folder / LOCK, f"the job {folder}")
     try:
         yield _begun(order, output, resume=resume, force=force, bar=bar)
     finally:
@@ -104,7 +114,9 @@ def remove(folder: Path) -> None:
     """Take a folder away that is not needed any more, its manifest first: what is left is no job."""
     (folder / MANIFEST).unlink(missing_ok=True)
     # A worker of a killed run may still be at a part, and put it there meanwhile.
-    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):
+        _clear(folder, is_ours)
+        folder.rmdir()
 
 
 def _begun(order: JobSpec, output: Path, *, resume: bool, force: bool, bar: Bar) -> Manifest:
@@ -114,7 +126,7 @@ def _begun(order: JobSpec, output: Path, *, resume: bool, force: bool, bar: Bar)
     except FileNotFoundError:
         found = None
     if found is None:
-        _clear(folder, lambda name: name != _LOCK)
+        _clear(folder, lambda name: name != LOCK and is_ours(name))
         try:
             return _survey(order, folder, bar)
         except BaseException:
@@ -131,6 +143,17 @@ def _begun(order: JobSpec, output: Path, *, resume: bool, force: bool, bar: Bar)
         )
     _clear(folder, lambda name: name.endswith(".tmp"))
     return found
+
+
+def _check_is_ours(folder: Path) -> None:
+    """Check that the folder holds what jobs write, and no link or folder, which would be written to or be lost."""
+    others = [path for path in folder.iterdir() if not is_ours(path.name) or path.is_symlink() or path.is_dir()]
+    if folder.is_symlink():
+        raise BatchError(f"{folder} is a link, and expected was a folder of unfinished work; take the link away")
+    if others:
+        raise BatchError(
+            f"{folder} holds what is not of an unfinished run: {others[0].name}; move it away, or name another output"
+        )
 
 
 def _clear(folder: Path, goes: Callable[[str], bool]) -> None:

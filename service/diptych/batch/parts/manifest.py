@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -17,6 +18,13 @@ from diptych_runtime.parsing import parse_json
 FORMAT = 4
 _STATE = "the state of the pictures, by size and time,"
 MANIFEST, NAMES, PAIRS, SCORED_BY = "job.json", "names.sqlite", "pairs.u4", "scored-by.txt"
+LOCK, UNFINISHED = "lock", "output.tmp"
+WHOLE = "output.json"  # the record of the output, written before it gets its name
+_PART = r"(pictures|pairs)-\d{6,}(-[0-9a-f]{32})?\.part|tokens-\d{6,}(-[0-9a-f]{32})?\.f16"
+_FIXED = "|".join(map(re.escape, (MANIFEST, NAMES, f"{NAMES}-journal", PAIRS, SCORED_BY, LOCK, UNFINISHED, WHOLE)))
+# Also what a write that was broken off leaves beside it, and NFS of a file that was removed while it was open.
+_LEFT = rf"\.({_FIXED}|{_PART})(\.\w+)?\.tmp|\.{re.escape(SCORED_BY)}\.[0-9a-f]{{32}}|\.nfs\w+"
+_OURS = re.compile(rf"{_FIXED}|{_PART}|{_LEFT}")
 # Of a part: a few seconds of work on a small machine. Many more than these parts a job need not have.
 _PICTURES, _PAIRS, _PARTS, _LEAST = 512, 4096, 4096, 256
 _LOOKED_AT = 512  # of pairs that may get a closer look
@@ -176,6 +184,11 @@ def part_sizes(pictures: int, pairs: int, *, closer_look: bool = False) -> tuple
     """
     small, most = max(_LEAST, pairs // 32), _LOOKED_AT if closer_look else _PAIRS
     return max(_PICTURES, -(-pictures // _PARTS)), max(min(most, small), -(-pairs // _PARTS))
+
+
+def is_ours(name: str) -> bool:
+    """True if a job writes files of this name into its folder."""
+    return _OURS.fullmatch(name) is not None
 
 
 def new_id() -> str:

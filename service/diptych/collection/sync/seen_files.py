@@ -11,6 +11,7 @@ from typing import NamedTuple
 from diptych.errors import SyncError
 from diptych.pictures.walk import Stamp
 from diptych.store.sqlite.cache import CacheDatabase, in_one_step, paths_below, version_of
+from diptych.store.sqlite.guard import check_files
 from diptych_runtime.decoder import FORMATS, PictureLimits
 
 LEDGER = "sync.sqlite"
@@ -88,6 +89,7 @@ class SeenFiles(CacheDatabase):
         connection = self.connect(":memory:" if read_only else self.path)
         try:
             if read_only and not forget and self.path.is_file():
+                check_files(self.path)
                 source = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro", uri=True)
                 source.backup(connection)
                 source.close()

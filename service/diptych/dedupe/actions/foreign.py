@@ -7,11 +7,12 @@ from pathlib import Path
 
 from diptych.dedupe.actions.move_file import held_of
 from diptych.dedupe.companions import ENDINGS
-from diptych.pictures.content import open_file, read_bytes
+from diptych.pictures.content import read_bytes
 from diptych.pictures.sources import picture_limits
 from diptych.pictures.walk import real_path
 from diptych_runtime.decoder import SUFFIXES, read_header
 from diptych_runtime.errors import PictureError
+from diptych_runtime.own_files import open_own
 
 # Programs of Linux, macOS, Windows and Java, scripts, and what a desktop starts.
 _PROGRAMS = (b"\x7fELF", b"\xfe\xed\xfa", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"MZ", b"#!")
@@ -37,7 +38,7 @@ def reason_to_distrust(source: Path, target: Path, tops: Sequence[Path]) -> str 
         return f"{source.name} is no name of a picture, and the journal is not of a run of yours; move the file by hand"
     for path in (target, *held_of(target), *held_of(source)):
         try:
-            with open_file(path) as file:
+            with open_own(path) as file:
                 start = file.read(1 << 10)
             if ending in SUFFIXES:
                 read_header(read_bytes(path, picture_limits()), str(path))

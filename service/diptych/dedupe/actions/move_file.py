@@ -16,9 +16,10 @@ from pathlib import Path
 from uuid import uuid4
 
 from diptych.errors import DedupeError
-from diptych.pictures.content import file_id, open_file
+from diptych.pictures.content import file_id
 from diptych.pictures.walk import make_folder
 from diptych_runtime.atomic import sync_folder
+from diptych_runtime.own_files import open_own
 
 _UNLINKED = {errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EACCES}
 HELD, PART = ".diptych-moving", ".diptych-part"
@@ -64,7 +65,7 @@ def move(source: Path, target: Path, id: str, *, keeper: Path | None = None) -> 
 def _check_kept(keeper: Path, held: Path) -> None:
     """Raise ChangedError where a file that was renamed is its own keeper, seen in another place, or that has gone."""
     try:
-        with open_file(keeper) as file:  # a look at the name alone may be answered from a cache
+        with open_own(keeper) as file:  # a look at the name alone may be answered from a cache
             itself = same_file(os.fstat(file.fileno()), held.stat())
     except OSError:
         itself = True

@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from diptych.pictures.content import open_file
 from diptych_runtime.errors import NoHomeError
+from diptych_runtime.own_files import open_own
 from diptych_runtime.paths import data_folder
 
 _BYTES = 32
@@ -27,7 +27,7 @@ def seal_of(line: dict[str, Any], first: str, key: bytes) -> str:
 def kept_key() -> bytes | None:
     """The key of this user, or None if none was made yet or it cannot be read."""
     try:
-        with open_file(_place()) as file:
+        with open_own(_place()) as file:
             key = file.read(_BYTES + 1)
     except (OSError, NoHomeError):
         return None

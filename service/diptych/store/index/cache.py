@@ -15,6 +15,7 @@ import numpy as np
 
 from diptych.store.index.vectors import Vectors
 from diptych_runtime.atomic import replacing, write_atomic
+from diptych_runtime.own_files import open_own
 from diptych_runtime.parsing import parse_json
 
 CACHE = "candidates.faiss"
@@ -38,7 +39,7 @@ def load(directory: Path, manifest: Mapping[str, Any]) -> tuple[Vectors | None, 
     if reason is not None:
         return None, reason
     try:
-        with (directory / CACHE).open("rb") as file:
+        with open_own(directory / CACHE) as file:
             probes = {int(depth): lists for depth, lists in manifest.get("probes", {}).items()}
             vectors = Vectors.read(file, probes)
     except OSError as error:
@@ -56,7 +57,8 @@ def load(directory: Path, manifest: Mapping[str, Any]) -> tuple[Vectors | None, 
 def read_manifest(directory: Path) -> tuple[dict[str, Any], str | None]:
     """The cache's manifest and None, or an empty one and its fault."""
     try:
-        manifest = parse_json((directory / MANIFEST).read_bytes())
+        with open_own(directory / MANIFEST) as file:
+            manifest = parse_json(file.read())
     except FileNotFoundError:
         return {}, "it is missing"
     except (OSError, ValueError) as error:
@@ -86,7 +88,7 @@ def fault(directory: Path, manifest: Mapping[str, Any]) -> str | None:
 
 def digest(directory: Path, manifest: Mapping[str, Any]) -> str:
     """The digest of the cache and its manifest: a generation too high would leave out changes in the replay."""
-    with (directory / CACHE).open("rb") as file:
+    with open_own(directory / CACHE) as file:
         return _signed(hashlib.file_digest(file, "sha256"), manifest)
 
 

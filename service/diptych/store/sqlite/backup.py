@@ -22,6 +22,7 @@ from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE, prepare
 from diptych_runtime.atomic import sync_folder, write_atomic
 from diptych_runtime.own_calibration import CALIBRATION
+from diptych_runtime.own_files import open_own
 
 _STEP = 500
 _RECORDS = 1000  # read at a time
@@ -143,7 +144,8 @@ def _metadata(store: SqliteBackend) -> dict[str, int]:
 def _calibration(folder: Path) -> bytes | None:
     """The collection's own calibration as it is written; None if it has none."""
     try:
-        return (folder / CALIBRATION).read_bytes()
+        with open_own(folder / CALIBRATION, may_link=True) as file:
+            return file.read()
     except FileNotFoundError:
         return None
 

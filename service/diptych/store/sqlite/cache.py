@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
+from diptych.store.sqlite.guard import check_files, has_tables
 from diptych_runtime.errors import DiptychError
 
 
@@ -37,9 +38,13 @@ class CacheDatabase:
     @classmethod
     def connect(cls, path: Path | str) -> sqlite3.Connection:
         """A connection, by autocommit, which any thread may use; raises sqlite3.Error for a file that is damaged."""
+        if isinstance(path, Path):
+            check_files(path)
         connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
         try:
             connection.execute("PRAGMA trusted_schema=OFF")
+            if version_of(connection) == 0 and has_tables(connection):
+                raise sqlite3.OperationalError("it is the database of another program")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute(f"PRAGMA synchronous={cls.synchronous}")
         except BaseException:

@@ -59,7 +59,8 @@ class Store(Adopted):
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
                 lock = WriterLock(directory / LOCK, f"the collection {directory}")
                 new = not path.exists()
-                path.touch(mode=0o600)  # SQLite gives its log the same mode
+                if not path.is_symlink():  # which is refused below
+                    path.touch(mode=0o600)  # SQLite gives its log the same mode
         except OSError as error:
             if lock is not None:
                 lock.release()

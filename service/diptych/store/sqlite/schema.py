@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from diptych.errors import StoreError
+from diptych.store.sqlite.guard import check_files, has_tables
 from diptych_runtime.token_codec import numbers
 
 DATABASE = "collection.sqlite"
@@ -102,6 +103,7 @@ def missing(directory: Path) -> StoreError:
 
 def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     """A connection that may wander between threads; every acknowledged write is on the disk (WAL, synchronous=FULL)."""
+    check_files(path)
     mode = "?mode=rwc"
     if read_only:
         # SQLite's log needs files beside it even to read, which a read-only disk does not take. Where there are none,
@@ -132,7 +134,8 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
         if version in (1, 2):
             columns = "sequence, a, b, question, answer, added, digest"
             connection.execute(f"CREATE TEMP VIEW labels ({columns}) AS {_NO_LABELS}")
-        if not read_only:
+        # Another program's stays as it is: `prepare` refuses it.
+        if not read_only and (_application(connection) == _APPLICATION or not has_tables(connection)):
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
     except sqlite3.OperationalError as error:
@@ -142,6 +145,10 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
             raise
         raise sqlite3.OperationalError(f"{error}, as the disk is full") from error
     return connection
+
+
+def _application(connection: sqlite3.Connection) -> int:
+    return connection.execute("PRAGMA application_id").fetchone()[0]
 
 
 def checksum(*values: bytes | str | int | None) -> int:
@@ -168,7 +175,7 @@ def prepare(connection: sqlite3.Connection, path: Path, *, create: bool, read_on
     A writer brings a database of an earlier version to ours. Version 4 has the tables of version 3: its number keeps
     programs away that do not know tokens in 8 bits.
     """
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    application = _application(connection)
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
     if create and empty:

@@ -2,7 +2,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from diptych.batch.parts.folder import JobSpec, folder_of, opened
+from diptych.batch.parts.folder import JobSpec, folder_of, opened, remove
 from diptych.batch.parts.picture_names import names_between
 from diptych.errors import BatchError, StoreError
 
@@ -95,3 +95,42 @@ def test_what_a_kill_left_of_the_reading_is_read_anew_and_half_parts_are_cleared
     (folder / ".pairs-000000.part.123.tmp").write_bytes(b"half of one")
     with open_job(pairs, tmp_path / "out.csv", resume=True):
         assert sorted(path.name for path in folder.iterdir()) == ["job.json", "lock", "names.sqlite", "pairs.u4"]
+
+
+def test_a_folder_of_the_users_own_or_a_link_is_refused_and_keeps_its_files(open_job, pairs, tmp_path):
+    own = tmp_path / "out.csv.parts"
+    own.mkdir()
+    (own / "notes.txt").write_text("mine")
+    linked, elsewhere = tmp_path / "linked.csv.parts", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "job.json").write_text("mine")
+    linked.symlink_to(elsewhere)
+    for output, reason in (("out.csv", "not of an unfinished run: notes.txt"), ("linked.csv", "is a link")):
+        for force in (False, True):
+            with (
+                pytest.raises(BatchError, match=reason),
+                open_job(pairs, tmp_path / output, force=force),
+            ):
+                pass
+    assert (own / "notes.txt").read_text() == "mine"
+    assert (elsewhere / "job.json").read_text() == "mine"
+    assert [len(list(folder.iterdir())) for folder in (own, elsewhere)] == [1, 1], "not even a lock was made"
+
+
+@pytest.mark.parametrize("name", ["lock", "names.sqlite", "pairs.u4", ".job.json.tmp"])
+def test_what_a_link_in_the_folder_leads_to_stays(open_job, pairs, tmp_path, name):
+    victim, folder = tmp_path / "victim", tmp_path / "out.csv.parts"
+    victim.write_text("precious")
+    folder.mkdir()
+    (folder / name).symlink_to(victim)
+    with pytest.raises(BatchError, match="not of an unfinished run"), open_job(pairs, tmp_path / "out.csv"):
+        pass
+    assert victim.read_text() == "precious"
+
+
+def test_taking_the_folder_away_leaves_what_came_into_it_meanwhile(open_job, pairs, tmp_path):
+    output = tmp_path / "out.csv"
+    with open_job(pairs, output):
+        (folder_of(output) / "notes.txt").write_text("mine")
+    remove(folder_of(output))
+    assert [path.name for path in folder_of(output).iterdir()] == ["notes.txt"]

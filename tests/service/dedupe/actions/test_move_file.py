@@ -245,7 +245,7 @@ def test_one_file_has_one_time_of_change_wherever_it_is_seen(source, tmp_path):
 def test_a_pipe_is_not_waited_for_and_a_link_not_followed(source, tmp_path):
     os.mkfifo(tmp_path / "pipe.jpg")
     (tmp_path / "link.jpg").symlink_to(source)
-    assert change_of(tmp_path / "pipe.jpg", ID) == "cannot be read: it is no file"
+    assert change_of(tmp_path / "pipe.jpg", ID) == "cannot be read: pipe.jpg is no file"
     assert str(change_of(tmp_path / "link.jpg", ID)).startswith("cannot be read: ")
     with pytest.raises(ChangedError, match="or that has gone meanwhile"):
         move(source, tmp_path / "to.jpg", ID, keeper=tmp_path / "pipe.jpg")

@@ -1,0 +1,46 @@
+"""What a database of ours must be before SQLite opens it: SQLite follows links, and obeys a journal beside it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from pathlib import Path
+
+from diptych_runtime.own_files import open_own
+
+# At the end of a rollback journal this stands behind the name of a journal of several databases, which SQLite deletes.
+_NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
+
+
+def check_files(path: Path) -> None:
+    """Check that a database and the files beside it are regular ones, so far as they are there.
+
+    A rollback journal that names another file is refused: Diptych never writes one, and SQLite would delete that file.
+    Raises sqlite3.OperationalError.
+    """
+    for part in ("", "-wal", "-shm", "-journal"):
+        beside = path.with_name(path.name + part)
+        try:
+            # Not opened: to close it would free the locks that other connections of this process have on it.
+            mode = beside.lstat().st_mode
+            if not stat.S_ISREG(mode):
+                what = "a link" if stat.S_ISLNK(mode) else "no file"
+                raise sqlite3.OperationalError(f"{beside.name} is {what}; take it away")
+            if part == "-journal" and _names_another(beside):
+                raise sqlite3.OperationalError(f"{beside.name} names another file, as Diptych never does; take it away")
+        except FileNotFoundError:  # a journal comes and goes
+            continue
+        except OSError as error:
+            raise sqlite3.OperationalError(f"{beside.name} cannot be read: {error.strerror}") from None
+
+
+def _names_another(journal: Path) -> bool:
+    with open_own(journal) as file:
+        file.seek(-min(len(_NAMES_ANOTHER), os.fstat(file.fileno()).st_size), os.SEEK_END)
+        return file.read() == _NAMES_ANOTHER
+
+
+def has_tables(connection: sqlite3.Connection) -> bool:
+    """True for a database in which there is something."""
+    return connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
