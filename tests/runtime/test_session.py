@@ -354,3 +354,9 @@ def test_another_spelling_of_a_length_hides_no_file(tmp_path, monkeypatch):
     hidden = graph.replace(entry, longer)
     with pytest.raises(ArtifactError, match="names other files"):
         session.open_session(hidden)
+
+
+@pytest.mark.parametrize("length", [b"\x09", b"\x89\x00", b"\x89\x80\x00", b"\x89" + 8 * b"\x80" + b"\x00"])
+def test_no_spelling_of_its_length_hides_a_node_that_names_a_file(length):
+    with pytest.raises(ArtifactError, match="names other files"):
+        session.open_session(b"\x22" + length + b"EPContext")
