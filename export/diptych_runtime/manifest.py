@@ -38,6 +38,12 @@ _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 PAIR_INT8_GRAPH = "pair-int8.onnx"  # for processors with AVX-512 VNNI; what older versions of Diptych leave alone
 
 
+def check_name(name: str) -> None:
+    """Raise ValueError for the name of a model that a folder cannot have."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"the name must be one line without a slash or a dot at its beginning, got {name[:80]!r}")
+
+
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Question:
     """One question: relevance = sigmoid(scale * logit + offset), and `thresholds` {false-positive rate: relevance}.
@@ -182,10 +188,7 @@ class Manifest:
                 raise ValueError(
                     f"each {what} must be a word of up to 64 letters, digits and ._-, got {strange[0][:80]!r}"
                 )
-        if not _NAME.fullmatch(self.name):
-            raise ValueError(
-                f"the name must be one line without a slash or a dot at its beginning, got {self.name[:80]!r}"
-            )
+        check_name(self.name)
         if not self.questions:
             raise ValueError("a model answers at least one question, got no questions")
         _ = self.codec  # raises ValueError
@@ -260,6 +263,12 @@ class Manifest:
             raise ArtifactError(
                 f"the model {self.name!r} has panels of {size} pixels with tokens {self.token_shape}, and its panel "
                 f"graph takes {pixels} and gives {tokens}; export the artifact again"
+            )
+        embeddings = [tuple(value.shape[1:]) for value in panel.get_outputs()[1:]]
+        if embeddings != [(self.embedding_dim,)]:
+            raise ArtifactError(
+                f"the model {self.name!r} has embeddings of {self.embedding_dim} numbers, and its panel graph gives "
+                f"{embeddings}; export the artifact again"
             )
         _, *columns = pair.get_outputs()[0].shape
         if (columns or [1]) != [len(questions)]:

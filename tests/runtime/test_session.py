@@ -306,12 +306,14 @@ def test_a_machine_without_control_groups_has_no_quota(tmp_path):
     assert cgroup_quota(tmp_path, tmp_path / "absent") is None
 
 
-@pytest.mark.parametrize("changed", [{"panel_size": 64}, {"token_shape": [4, 4, 13]}])
+@pytest.mark.parametrize(
+    "changed", [{"panel_size": 64}, {"token_shape": [4, 4, 13]}, {"embedding_dim": 10**12}, {"embedding_dim": 1}]
+)
 def test_a_manifest_of_other_shapes_than_the_graphs_is_refused_before_a_picture_is_read(artifact, tmp_path, changed):
     folder = shutil.copytree(artifact, tmp_path / "other")
     described = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps(described | changed))
-    with pytest.raises(ArtifactError, match=r"its panel graph takes .* export the artifact again"):
+    with pytest.raises(ArtifactError, match=r"its panel graph (takes|gives) .* export the artifact again"):
         Runtime.open(folder, provider="cpu", threads=1)
 
 
@@ -354,3 +356,9 @@ def test_another_spelling_of_a_length_hides_no_file(tmp_path, monkeypatch):
     hidden = graph.replace(entry, longer)
     with pytest.raises(ArtifactError, match="names other files"):
         session.open_session(hidden)
+
+
+@pytest.mark.parametrize("length", [b"\x09", b"\x89\x00", b"\x89\x80\x00", b"\x89" + 8 * b"\x80" + b"\x00"])
+def test_no_spelling_of_its_length_hides_a_node_that_names_a_file(length):
+    with pytest.raises(ArtifactError, match="names other files"):
+        session.open_session(b"\x22" + length + b"EPContext")

@@ -76,6 +76,10 @@ def test_a_recipe_is_changed_from_outside_in_any_place(tmp_path: Path) -> None:
         ("threads=true", "threads of a recipe is a whole number, got True"),
         ("learning.bfloat16=1", "bfloat16 of learning is true or false, got 1"),
         ("name=3", "name of a recipe is a text, got 3"),
+        *(
+            (f"name='{name}'", f"the name must be one line without a slash or a dot at its beginning, got '{name}'")
+            for name in ("/tmp/x", "../x", "a/b", ".x", "")
+        ),
     ],
 )
 def test_a_change_that_does_not_fit_is_refused(tmp_path: Path, change: str, message: str) -> None:

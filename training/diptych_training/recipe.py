@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from diptych_model.checkpoint import read_description
 from diptych_model.config import PairConfig
 from diptych_model.settings import known_settings
+from diptych_runtime.manifest import check_name
 from diptych_runtime.models import bundled_models, find_checkpoint
 from diptych_runtime.parsing import parse_toml
 from diptych_training.errors import DataError
@@ -184,6 +185,7 @@ def built(path: Path, changes: Sequence[str], build: Callable[[Mapping[str, Any]
         values = parse_toml(path.read_text())
         for change in changes:
             values = _merged(values, _parsed(change), change)
+        check_name(str(values.get("name", "model")))  # of a folder, too
         return build(values)
     except FileNotFoundError:
         raise DataError(f"no recipe at {path}; training/recipes/ has examples") from None

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstring>
+#include <exception>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -19,17 +20,26 @@ inline OrtApi*& api() {
   return known;
 }
 
+// The product of sizes; -1 where one is negative, or where it exceeds what any memory holds.
+template <class Sizes = std::initializer_list<int64_t>>
+int64_t product_of(const Sizes& sizes) {
+  constexpr int64_t LARGEST = int64_t{1} << 48;
+  int64_t product = 1;
+  for (int64_t size : sizes) {
+    if (size <= 0) return size ? -1 : 0;
+    if (__builtin_mul_overflow(product, size, &product) || product > LARGEST) return -1;
+  }
+  return product;
+}
+
 struct Tensor {
   std::vector<int64_t> shape;
   const void* data = nullptr;
 
   const float* floats() const { return static_cast<const float*>(data); }
-  int64_t count() const {
-    int64_t product = 1;
-    for (int64_t size : shape) product *= size;
-    return product;
-  }
+  int64_t count() const { return product_of(shape); }
   const float* floats_if_any() const { return count() ? floats() : nullptr; }
+  bool is_empty_or(int64_t expected) const { return count() == 0 || (count() > 0 && count() == expected); }
 };
 
 inline OrtStatus* refuse(const char* name, const std::string& fault) {
@@ -47,6 +57,7 @@ inline OrtStatus* input(OrtKernelContext* context, size_t place, Tensor* tensor)
   const OrtValue* value = nullptr;
   const OrtKernelContext* of = context;
   if (OrtStatus* status = ort::call(api(), ort::KernelContext_GetInput, of, place, &value)) return status;
+  if (!value) return refuse("diptych", "an input is missing");
   OrtTensorTypeAndShapeInfo* info = nullptr;
   if (OrtStatus* status = ort::call(api(), ort::GetTensorTypeAndShape, value, &info)) return status;
   const OrtTensorTypeAndShapeInfo* known = info;
@@ -66,6 +77,7 @@ inline OrtStatus* output(OrtKernelContext* context, size_t place, const std::vec
   if (OrtStatus* status =
           ort::call(api(), ort::KernelContext_GetOutput, context, place, shape.data(), shape.size(), &value))
     return status;
+  if (!value) return refuse("diptych", "an output is missing");
   return ort::call(api(), ort::GetTensorMutableData, value, (void**)data);
 }
 
@@ -94,7 +106,11 @@ OrtCustomOp described() {
     Tensor inputs[std::size(Node::INPUTS)];
     for (size_t place = 0; place < std::size(Node::INPUTS); place++)
       if (OrtStatus* status = input(context, place, &inputs[place])) return status;
-    return static_cast<Node*>(made)->compute(context, inputs);
+    try {
+      return static_cast<Node*>(made)->compute(context, inputs);
+    } catch (const std::exception& error) {  // of scratch, which may be more than there is
+      return refuse(Node::NAME, error.what());
+    }
   };
   return op;
 }

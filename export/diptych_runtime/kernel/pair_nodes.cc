@@ -41,9 +41,10 @@ struct ByteProduct {
     if (x.shape.empty() || weights.shape.size() != 4 || scales.shape.size() != 2)
       return refuse(NAME, "expected x (..., K), weights (N / 16, K / 4, 16, 4) and scales (2, N)");
     const int64_t depth = x.shape.back(), width = scales.shape[1], rows = depth ? x.count() / depth : 0;
-    if (depth % BLOCK || width % BLOCK || !depth || weights.count() != depth * width ||
-        (norm.count() && norm.count() != 2 * depth) || (bias.count() && bias.count() != width) ||
-        (rows && residual.count() && residual.count() != rows * width))
+    if (depth % BLOCK || width % BLOCK || !depth || x.count() < 0 || scales.shape[0] != 2 ||
+        weights.shape != std::vector<int64_t>{width / BLOCK, depth / 4, BLOCK, 4} || weights.count() < 0 ||
+        !norm.is_empty_or(product_of({2, depth})) || !bias.is_empty_or(width) ||
+        (rows && !residual.is_empty_or(product_of({rows, width}))))
       return refuse(NAME, "the sizes of its inputs do not fit, or are no multiples of 16");
     std::vector<int64_t> shape = x.shape;
     shape.back() = width;
@@ -70,7 +71,7 @@ struct DepthwiseFilter {
   OrtStatus* compute(OrtKernelContext* context, const Tensor* inputs) const {
     const Tensor &x = inputs[0], &norm = inputs[1], &filter = inputs[2];
     if (x.shape.size() != 4 || filter.shape.size() != 3 || x.shape[3] % BLOCK || x.shape[3] != filter.shape[2] ||
-        (norm.count() && norm.count() != 2 * x.shape[3]))
+        filter.count() < 1 || x.count() < 0 || !norm.is_empty_or(product_of({2, x.shape[3]})))
       return refuse(NAME, "expected x (B, N, M, c), a norm (2, c) and a filter (n, m, c), c a multiple of 16");
     float* y = nullptr;
     if (OrtStatus* status = output(context, 0, x.shape, &y)) return status;
@@ -94,9 +95,10 @@ struct PanelCorrespondence {
   OrtStatus* compute(OrtKernelContext* context, const Tensor* inputs) const {
     const Tensor &a = inputs[0], &b = inputs[1], &place = inputs[2], &sharpness = inputs[3];
     if (a.shape.size() != 4 || a.shape != b.shape) return refuse(NAME, "expected tokens (B, N, M, d) twice");
-    const int64_t batch = a.shape[0], rows = a.shape[1], cols = a.shape[2], depth = a.shape[3], count = rows * cols;
-    if (count % BLOCK || width < 1 || width > depth || merge < 1 || rows % merge || cols % merge ||
-        place.count() != 2 * count || sharpness.count() != 1)
+    const int64_t batch = a.shape[0], rows = a.shape[1], cols = a.shape[2], depth = a.shape[3];
+    const int64_t count = product_of({rows, cols});
+    if (count < 1 || count % BLOCK || product_of({count, count}) < 0 || a.count() < 0 || width < 1 || width > depth ||
+        merge < 1 || rows % merge || cols % merge || place.count() != 2 * count || sharpness.count() != 1)
       return refuse(NAME, "the sizes of its inputs do not fit, or the tokens of a panel are no multiple of 16");
     const int64_t joined = merge * merge * (width + EVIDENCE);
     const std::vector<int64_t> shapes[] = {{batch, rows / merge, cols / merge, joined}, {batch, count}, {batch, width}};

@@ -1,7 +1,9 @@
 // diptych::RelPosAttentionV2 for ONNX Runtime on the CPU, and the same as a plain C function.
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -50,6 +52,7 @@ std::vector<float> mirrored(const float* table, int64_t lines, int64_t reach) {
 struct Job {
   const Problem& problem;
   const Instructions& instructions;
+  std::atomic<bool> failed{false};
 
   void operator()(int64_t task) const {
     static thread_local std::vector<float> scratch;
@@ -66,13 +69,15 @@ std::string fault_of(const Problem& problem, int64_t positions, int64_t width, c
     for (size_t i = 0; i < shape.size(); i++) out += (i ? ", " : "") + std::to_string(shape[i]);
     return out + ")";
   };
-  if (problem.heads < 1 || problem.panels < 1 || problem.key_width < 1 || problem.value_width < 1)
+  if (problem.heads < 1 || problem.panels < 1 || problem.key_width < 1 || problem.value_width < 1)  // bounds the rest
     return "heads, panels and key_width must be positive, and leave every head a value";
   if (problem.kinds < 1 || problem.kinds > 2 || table[1] != problem.heads)
     return "the table must be (1 or 2, " + std::to_string(problem.heads) + ", rows, cols), got " + text(table);
-  if (problem.rows < 1 || problem.reach < 1 || problem.reach % problem.cols || positions != problem.tokens())
+  const int64_t tokens = product_of({problem.panels, problem.rows, problem.cols});
+  if (tokens < 1 || tokens != positions ||
+      (problem.reach != problem.cols && problem.reach != product_of({problem.panels, problem.cols})))
     return "a table of " + text(table) + " and " + std::to_string(problem.panels) + " panels make " +
-           std::to_string(problem.tokens()) + " positions, the input has " + std::to_string(positions);
+           (tokens < 0 ? "too many" : std::to_string(tokens)) + " positions, the input has " + std::to_string(positions);
   if (width != problem.width()) return "the input's width " + std::to_string(width) + " does not divide by the heads";
   return "";
 }
@@ -81,8 +86,9 @@ std::string fault_of(const Problem& problem, int64_t positions, int64_t width, c
 Problem shaped(int64_t heads, int64_t panels, int64_t key_width, bool joined, int64_t width,
                const std::vector<int64_t>& table) {
   const int64_t cols = joined && panels > 0 ? table[3] / panels : table[3];
-  const int64_t value_width = heads > 0 ? width / heads - 2 * key_width : 0;
-  return {nullptr, nullptr, nullptr, 0, heads, panels, table[2], cols < 1 ? 1 : cols, key_width, value_width, table[0], table[3]};
+  const int64_t each = heads > 0 ? product_of({width}) / heads : 0;
+  const int64_t value_width = 0 < key_width && key_width < each ? each - 2 * key_width : 0;
+  return {nullptr, nullptr, nullptr, 0, heads, panels, table[2], cols, key_width, value_width, table[0], table[3]};
 }
 
 struct Attention {
@@ -111,10 +117,19 @@ struct Attention {
     problem.projected = projected.floats();
     problem.bias = bias.data();
     problem.batch = batch;
-    Job job{problem, *instructions_called(nullptr)};
-    const auto work = [](void* job, size_t task) { (*static_cast<const Job*>(job))(static_cast<int64_t>(task)); };
-    return ort::call(api(), ort::KernelContext_ParallelFor, (const OrtKernelContext*)context,
-                     (void (*)(void*, size_t))work, size_t(problem.tasks()), size_t{0}, (void*)&job);
+    Job job{problem, *instructions_called(nullptr), {}};
+    const auto work = [](void* job, size_t task) {
+      auto& todo = *static_cast<Job*>(job);
+      try {
+        todo(static_cast<int64_t>(task));
+      } catch (const std::exception&) {  // which would end the process in another thread
+        todo.failed = true;
+      }
+    };
+    if (OrtStatus* status = ort::call(api(), ort::KernelContext_ParallelFor, (const OrtKernelContext*)context,
+                                      (void (*)(void*, size_t))work, size_t(problem.tasks()), size_t{0}, (void*)&job))
+      return status;
+    return job.failed ? refuse(NAME, "there is too little memory") : nullptr;
   }
 };
 
@@ -161,6 +176,6 @@ EXPORTED const char* diptych_attend(const char* instructions, const float* proje
   problem.bias = bias.data();
   problem.attended = attended;
   problem.batch = batch;
-  for (int64_t task = 0; task < problem.tasks(); task++) Job{problem, *set}(task);
+  for (int64_t task = 0; task < problem.tasks(); task++) Job{problem, *set, {}}(task);
   return nullptr;
 }

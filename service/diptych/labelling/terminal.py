@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Any
 
 from diptych.collection.collection import Collection
@@ -16,6 +15,8 @@ from diptych.errors import UnknownPictureError
 from diptych.labelling.calibrate import Fitted, FittedQuestion
 from diptych.labelling.choose import PairToLabel, pairs_to_label
 from diptych.store.records import Answer, Record
+from diptych_runtime.decoder import SUFFIXES
+from diptych_runtime.errors import PictureError
 
 KEYS = "s same, d not the same, ? cannot tell, u undo, o open both, q quit"
 
@@ -48,7 +49,7 @@ class Dialogue:
         ledger: PairCache | None = None,
         choosing: Callable[[], AbstractContextManager[OnPairs]] = lambda: nullcontext(_untold),
     ) -> None:
-        """`ask` reads a line after a prompt, and raises EOFError at the end; `say` writes one; `show` opens a file;
+        """`ask` reads a line after a prompt, and raises EOFError at the end; `say` writes one; `show` opens a copy;
         `choosing` is open while pairs are chosen, which may take a minute, and is told how many are scored.
         """
         self.collection, self.question, self.ledger, self.choosing = collection, question, ledger, choosing
@@ -115,16 +116,16 @@ class Dialogue:
         return [pair]
 
     def _open(self, record: Record) -> None:
-        if record.path is not None and Path(record.path).is_file():
-            self.show(record.path)
-            return
+        # A copy, never the path: a store may be a stranger's, and what lies there a program.
         try:
             data, kind = self.collection.content(record.id)
-        except UnknownPictureError as error:
-            self.say(str(error))
+            self.collection.thumbnail(record.id, 1)  # which only a picture has
+        except (UnknownPictureError, PictureError) as error:
+            self.say(one_line(str(error)))
             return
+        ending = f".{kind.partition('/')[2]}"
         with tempfile.NamedTemporaryFile(
-            prefix=f"{record.id}.", suffix=f".{kind.partition('/')[2]}", delete=False
+            prefix="diptych-", suffix=ending if ending in SUFFIXES else ".jpg", delete=False
         ) as file:
             file.write(data)
         self.show(file.name)

@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
+from diptych_runtime.errors import ArtifactError
 from diptych_runtime.kernel import KernelError, Library
 from diptych_runtime.kernel.byte_nodes import (
     ByteNodes,
@@ -15,6 +17,7 @@ from diptych_runtime.kernel.byte_nodes import (
     packed_weights,
     product,
 )
+from diptych_runtime.session import open_session, run_session
 
 
 @pytest.fixture
@@ -123,6 +126,65 @@ def test_the_definition_is_what_the_network_computes():
 def test_weights_of_a_width_that_fills_no_vector_are_refused():
     with pytest.raises(ValueError, match=r"multiples of 16, got \(16, 24\)"):
         packed_weights(drawn(16, 24))
+
+
+def run_node(
+    library: Library, name: str, inputs: list[np.ndarray], outputs: int = 1, **attributes: int
+) -> list[np.ndarray]:
+    """The outputs of a graph of one node, run by ONNX Runtime."""
+    names = [f"x{i}" for i in range(len(inputs))], [f"y{i}" for i in range(outputs)]
+    types = [helper.np_dtype_to_tensor_dtype(array.dtype) for array in inputs]
+    given = [helper.make_tensor_value_info(*each, None) for each in zip(names[0], types, strict=True)]
+    made = [helper.make_tensor_value_info(each, TensorProto.FLOAT, None) for each in names[1]]
+    graph = helper.make_graph([helper.make_node(name, *names, domain="diptych", **attributes)], "g", given, made)
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("diptych", 1)]
+    model = helper.make_model(graph, ir_version=9, opset_imports=opsets).SerializeToString()
+    return run_session(open_session(model, library=library), dict(zip(names[0], inputs, strict=True)))
+
+
+def zeros(*shape: int) -> np.ndarray:
+    return np.zeros(shape, np.float32)
+
+
+def bytes_of(*shape: int) -> np.ndarray:
+    return np.zeros(shape, np.int8)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        [zeros(1, 16), zeros(0), bytes_of(64, 4, 16, 4), zeros(1, 1024), zeros(0), zeros(0)],
+        [zeros(1, 16), zeros(0), bytes_of(64, 4, 16, 4), zeros(0, 1024), zeros(0), zeros(0)],
+        [zeros(1, 16), zeros(0), bytes_of(64, 16, 4, 4), zeros(2, 1024), zeros(0), zeros(0)],
+        [zeros(1, 16), zeros(16), bytes_of(64, 4, 16, 4), zeros(2, 1024), zeros(0), zeros(0)],
+        [zeros(2, 16), zeros(0), bytes_of(64, 4, 16, 4), zeros(2, 1024), zeros(0), zeros(1024)],
+    ],
+)
+def test_a_product_of_shapes_that_do_not_fit_is_refused(nodes, library, inputs):
+    with pytest.raises(ArtifactError, match="ByteProductV1: the sizes of its inputs do not fit"):
+        run_node(library, "ByteProductV1", inputs, gelu=0)
+
+
+def test_a_product_of_shapes_that_fit_is_run_by_onnx_runtime_as_it_is_here(nodes, library):
+    x, weights = drawn(3, 16), drawn(16, 32, seed=1)
+    packed, scales = packed_weights(weights)
+    [y] = run_node(library, "ByteProductV1", [x, zeros(0), packed, scales, zeros(0), zeros(0)], gelu=0)
+    assert np.array_equal(y, nodes.multiply(x, weights))
+
+
+def test_a_filter_without_taps_is_refused(nodes, library):
+    with pytest.raises(ArtifactError, match="DepthwiseFilterV1: expected x"):
+        run_node(library, "DepthwiseFilterV1", [zeros(1, 4, 4, 16), zeros(0), zeros(0, 3, 16)])
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"width": 2**62, "merge": 1}, {"width": 4, "merge": 2**32}, {"width": 4, "merge": 0}]
+)
+@pytest.mark.parametrize("rows", [0, 4])
+def test_a_correspondence_of_sizes_that_do_not_fit_is_refused(nodes, library, sizes, rows):
+    inputs = [zeros(1, rows, 4, 8), zeros(1, rows, 4, 8), zeros(2, 4 * rows), zeros(1)]
+    with pytest.raises(ArtifactError, match="CorrespondenceV1: the sizes of its inputs do not fit"):
+        run_node(library, "CorrespondenceV1", inputs, 6, **sizes)
 
 
 def _twice(made: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:

@@ -60,6 +60,12 @@ def test_an_empty_batch_is_empty(library: Library) -> None:
         ((1, 4, 4), (1, 1, 2, 2), {}, "leave every head a value"),
         ((1, 4, 6), (1, 1, 2, 2), {"heads": 0}, "must be positive"),
         ((1, 6, 6), (1, 1, 1, 3), {"panels": 2, "joined": True}, "2 panels make 2 positions, the input has 6"),
+        ((1, 4, 3), (1, 1, 4, 1), {"panels": 2**62 + 1, "key_width": 1}, "make too many positions, the input has 4"),
+        ((1, 4, 3), (1, 1, 4, 1), {"key_width": 2**63 - 1}, "leave every head a value"),
+        ((1, 4, 3), (1, 1, 4, 1), {"key_width": -1}, "must be positive"),
+        ((1, 4, 3), (1, 2**20, 4, 1), {"heads": 2**62, "key_width": 1}, "leave every head a value"),
+        ((1, 5, 3), (1, 1, 1, 2), {"panels": 5, "key_width": 1, "joined": True}, "make 0 positions, the input has 5"),
+        ((1, 2, 3), (1, 1, 1, 3), {"panels": 2, "key_width": 1, "joined": True}, "make 2 positions, the input has 2"),
         ((1, 4, 6), (1, 1, 4), {}, r"expected projected \(B, T, C \(2 d_a \+ d_o\)\)"),
     ],
 )

@@ -87,11 +87,15 @@ def test_an_answer_is_taken_back_and_its_pair_is_shown_again(collection):
     assert terminal.lines == ["s"], "q ends it"
 
 
-def test_pictures_are_opened_when_asked_and_kept_ones_by_way_of_a_file(collection, photo_bytes, gallery):
+def test_pictures_are_opened_when_asked_as_copies(collection, photo_bytes, gallery):
     terminal = Terminal("o")
     terminal.run(collection)
     (shown,) = [line.split() for line in terminal.said if line.startswith("\n")]
-    assert terminal.opened == shown
+    copies = [Path(path) for path in terminal.opened]
+    assert [copy.read_bytes() for copy in copies] == [Path(path).read_bytes() for path in shown]
+    assert all(copy.suffix == ".jpeg" for copy in copies)
+    for copy in copies:
+        copy.unlink()
     for record in collection.list(100):
         collection.remove(record.id)
     kept = [photo_bytes(seed, format="PNG") for seed in (71, 72)]
@@ -105,6 +109,19 @@ def test_pictures_are_opened_when_asked_and_kept_ones_by_way_of_a_file(collectio
     for file in files:
         file.unlink()
     assert any("upload.png (" in said for said in terminal.said)
+
+
+@pytest.mark.parametrize("digest_is_right", [False, True])
+def test_what_is_no_picture_is_never_opened_whatever_the_store_says(collection, gallery, digest_is_right, monkeypatch):
+    evil = b"[Desktop Entry]\nType=Application\nExec=touch /tmp/evil\n"
+    for record in collection.list(100):
+        Path(record.path).write_bytes(evil)
+    if digest_is_right:
+        monkeypatch.setattr(collection, "content", lambda id: (evil, "application/octet-stream"))
+    terminal = Terminal("o")
+    terminal.run(collection)
+    assert terminal.opened == []
+    assert any("picture" in said for said in terminal.said[3:])
 
 
 def test_a_name_of_several_lines_is_shown_in_one(collection, photo_bytes):

@@ -67,6 +67,29 @@ def test_an_archive_is_unpacked_with_one_table_a_split(archives: Path, tmp_path:
         unpack(archives, "clothing", tmp_path / "out")
 
 
+@pytest.mark.parametrize(
+    "name", ["../../../evil.jpg", "a/../../../../evil.jpg", "..\\..\\evil.jpg", "a.desktop", "bashrc"]
+)
+def test_an_archive_that_names_a_file_elsewhere_or_no_picture_is_not_unpacked(name: str, tmp_path: Path) -> None:
+    archive = tmp_path / "data" / "clothing.zip"
+    archive.parent.mkdir()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("clothing/images.csv", f"path,contributor\n{name},x\n")
+        file.writestr(f"clothing/{name}", "evil")
+    with pytest.raises(DataError, match=r"clothing\.zip names .*; expected a picture's path within the folder"):
+        unpack(archive.parent, "clothing", tmp_path / "out" / "pictures")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [archive]
+
+
+def test_a_group_that_leads_elsewhere_is_not_unpacked(tmp_path: Path) -> None:
+    write_groups(tmp_path, "screens", ["same_x/../../../evil.jpg"])
+    with pytest.raises(
+        DataError, match=r"screens\.zip names 'same_x/\.\./\.\./\.\./evil\.jpg'; expected a picture's path"
+    ):
+        unpack(tmp_path, "screens", tmp_path / "out" / "pictures")
+    assert not list(tmp_path.rglob("evil.jpg"))
+
+
 def test_missing_data_is_named_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DIPTYCH_DATA", raising=False)
     with pytest.raises(DataError, match=r"DIPTYCH_DATA, which is ''; set it to a folder"):

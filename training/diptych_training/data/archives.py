@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 import numpy as np
 
@@ -197,8 +197,8 @@ def unpack(folder: Path, archive: str, target: Path) -> dict[str, int]:
         raise DataError(f"{target} is not empty; name a new folder for the photos of {archive}")
     photos = list_photos(folder, [archive])
     with replacing_folder(target) as fresh:
-        for photo, data in zip(photos, read_photos(folder, photos), strict=True):
-            path = fresh / photo.name
+        paths = [_place_of(photo, fresh) for photo in photos]
+        for path, data in zip(paths, read_photos(folder, photos), strict=True):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         for split in SPLITS:
@@ -207,6 +207,18 @@ def unpack(folder: Path, archive: str, target: Path) -> dict[str, int]:
                 writer.writerow(["path", "class", "kind"])
                 writer.writerows([photo.name, photo.subject, photo.kind] for photo in photos if photo.split == split)
     return {split: sum(photo.split == split for photo in photos) for split in SPLITS}
+
+
+def _place_of(photo: Photo, folder: Path) -> Path:
+    """The path of a photo in a folder; raises `DataError` for a name that leads out of it or is no picture's."""
+    named, path = PureWindowsPath(photo.name), folder / photo.name  # which knows drives, and both slashes
+    inside = not named.anchor and ".." not in named.parts and path.resolve().is_relative_to(folder.resolve())
+    if not inside or named.suffix.lower() not in SUFFIXES:
+        raise DataError(
+            f"{photo.archive}.zip names {photo.name[:200]!r}; expected a picture's path within the folder, such as "
+            "a/b.jpg: take the archive from where docs/data.md says"
+        )
+    return path
 
 
 def _clothing(file: zipfile.ZipFile) -> Iterator[Photo]:
