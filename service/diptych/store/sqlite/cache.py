@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
-from diptych.store.sqlite.guard import check_files, has_tables
+from diptych.store.sqlite.guard import ForeignFileError, check_files, has_tables
 from diptych_runtime.errors import DiptychError
 
 
@@ -44,7 +44,7 @@ class CacheDatabase:
         try:
             connection.execute("PRAGMA trusted_schema=OFF")
             if version_of(connection) == 0 and has_tables(connection):
-                raise sqlite3.OperationalError("it is the database of another program")
+                raise ForeignFileError("it is the database of another program; move it away")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute(f"PRAGMA synchronous={cls.synchronous}")
         except BaseException:
@@ -72,6 +72,8 @@ class CacheDatabase:
                 raise
 
     def _failed(self, error: sqlite3.Error) -> DiptychError:
+        if isinstance(error, ForeignFileError):
+            return self.error(f"{self.path}: {error}")
         # Errors of this library itself have no code of SQLite, which may have a second part above its first byte.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         first = {sqlite3.SQLITE_FULL: "make room, or ", sqlite3.SQLITE_BUSY: "wait for what else uses it, or "}

@@ -13,11 +13,15 @@ from diptych_runtime.own_files import open_own
 _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
 
 
+class ForeignFileError(sqlite3.OperationalError):
+    """A file that another made, in the place of one of ours."""
+
+
 def check_files(path: Path) -> None:
     """Check that a database and the files beside it are regular ones, so far as they are there.
 
     A rollback journal that names another file is refused: Diptych never writes one, and SQLite would delete that file.
-    Raises sqlite3.OperationalError.
+    Raises ForeignFileError.
     """
     for part in ("", "-wal", "-shm", "-journal"):
         beside = path.with_name(path.name + part)
@@ -26,13 +30,13 @@ def check_files(path: Path) -> None:
             mode = beside.lstat().st_mode
             if not stat.S_ISREG(mode):
                 what = "a link" if stat.S_ISLNK(mode) else "no file"
-                raise sqlite3.OperationalError(f"{beside.name} is {what}; take it away")
+                raise ForeignFileError(f"{beside.name} is {what}; take it away")
             if part == "-journal" and _names_another(beside):
-                raise sqlite3.OperationalError(f"{beside.name} names another file, as Diptych never does; take it away")
+                raise ForeignFileError(f"{beside.name} names another file, as Diptych never does; take it away")
         except FileNotFoundError:  # a journal comes and goes
             continue
         except OSError as error:
-            raise sqlite3.OperationalError(f"{beside.name} cannot be read: {error.strerror}") from None
+            raise ForeignFileError(f"{beside.name} cannot be read: {error.strerror}") from None
 
 
 def _names_another(journal: Path) -> bool:
