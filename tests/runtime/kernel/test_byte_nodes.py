@@ -1,6 +1,7 @@
 """The nodes of the pair graph in 8 bits against their definitions."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -129,7 +130,7 @@ def test_weights_of_a_width_that_fills_no_vector_are_refused():
 
 
 def run_node(
-    library: Library, name: str, inputs: list[np.ndarray], outputs: int = 1, **attributes: int
+    library: Library, name: str, inputs: list[np.ndarray], outputs: int = 1, **attributes: Any
 ) -> list[np.ndarray]:
     """The outputs of a graph of one node, run by ONNX Runtime."""
     names = [f"x{i}" for i in range(len(inputs))], [f"y{i}" for i in range(outputs)]

@@ -120,6 +120,17 @@ def test_once_the_pictures_are_of_another_model_the_adopted_one_is_none(store, s
         assert opened.adopted() is None
 
 
+@pytest.mark.parametrize("value", ["[]", "nope", '{"a": 1}', '{"model": 1, "revision": 2, "panel": 3}', "9" * 5000])
+def test_an_adopted_model_that_diptych_did_not_write_is_none_and_can_be_replaced(store, scorer, value):
+    with Store.open(store) as opened:
+        with opened._transaction() as connection:
+            connection.execute("UPDATE facts SET value=? WHERE key='model'", (value,))
+        assert opened.adopted() is None
+    adopt(store, scorer, "tiny")
+    with Store.open(store, read_only=True) as opened:
+        assert opened.adopted() == AdoptedModel("tiny", scorer.runtime.revision, _panel(scorer))
+
+
 def features_of(folder) -> dict[str, tuple[bytes, bytes]]:
     with Store.open(folder, read_only=True) as store:
         return store.panels([record.id for record in store.page(100)])

@@ -6,6 +6,8 @@ import json
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 
+from pydantic import TypeAdapter
+
 from diptych.store.sqlite.labels import Labels
 from diptych_runtime.manifest import PANEL_GRAPH, Manifest
 from diptych_runtime.parsing import parse_json
@@ -27,6 +29,9 @@ class AdoptedModel:
         return cls(model, released.revision, released.digests[PANEL_GRAPH])
 
 
+_ADOPTED = TypeAdapter(AdoptedModel)
+
+
 class Adopted(Labels):
     """The model of a collection in its database; thread-safe. What a method wrote is on the disk when it returns."""
 
@@ -35,7 +40,10 @@ class Adopted(Labels):
         found = self._all("SELECT value FROM facts WHERE key='model'")
         if not found:
             return None
-        known = AdoptedModel(**parse_json(found[0]["value"]))
+        try:
+            known = _ADOPTED.validate_python(parse_json(found[0]["value"]))
+        except (ValueError, TypeError):  # not written by Diptych: as good as none, and `models use` replaces it
+            return None
         revisions = {row["revision"] for row in self._all("SELECT DISTINCT revision FROM pictures")}
         return known if not revisions or known.revision in revisions else None
 

@@ -9,13 +9,15 @@ from diptych.store.records import FileStamp, Record
 from diptych.store.sqlite.schema import FACTS, checksum
 from diptych_runtime.parsing import parse_json
 
+# A path that is no text was not written by Diptych, whatever its checksum.
+_PATH = "d.path IS crc32(p.path) AND typeof(p.path)<>'blob'"
 COLUMNS = (
     "row, id, sha256, p.path, media_type, width, height, metadata, p.revision, added, bytes IS NOT NULL AS kept, stamp,"
     " frames,"
-    f" d.facts IS {FACTS} AND d.path IS crc32(p.path) AND d.revision IS crc32(p.revision) AS whole"
+    f" d.facts IS {FACTS} AND {_PATH} AND d.revision IS crc32(p.revision) AS whole"
 )
 FEATURES = (
-    f"row, id, sha256, p.path, p.embedding, p.tokens, bytes, d.facts IS {FACTS} AND d.path IS crc32(p.path)"
+    f"row, id, sha256, p.path, p.embedding, p.tokens, bytes, d.facts IS {FACTS} AND {_PATH}"
     " AND d.revision IS crc32(p.revision) AS record_whole,"
     " d.embedding IS crc32(p.embedding) AND d.tokens IS crc32(p.tokens) AS features_whole"
 )

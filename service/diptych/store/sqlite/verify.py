@@ -40,7 +40,7 @@ def verify(store: Store) -> VerifyReport:
                 faults, size = _faults(row)
                 sizes[len(row["embedding"]) // 4, size] += 1
                 problems += [f"picture {row['id']}: {text}" for text in faults]
-                missing += row["bytes"] is None and (row["path"] is None or not Path(row["path"]).is_file())
+                missing += row["bytes"] is None and not (isinstance(row["path"], str) and Path(row["path"]).is_file())
     except StoreError as error:  # a database too broken to be read to its end
         return VerifyReport(pictures, [*problems, f"database: {error.__cause__ or error}"], [])
     adopted = store.adopted()

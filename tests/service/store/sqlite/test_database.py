@@ -11,6 +11,7 @@ from diptych.errors import StoreError, UnknownPictureError
 from diptych.store.records import NewPicture
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import VERSION, checksum
+from diptych.store.sqlite.verify import verify
 
 
 def new(number: int, **changes) -> NewPicture:
@@ -193,6 +194,16 @@ def test_what_changes_rightly_is_no_damage_and_what_is_gone_leaves_nothing(store
     store.remove([new(1).id, new(2).id])
     with store._connection() as connection:
         assert connection.execute("SELECT count(*) FROM digests").fetchone()[0] == 0
+
+
+def test_a_path_that_is_no_text_is_damage_though_its_checksum_is_right(store):
+    store.insert([new(1), new(2)])
+    damage(store, "path", b"\xff\xfe")
+    with store._transaction() as connection:
+        connection.execute("UPDATE digests SET path=(SELECT crc32(path) FROM pictures WHERE row=1) WHERE row=1")
+    with pytest.raises(StoreError, match="row 1 of the collection is damaged: its record has another checksum"):
+        store.page(5)
+    assert f"picture {new(1).id}: its record has another checksum; remove it and add it again" in verify(store).problems
 
 
 def test_other_metadata_are_no_damage_and_mend_none(store):
