@@ -14,7 +14,6 @@ from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.collection.collection import Collection
 from diptych.dedupe.candidates import CANDIDATES, candidate_pairs
 from diptych.dedupe.closer import CloserLook
-from diptych.dedupe.comparison import Comparison
 from diptych.dedupe.duplicates import Duplicates, Group, Member
 from diptych.dedupe.file_facts import with_file_facts
 from diptych.dedupe.groups import Ask, Matches, Pair, grouped, matches_of
@@ -22,7 +21,7 @@ from diptych.dedupe.keeper import DEFAULT, checked_rules, preference, reason
 from diptych.dedupe.labelled import NONE, IdPairs, different_pairs, places_of
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.pair_scores import PairScores
-from diptych.dedupe.settling import PixelComparisons, Settled, settle
+from diptych.dedupe.settling import Compare, PixelComparisons, Settled, settle
 from diptych.dedupe.threshold import alarm_rate, check_threshold, most_lenient, stated_of, threshold_of
 from diptych.pictures.file_info import Picture
 from diptych.scoring.view_cache import ViewCache
@@ -60,11 +59,9 @@ def duplicates_among(
     The pairs answered reach down to `bound`, by default the most lenient threshold that the model states. The `ledger`
     keeps scores for the next time, and `views` keypoints; `on_pairs` is told how many have to be computed and how many
     are known, and gives what is told how many more were; what that raises ends the search. A `crew` computes instead of
-    this process. The same pictures give the same groups, in any order. A score is lower than that of the pair alone
-    where another says that both cannot be copies (`transitivity`). Pairs of ids that are labelled different in the
-    collection, or `apart`, do not match, and with `same_orientation` neither do mirror images and turned ones. Pictures
-    in references are kept, and two of them not compared; of stored ones the files of those that match are read for the
-    rules.
+    this process. A score is lower than that of the pair alone where another says that both cannot be copies. Pairs of
+    ids that are labelled different in the collection, or `apart`, do not match, and with `same_orientation` neither do
+    mirror images and turned ones. Pictures in references are kept, and two of them not compared.
 
     Raises ArgumentError, DedupeError for unknown rules and a model without calibration, and StoreError.
     """
@@ -90,11 +87,11 @@ def duplicates_among(
     joined = joining(pairs, values)
     limit = threshold_of(asked, joined, len(ids), len(kept)) if threshold == "auto" else threshold
     bound = min(limit, most_lenient(stated_of(asked)) if bound is None else bound)
+    near = values >= bound
     if pictures is None:
-        found = with_file_facts(collection, found, {ids[at] for at in pairs[values >= bound].flat}, ledger, scores.tick)
+        found = with_file_facts(collection, found, {ids[at] for at in pairs[near].flat}, ledger, scores.tick)
     order, place = preference(found, keep), {id: number for number, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
-    near = values >= bound
     known = matches_of([(a, b) for a, b in pairs[near].tolist()], values[near].tolist(), bound)
     ask = _ask_about(known, bound, lambda pairs: asking[pairs].any(1) & ~among(pairs, labelled), judged, transitivity)
     matching = _reaching(known, limit)
@@ -102,8 +99,7 @@ def duplicates_among(
     first = {found[number].id: found[number] for number in reversed(order)}
     compare = PixelComparisons(closer, ledger, scores.tick, apart).compare
     if same_orientation:
-        groups = list(_upright(groups, known, lambda a, b: compare(first[ids[a]], first[ids[b]])))
-        matching = _reaching(known, limit)
+        groups = _upright(groups, known, [first[id] for id in ids], compare)
     settled = [settle([first[ids[content]] for content in group], compare, checked_rules(keep)) for group in groups]
     least = _least_of(asked, limit if threshold == "auto" else 1.0)
     return Duplicates(
@@ -125,23 +121,26 @@ def duplicates_among(
 
 
 def _upright(
-    groups: Iterable[list[int]], known: Matches, compare: Callable[[int, int], Comparison | None]
-) -> Iterator[list[int]]:
+    groups: Iterable[list[int]], known: Matches, pictures: Sequence[Picture], compare: Compare
+) -> list[list[int]]:
     """The groups without mirror images and turned pictures of the first of each, which are groups of their own if there
     are several; these pairs are no longer `known`.
     """
+    found = []
     for group in groups:
         rest = group
         while rest:
             first, *others = rest
-            turned = [one for one in others if (seen := compare(first, one)) is not None and seen.is_turned]
+            seen = {one: compare(pictures[first], pictures[one]) for one in others}
+            turned = [one for one, comparison in seen.items() if comparison is not None and comparison.is_turned]
             same = [one for one in rest if one not in turned]
             if len(same) > 1:
-                yield same
+                found.append(same)
             for a, b in product(same, turned):
                 known.get(a, {}).pop(b, None)
                 known.get(b, {}).pop(a, None)
             rest = turned
+    return found
 
 
 def _ask_about(
