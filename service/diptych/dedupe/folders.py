@@ -64,7 +64,8 @@ def find_duplicates(
     No file is changed. A group is a keeper, chosen by `keep`, one rule of `diptych.dedupe.keeper.RULES` or several in
     order, and the pictures whose score with the keeper itself is at least the `threshold`; "auto" follows from the
     number of pictures and the scores of their pairs (`diptych.dedupe.threshold`). Each picture is compared with its
-    `candidates` nearest. With the `question` "thing" a group has what shows the same thing as its keeper.
+    `candidates` nearest. With the `question` "thing" a group has what shows the same thing as its keeper; with
+    `same_orientation` mirror images and turned pictures are no copies.
 
     The `method` "phash" is a quick pass over very many files: no model is loaded, and pictures match whose perceptual
     hashes differ in at most `max_distance` of 64 bits, by default 4. It takes folders, and neither `scorer`,
@@ -73,8 +74,6 @@ def find_duplicates(
     A `reference` is a folder, or several, whose pictures the others are compared with, and not with each other: they
     are kept before any rule, and never among what can be removed. Below one of the folders it is that part of it.
 
-    With `same_orientation` mirror images and turned pictures are no copies.
-
     Hidden files, and folders like trash cans, snapshots and thumbnails, are left out without `include_hidden`, and so
     is what the globs `exclude` match (`diptych_runtime.folders.Exclusion`); how many pictures these are is logged.
 
@@ -82,14 +81,12 @@ def find_duplicates(
     collection `store` or in the user's cache, where `diptych dedupe` keeps it too. A file that cannot be read is logged
     and left out, or goes to `on_error`: its path and the reason. Pairs that are labelled different there do not match.
 
-    Raises ArgumentError for a threshold out of its range, for arguments of another method and for a reference of a
-    collection, DedupeError for unknown rules, for a folder without pictures or in a reference and for a model without
-    calibration, and StoreError.
+    Raises ArgumentError for a threshold out of its range, arguments of another method or a reference of a collection,
+    DedupeError for unknown rules, a folder without pictures and a model without calibration, and StoreError.
     """
     check_threshold(threshold)
     _check_method(method, source, scorer, threshold, candidates, question, max_distance)
     keep, console = checked_rules(keep), Console(quiet=not show_progress_bar)
-
     how: dict[str, Any] = {"threshold": threshold, "keep": keep, "candidates": candidates, "question": question}
     how["same_orientation"] = same_orientation
     kept = _paths(reference)
