@@ -57,6 +57,8 @@ def data_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder in which the default store is: never that of whoever runs the tests."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data-home"))
     monkeypatch.delenv("DIPTYCH_STORE", raising=False)
+    monkeypatch.setenv("PYTHONSAFEPATH", "")  # a command that runs in this process sets it for good
+    monkeypatch.delenv("PYTHONSAFEPATH")
     return tmp_path / "data-home"
 
 
