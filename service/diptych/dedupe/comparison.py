@@ -116,7 +116,7 @@ def compare_pixels(a: np.ndarray, b: np.ndarray, corners: np.ndarray | None) -> 
         return Comparison(Side(), Side(), equal=True)
     if corners is None:
         return None
-    corners, is_whole = _snapped(corners)
+    corners, is_whole = _snap_corners(corners)
     mirrored, angle = _orientation(corners, a.shape[1::-1], b.shape[1::-1])
     if is_whole and _is_equal(a, b):
         return Comparison(Side(), Side(), equal=True, mirrored=mirrored, angle=angle)
@@ -125,7 +125,7 @@ def compare_pixels(a: np.ndarray, b: np.ndarray, corners: np.ndarray | None) -> 
     if small.shown.mean() < 0.02 or small.shown.sum() < 400:
         return None
     if not is_whole:
-        moved, small = _refined(a, b, moved, small)
+        moved, small = _refine(a, b, moved, small)
     onto_a, onto_b, _ = _grid_of_coarser(a, b, moved, _SMALL)
     natives = [(a, onto_a), (b, onto_b)]
     marks = _Marks.of(small, 1.0, natives)
@@ -159,7 +159,7 @@ def compare_pixels(a: np.ndarray, b: np.ndarray, corners: np.ndarray | None) -> 
     return Comparison(sides[0], sides[1], False, marks.tone, marks.share, bands.coherence, mirrored, angle)
 
 
-def _snapped(corners: np.ndarray) -> tuple[np.ndarray, bool]:
+def _snap_corners(corners: np.ndarray) -> tuple[np.ndarray, bool]:
     """The corners, exactly those of the other picture where both show the same frame, and whether they do."""
     for mirrored in (_CORNERS, _CORNERS[::-1]):
         for turn in range(4):
@@ -261,7 +261,7 @@ def _lay_small(a: np.ndarray, b: np.ndarray, moved: np.ndarray) -> _Laid:
     return _lay(a, b, onto_a, onto_b, size)
 
 
-def _refined(a: np.ndarray, b: np.ndarray, moved: np.ndarray, small: _Laid) -> tuple[np.ndarray, _Laid]:
+def _refine(a: np.ndarray, b: np.ndarray, moved: np.ndarray, small: _Laid) -> tuple[np.ndarray, _Laid]:
     """The homography, and the small pictures, after what is left of an affine movement between these is undone."""
     cv2 = opencv()
     grey_a, grey_b = (cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY) for rgb in small[:2])
@@ -341,7 +341,7 @@ class _Bands:
                     if missing > 0.3:
                         equal_from = level + 1
         one, other = np.concatenate(shades, 1)
-        flattened = _flattened(one, other), _flattened(other, one)
+        flattened = _measure_lost_shades(one, other), _measure_lost_shades(other, one)
         return cls((lack[0], lack[1]), (noise[0], noise[1]), flattened, coherence, equal_from, (soft[0], soft[1]))
 
 
@@ -382,7 +382,7 @@ def _octaves(laid: _Laid, is_whole: bool) -> list[tuple[np.ndarray, np.ndarray, 
     cv2 = opencv()
     one, other = _luma(laid.a), _luma(laid.b)
     if not is_whole:
-        other = _shifted(one, other, laid.shown)
+        other = _undo_shift(one, other, laid.shown)
     shown, found = laid.shown.astype(np.float32), []
     for _ in range(_LEVELS):
         if min(one.shape) < 24:
@@ -394,7 +394,7 @@ def _octaves(laid: _Laid, is_whole: bool) -> list[tuple[np.ndarray, np.ndarray, 
     return found
 
 
-def _shifted(one: np.ndarray, other: np.ndarray, shown: np.ndarray) -> np.ndarray:
+def _undo_shift(one: np.ndarray, other: np.ndarray, shown: np.ndarray) -> np.ndarray:
     """The second picture moved by the fraction of a pixel that it is off."""
     cv2 = opencv()
     band = [np.where(shown, part - cv2.GaussianBlur(part, (0, 0), 2), 0) for part in (one, other)]
@@ -421,7 +421,6 @@ class _Marks:
     tone: float
     evidence: float = 0.0
     is_drawn: bool = False
-    features: np.ndarray | None = None
 
     @classmethod
     def of(cls, small: _Laid, blur: float, natives: Sequence[tuple[np.ndarray, np.ndarray]]) -> _Marks:
@@ -434,7 +433,7 @@ class _Marks:
         a, b = (cv2.GaussianBlur(rgb.astype(np.float32), (0, 0), blur) for rgb in small[:2])
         if min(float(np.quantile(np.ptp(one, axis=2), 0.99)) for one in (a, b)) < 6:  # one has no colours
             a, b = (np.repeat((one @ _LUMA.astype(np.float32))[..., None], 3, 2) for one in (a, b))
-        errors = [_unexplained(one, other, small.shown) for one, other in ((a, b), (b, a))]
+        errors = [_measure_residual(one, other, small.shown) for one, other in ((a, b), (b, a))]
         error = min(errors, key=lambda part: float(np.median(part[small.shown])))
         edges = [_gradient(part) for part in (a, b)]
         allowed = 14 + 1.5 * cv2.blur(np.minimum(*edges), (5, 5)) + 4 * np.median(error[small.shown])
@@ -453,7 +452,7 @@ class _Marks:
         features = np.append(traces[1] - traces[0], _veil(b[where > 0], a[where > 0]))
         evidence = float(features @ _WEIGHTS)
         is_drawn = max(_few_colours(rgb[calm], 6) for rgb in small[:2]) > 0.5  # as a page is, on which ink says nothing
-        return cls(float(where.sum() / small.shown.sum()), clean, tone, evidence, is_drawn, features)
+        return cls(float(where.sum() / small.shown.sum()), clean, tone, evidence, is_drawn)
 
     def who_is_marked(self, bands: _Bands) -> tuple[bool, bool]:
         """In which picture something was drawn or covered. Only where both have the same detail and tones elsewhere:
@@ -534,7 +533,7 @@ def _correlation(one: np.ndarray, other: np.ndarray) -> float:
     return float(((one - one.mean()) * (other - other.mean())).mean()) / product if product > 1e-6 else 0.0
 
 
-def _unexplained(a: np.ndarray, b: np.ndarray, shown: np.ndarray) -> np.ndarray:
+def _measure_residual(a: np.ndarray, b: np.ndarray, shown: np.ndarray) -> np.ndarray:
     """By how much `b` differs, (h, w), from the best that a change of colours and tones makes of `a`."""
     x, y = a[shown], b[shown]
     step = max(1, len(x) // _SAMPLE)
@@ -578,7 +577,7 @@ def _colour(pixels: np.ndarray) -> float:
     return float(np.sqrt((left**2).mean()))
 
 
-def _flattened(shades: np.ndarray, other: np.ndarray) -> float:
+def _measure_lost_shades(shades: np.ndarray, other: np.ndarray) -> float:
     """The deviation of the shades of `other` (P,) among pixels that have one shade here: of steps and clipped parts it
     is large.
     """

@@ -118,7 +118,7 @@ def settle(members: Sequence[Picture], compare: Compare, rules: Sequence[str] = 
         seen = compare(kept, one) if kept.id != one.id else None
         edits[one.id] = ", ".join(name_edits(kept, one, seen))
         if one.id in replaced:
-            preferred = preferred_reason(kept, one, _tied(rules, kept, one, seen))
+            preferred = preferred_reason(kept, one, _rules_for_tie(rules, kept, one, seen))
             reasons[one.id] = better_because(kept, one, seen) or preferred or reason(kept, one, rules)
         elif one is not kept:
             reasons[one.id] = can_replace(kept, one, seen) or preferred_reason(one, kept, rules) or UNKNOWN
@@ -149,10 +149,10 @@ def _is_better(one: Picture, kept: Picture, seen: Comparison | None) -> bool:
         return True
     if better_because(kept, one, seen):
         return False
-    return preferred_reason(one, kept, _tied(DEFAULT, one, kept, seen)) is not None
+    return preferred_reason(one, kept, _rules_for_tie(DEFAULT, one, kept, seen)) is not None
 
 
-def _tied(rules: Sequence[str], one: Picture, other: Picture, seen: Comparison | None) -> Sequence[str]:
+def _rules_for_tie(rules: Sequence[str], one: Picture, other: Picture, seen: Comparison | None) -> Sequence[str]:
     """The rules that decide between pictures of which neither shows more, of the default ones: the format says nothing
     of pixels that differ, and neither do the bytes of different formats.
     """

@@ -96,7 +96,7 @@ def duplicates_by_hash(
     return Duplicates(
         groups=named(
             [
-                _undecided([ids[place] for place in (keeper, *sorted(alike))])
+                _leave_undecided([ids[place] for place in (keeper, *sorted(alike))])
                 for keeper, alike in matching.items()
                 if alike
             ],
@@ -124,7 +124,7 @@ def duplicates_by_hash(
     )
 
 
-def _undecided(contents: Sequence[str]) -> Settled:
+def _leave_undecided(contents: Sequence[str]) -> Settled:
     """A group of which nothing is said but that the hashes are alike."""
     return Settled(list(contents), reasons=dict.fromkeys(contents[1:], "only a hash takes it for a copy"))
 
