@@ -51,11 +51,6 @@ class Group:
         going = [member for member in self.others if member.replaced_by == self.keeper]
         return list(dict.fromkeys(member.kept_because for member in going if member.kept_because))
 
-    @property
-    def is_decided(self) -> bool:
-        """True if at least one picture goes, for which the keeper or another stands."""
-        return any(member.replaced_by is not None for member in self.others)
-
 
 @dataclass(frozen=True, eq=False)
 class Duplicates(Mapping[str, list[str]]):
