@@ -26,7 +26,6 @@ def test_each_picture_has_those_that_match_it_best_first(found):
 
 def test_only_what_another_picture_stands_for_can_be_removed_and_the_rest_is_counted(found):
     assert (found.to_remove, found.undecided) == (["/b"], 1)
-    (group,) = found.groups
 
 
 def test_two_in_reference_folders_are_not_compared(found):
