@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from diptych.dedupe.comparison import Comparison, Side
 from diptych.pictures.file_info import Picture
 
@@ -29,15 +27,6 @@ _CLEANER = "less compressed"  # which counts only where nothing else does
 _COLOURS, _SHADES = "its colours", "more shades"
 _STEPS = 0.06  # of the overlap, in which steps in place of shades may look like something else
 UNKNOWN = "it cannot be told which of the two is the original"
-
-
-class Verdict(NamedTuple):
-    """What a comparison says of the first of two: the reason for which it is better than the second, and that for
-    which the second cannot stand for it; None where there is none.
-    """
-
-    better: str | None
-    needed: str | None
 
 
 def can_replace(kept: Picture, going: Picture, seen: Comparison | None) -> str | None:

@@ -159,11 +159,11 @@ class Store(Adopted):
         with self._connection() as connection:
             return _removed(connection, ids)
 
-    def forget_removed(self, before: datetime) -> None:
-        """Forget the metadata of pictures that were removed before a moment."""
-        if self._all("SELECT 1 FROM removed WHERE at < ? LIMIT 1", (_time(before),)):
+    def forget_removed(self, until: datetime) -> None:
+        """Forget the metadata of pictures that were removed at a moment or before."""
+        if self._all("SELECT 1 FROM removed WHERE at <= ? LIMIT 1", (_time(until),)):
             with self._transaction() as connection:
-                connection.execute("DELETE FROM removed WHERE at < ?", (_time(before),))
+                connection.execute("DELETE FROM removed WHERE at <= ?", (_time(until),))
 
     def replace_metadata(self, given: Iterable[tuple[str, dict[str, Any]]]) -> None:
         """Give stored pictures other metadata: (id, metadata) each, in one transaction; unknown ids are left out.
