@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from diptych_training.aligned.recipe import AlignedRecipe
     from diptych_training.classifiers.recipe import ClassifierRecipe
     from diptych_training.fine_tuning.recipe import FineTuning
+    from diptych_training.losses.recipe import LossesRecipe
 
 
 def register(commands: Commands) -> None:
@@ -99,17 +100,20 @@ def train(
         from diptych_training.fine_tuning.recipe import LABELS, FineTuning, fine_tuning_from
         from diptych_training.learning import run
         from diptych_training.learning.distributed import is_first
+        from diptych_training.losses.recipe import LOSSES_TABLE, LossesRecipe, losses_recipe_from
         from diptych_training.recipe import Recipe, built, recipe_from
     except ImportError as error:
         from diptych_training.errors import DataError
 
         raise DataError(f"training needs `pip install 'diptych[train]'`: {error}") from None
 
-    def resolved(values: Mapping[str, Any]) -> Recipe | FineTuning | ClassifierRecipe | AlignedRecipe:
+    def resolved(values: Mapping[str, Any]) -> Recipe | FineTuning | ClassifierRecipe | AlignedRecipe | LossesRecipe:
         if CLASSIFIER in values:
             return classifier_recipe_from(values)
         if ALIGNED in values:
             return aligned_recipe_from(values)
+        if LOSSES_TABLE in values:
+            return losses_recipe_from(values)
         return fine_tuning_from(values) if LABELS in values else recipe_from(values)
 
     read = built(recipe, changes or [], resolved)
@@ -120,6 +124,8 @@ def train(
         return _classify(console, read, directory, resume=resume)
     if isinstance(read, AlignedRecipe):
         return _train_aligned(console, read, directory, resume=resume)
+    if isinstance(read, LossesRecipe):
+        return _train_losses(console, read, directory, resume=resume)
     measured = run.train(read, directory, resume=resume, quiet=console.silent)
     best = directory / run.BEST
     if not is_first():
@@ -167,6 +173,19 @@ def _train_aligned(console: Console, recipe: AlignedRecipe, directory: Path, *, 
         f"{table(['kind', 'copies', 'others', 'AUC'], rows)}\n"
         f"learnt from {found['pairs']:,} pairs, {found['copies']:,} of them copies, in {found['seconds']} s\n"
         f"checkpoint: {best}\nnext: diptych export {best} -o aligned",
+    )
+    return 0
+
+
+def _train_losses(console: Console, recipe: LossesRecipe, directory: Path, *, resume: bool) -> int:
+    from diptych_training.losses.run import BEST, train_losses
+
+    found, best = train_losses(recipe, directory, resume=resume, quiet=console.silent), directory / BEST
+    rows = [[loss, row["lost"], row["kept"], f"{row['auc']:.3f}"] for loss, row in found["held_out"].items()]
+    console.emit(
+        {"checkpoint": str(best), **found},
+        f"{table(['what is lost', 'lost', 'kept', 'AUC'], rows)}\nlearnt in {found['seconds']} s\n"
+        f"checkpoint: {best}\nnext: diptych export {best} -o losses",
     )
     return 0
 

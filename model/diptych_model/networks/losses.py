@@ -1,0 +1,60 @@
+"""The network that says what is lost where one of two copies goes and the other stays.
+
+A small one, for it sees what is left to tell once one picture is laid over the other on the grid of the one that goes:
+as a whole, and in windows of its own pixels, in which noise, sharpening and JPEG's blocks show.
+"""
+
+from pathlib import Path
+
+import torch
+from jaxtyping import Float, UInt8
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+WEIGHTS = "losses.safetensors"
+OUTPUTS = 10  # log-odds, as `diptych_runtime.closer_look.comparison.LOSSES` names them
+_STRIDE = 16  # pixels from one of the deepest places to the next
+
+
+class LossesNetwork(nn.Module):
+    """Two views of a pair, uint8 (B, 2, S, S, 8) as `diptych_runtime.closer_look.comparison.see_pair` makes them, to
+    the log-odds (B, 10) of what is lost. S is a multiple of 16, `widths` are the channels of the layers.
+    """
+
+    def __init__(self, widths: tuple[int, ...] = (16, 32, 48, 64, 64), hidden: int = 96) -> None:
+        super().__init__()
+        strides = (2, 2, 2, 2, 1)
+        self.layers = nn.Sequential(
+            *(
+                nn.Sequential(nn.Conv2d(before, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
+                for before, width, stride in zip((8, *widths), widths, strides, strict=False)
+            )
+        )
+        self.answer = nn.Sequential(
+            nn.Linear(4 * widths[-1], hidden), nn.ReLU(), nn.Dropout(0.1), nn.Linear(hidden, OUTPUTS)
+        )
+
+    def forward(self, views: UInt8[Tensor, "batch 2 rows cols 8"]) -> Float[Tensor, "batch 10"]:
+        """(B, 2, S, S, 8) -> (B, 10)."""
+        batch = views.shape[0]
+        pixels = views.flatten(0, 1).permute(0, 3, 1, 2).float() / 255
+        going, kept, masks = pixels.split([3, 3, 2], 1)
+        shown, within = masks.split([1, 1], 1)
+        found = self.layers(torch.cat([going - 0.5, kept - going * shown, masks], 1))
+        inside = (nn.functional.avg_pool2d(within, _STRIDE) > 0).to(found.dtype)
+        found = found * inside
+        mean = found.sum((2, 3)) / inside.sum((2, 3)).clamp(min=1)
+        return self.answer(torch.cat([mean, found.amax((2, 3))], 1).reshape(batch, -1))
+
+
+def save_losses(network: LossesNetwork, directory: Path) -> None:
+    """Write the weights of a network of the released widths into a directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    save_file({name: tensor.contiguous() for name, tensor in network.state_dict().items()}, directory / WEIGHTS)
+
+
+def load_losses(directory: Path) -> LossesNetwork:
+    """Return the network whose weights `save_losses` wrote, in evaluation mode."""
+    network = LossesNetwork()
+    network.load_state_dict(load_file(directory / WEIGHTS))
+    return network.eval()

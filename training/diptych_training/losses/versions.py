@@ -1,0 +1,548 @@
+"""Versions of a picture, with what each kept of it: where its places went, its detail, hues and shades, and its marks.
+
+An edit makes a version of another one, and notes what it did: so two versions of one picture tell what each shows that
+the other lacks.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import cv2
+import numpy as np
+from PIL import Image, ImageDraw, ImageEnhance, ImageFilter, ImageOps
+
+from diptych_training.data.edits import detail, overlays, tones
+from diptych_training.data.edits.geometry import any_colour
+from diptych_training.data.edits.props import Props, fitting, font, phrase, words
+
+PLACES = 48  # along each side of the original, whose places are followed
+LARGEST = 1000  # pixels of the longer side of a version
+_SHARP = 0.5  # pixels of blur in what has none
+
+Edit = Callable[["Version", np.random.Generator, Props], "Version"]
+Paint = Callable[[Image.Image, np.random.Generator], Image.Image]
+Ids = frozenset[int]
+_NONE: Ids = frozenset()
+
+
+@dataclass(frozen=True)
+class Version:
+    """A picture, the homography `place` from places in the original to places in it, and which of `PLACES` x `PLACES`
+    of the original it shows. `blur` is the blur of its detail in pixels of the original, `colour` the share of its
+    hues, `shades` how many a channel has, and `quality` that of JPEG. The rest are edits: what was drawn on it, what
+    changed its tones, sharpened it or made it noisy, took the detail of a part or replaced one, and added a scene.
+    """
+
+    picture: Image.Image
+    place: np.ndarray
+    shown: np.ndarray
+    blur: float = _SHARP
+    colour: float = 1.0
+    shades: float = 256.0
+    quality: float = 100.0
+    marks: Ids = _NONE
+    tones: Ids = _NONE
+    grain: Ids = _NONE
+    softened: Ids = _NONE
+    parts: Ids = _NONE
+    scope: Ids = _NONE
+
+    @property
+    def scale(self) -> float:
+        """Pixels for each pixel of the original."""
+        return float(np.sqrt(abs(np.linalg.det(self.place[:2, :2]))))
+
+
+def original(picture: Image.Image, blur: float = _SHARP) -> Version:
+    """The version that all others are made of, with so many pixels of blur."""
+    return Version(picture, np.eye(3), np.ones((PLACES, PLACES), bool), blur)
+
+
+def edit_version(
+    version: Version, edit: Edit, rng: np.random.Generator, props: Props, size: tuple[int, int]
+) -> Version:
+    """The version that an edit makes; `size` is that of the original."""
+    edited = edit(version, rng, props)
+    longest = max(edited.picture.size)
+    if longest > LARGEST:
+        edited = scaled(edited, LARGEST / longest)
+    x, y = ((np.arange(PLACES) + 0.5) / PLACES * side for side in size)
+    places = np.stack([*(axis.ravel() for axis in np.meshgrid(x, y)), np.ones(PLACES * PLACES)])
+    there = edited.place @ places
+    there = there[:2] / there[2]
+    inside = (there >= 0).all(0) & (there < np.array(edited.picture.size)[:, None]).all(0)
+    return replace(edited, shown=edited.shown & inside.reshape(PLACES, PLACES))
+
+
+def keep_as_file(version: Version, rng: np.random.Generator) -> Version:
+    """The version as files keep it: without loss, or as JPEG or WebP of good quality."""
+    chance = rng.random()
+    return version if chance < 0.45 else save(version, int(rng.integers(78, 98)), webp=chance > 0.85)
+
+
+def save(version: Version, quality: int, *, webp: bool = False) -> Version:
+    """The version as JPEG, or WebP, of this quality keeps it."""
+    file = io.BytesIO()
+    version.picture.save(file, "WEBP" if webp else "JPEG", quality=quality)
+    return replace(version, picture=Image.open(file).convert("RGB"), quality=min(version.quality, quality))
+
+
+def scaled(version: Version, scale: float, how: Image.Resampling = Image.Resampling.LANCZOS) -> Version:
+    """The version made smaller or larger."""
+    old = version.picture.size
+    size = tuple(max(24, round(side * scale)) for side in old)
+    blur = max(version.blur, _SHARP / (version.scale * scale))
+    return replace(
+        _moved(version, version.picture.resize(size, how), np.diag([size[0] / old[0], size[1] / old[1], 1])), blur=blur
+    )
+
+
+def _new(rng: np.random.Generator) -> Ids:
+    return frozenset([int(rng.integers(2**62))])
+
+
+def _moved(version: Version, picture: Image.Image, moved: np.ndarray) -> Version:
+    return replace(version, picture=picture, place=moved @ version.place)
+
+
+def _soften(version: Version, picture: Image.Image, pixels: float) -> Version:
+    return replace(version, picture=picture, blur=float(np.hypot(version.blur, pixels / version.scale)))
+
+
+def _mark(paint: Paint) -> Edit:
+    return lambda version, rng, props: replace(
+        version, picture=paint(version.picture, rng), marks=version.marks | _new(rng)
+    )
+
+
+def _tone(paint: Paint) -> Edit:
+    return lambda version, rng, props: replace(
+        version, picture=paint(version.picture, rng), tones=version.tones | _new(rng)
+    )
+
+
+def _roughen(paint: Paint) -> Edit:
+    return lambda version, rng, props: replace(
+        version, picture=paint(version.picture, rng), grain=version.grain | _new(rng)
+    )
+
+
+# What is written or drawn on a picture.
+
+
+def _caption(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    copy, (width, height) = picture.copy(), picture.size
+    size, ink = width / rng.uniform(8, 26), any_colour(rng) if rng.random() < 0.5 else (255, 255, 255)
+    line = words(rng, int(rng.integers(1, 6)))
+    line = line.upper() if rng.random() < 0.4 else line
+    place = rng.uniform(0.2, 0.8) * width, rng.choice([size, height - size, rng.uniform(0.1, 0.9) * height])
+    rim = {"stroke_width": int(rng.choice([0, 0, 1, 2, 3])), "stroke_fill": tuple(255 - value for value in ink)}
+    ImageDraw.Draw(copy).text(place, line, ink, font(max(9, round(size))), "mm", **rim)
+    return copy
+
+
+def _signature(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """A date, or a name half transparent, in a corner."""
+    copy, (width, height) = picture.copy(), picture.size
+    is_date = rng.random() < 0.5
+    line = f"{rng.integers(1, 29)} {rng.integers(1, 13)} '{rng.integers(80, 99)}" if is_date else "© " + words(rng, 2)
+    mask = Image.new("L", picture.size)
+    corner = width * rng.uniform(0.7, 0.98), height * rng.uniform(0.9, 0.98)
+    typeface = font(max(9, round(width / rng.uniform(12, 30))))
+    ImageDraw.Draw(mask).text(corner, line, 255 if is_date else int(rng.integers(70, 220)), typeface, "rs")
+    copy.paste((255, int(rng.integers(80, 170)), 20) if is_date else (255, 255, 255), (0, 0, width, height), mask)
+    return copy
+
+
+def _large_word(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """Rows of a word, half transparent."""
+    mask, (width, height) = Image.new("L", picture.size), picture.size
+    draw, line, strength = ImageDraw.Draw(mask), words(rng, 1).upper(), int(rng.integers(60, 190))
+    size = fitting(line, rng.uniform(0.3, 0.9) * width, height / 3)
+    rows = np.arange(size, height, size * rng.uniform(2, 4)) if rng.random() < 0.6 else [rng.uniform(0.2, 0.8) * height]
+    for y in rows:
+        draw.text((width / 2, y), line, strength, font(size), "mm")
+    copy = picture.copy()
+    copy.paste((255, 255, 255) if rng.random() < 0.7 else any_colour(rng), (0, 0, width, height), mask)
+    return copy
+
+
+def _pen(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    copy, (width, height) = picture.copy(), picture.size
+    draw, ink, thick = ImageDraw.Draw(copy), any_colour(rng), max(1, round(width / rng.uniform(40, 200)))
+    for _ in range(rng.integers(1, 4)):
+        (x, x2), (y, y2) = np.sort(rng.uniform(0, 0.9, (2, 2)), 1) * [[width], [height]]
+        box = x, y, x2 + 0.05 * width, y2 + 0.05 * height
+        kind = rng.integers(4)
+        if kind == 0:
+            draw.ellipse(box, outline=ink, width=thick)
+        elif kind == 1:
+            draw.rectangle(box, outline=ink, width=thick)
+        elif kind == 2:
+            draw.line(box, fill=ink, width=thick)
+        else:
+            line = np.cumsum(np.vstack([[x, y], rng.normal(0, 0.03 * width, (12, 2))]), 0)
+            draw.line([tuple(place) for place in line.tolist()], fill=ink, width=thick, joint="curve")
+    return copy
+
+
+def _bar(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    copy = picture.copy()
+    rows, columns = _region(picture, rng, 0.04, 0.35)
+    ink = any_colour(rng) if rng.random() < 0.5 else ((0, 0, 0), (255, 255, 255))[rng.integers(2)]
+    ImageDraw.Draw(copy).rectangle((columns.start, rows.start, columns.stop, rows.stop), fill=ink)
+    return copy
+
+
+def _hide(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """Show a part in squares, or blurred."""
+    region = _region(picture, rng, 0.12, 0.45)
+    pixels = np.array(picture)
+    if not _has_detail(pixels[region]):
+        return _bar(picture, rng)
+    part = Image.fromarray(pixels[region])
+    if rng.random() < 0.5:
+        block = max(3.0, rng.uniform(0.02, 0.06) * picture.width)
+        few = tuple(max(1, int(side / block)) for side in part.size)
+        part = part.resize(few).resize(part.size, Image.Resampling.NEAREST)
+    else:
+        part = part.filter(ImageFilter.GaussianBlur(rng.uniform(3, 10)))
+    pixels[region] = np.asarray(part)
+    return Image.fromarray(pixels)
+
+
+def _weather(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """Streaks of rain, or flakes of snow."""
+    copy, (width, height) = picture.copy(), picture.size
+    draw, is_rain = ImageDraw.Draw(copy, "RGBA"), rng.random() < 0.5
+    fall = rng.normal(0, 0.01) * width, rng.uniform(0.01, 0.06) * height
+    for x, y in rng.uniform(0, 1, (int(rng.integers(60, 400)), 2)) * (width, height):
+        if is_rain:
+            ink = 210, 215, 225, int(rng.integers(90, 220))
+            draw.line((x, y, x + fall[0], y + fall[1]), ink, int(rng.integers(1, 3)))
+        else:
+            reach = rng.uniform(0.5, width / 90)
+            draw.ellipse((x - reach, y - reach, x + reach, y + reach), (240, 240, 245, 200))
+    return copy
+
+
+def _round_corners(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    mask = Image.new("L", picture.size)
+    box = 0, 0, picture.width - 1, picture.height - 1
+    ImageDraw.Draw(mask).rounded_rectangle(box, picture.width // int(rng.integers(6, 25)), 255)
+    return Image.composite(picture, Image.new("RGB", picture.size, any_colour(rng)), mask)
+
+
+def _stick(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    return _mark(lambda picture, rng: overlays.stickers(picture, rng, props))(version, rng, props)
+
+
+def _region(picture: Image.Image, rng: np.random.Generator, least: float, most: float) -> tuple[slice, slice]:
+    """Rows and columns of a part of a picture, with sides of such shares of the picture's."""
+    spans = []
+    for side in (picture.height, picture.width):
+        length = rng.uniform(least, most)
+        start = rng.uniform(0, 1 - length)
+        spans.append(slice(int(start * side), max(int(start * side) + 8, int((start + length) * side))))
+    return spans[0], spans[1]
+
+
+def _has_detail(pixels: np.ndarray) -> bool:
+    return bool(pixels.shape[1] > 1 and np.abs(np.diff(pixels[..., 1].astype(int), axis=1)).mean() > 2)
+
+
+# What replaces a part by another that looks as natural.
+
+
+def _replace_part(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    """Paste a part of another photo, inpaint, or repeat another part of the same picture."""
+    pixels, (width, height) = np.array(version.picture), version.picture.size
+    mask = np.zeros((height, width), np.float32)
+    centre = int(rng.uniform(0.15, 0.85) * width), int(rng.uniform(0.15, 0.85) * height)
+    reach = max(4, int(rng.uniform(0.04, 0.2) * width)), max(4, int(rng.uniform(0.04, 0.2) * height))
+    cv2.ellipse(mask, centre, reach, float(rng.uniform(0, 180)), 0, 360, 1.0, -1)
+    kind = rng.integers(3)
+    if kind == 0:
+        other = cv2.inpaint(pixels, (mask > 0).astype(np.uint8), 4, cv2.INPAINT_TELEA)
+    elif kind == 1:
+        other = np.roll(pixels, [int(rng.uniform(0.2, 0.8) * side) for side in (height, width)], (0, 1))
+    else:
+        other = np.asarray(props.photo(rng, (width, height)))
+    if np.abs(other.astype(int) - pixels)[mask > 0].mean() < 8:
+        return _stick(version, rng, props)
+    soft = cv2.GaussianBlur(mask, (0, 0), float(rng.uniform(0.6, 0.02 * width + 0.7)))[..., None]
+    return replace(
+        version,
+        picture=Image.fromarray((pixels * (1 - soft) + other * soft).astype(np.uint8)),
+        parts=version.parts | _new(rng),
+    )
+
+
+# What lies around.
+
+
+def _pad(version: Version, sides: tuple[int, int, int, int], ground: tuple[int, ...]) -> Version:
+    """Ground at the left, above, at the right and below."""
+    left, above, right, below = sides
+    width, height = version.picture.size
+    canvas = Image.new("RGB", (width + left + right, height + above + below), ground)
+    canvas.paste(version.picture, (left, above))
+    return _moved(version, canvas, np.array([[1, 0, left], [0, 1, above], [0, 0, 1.0]]))
+
+
+def _frame(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    shares = [rng.uniform(0.02, 0.12)] * 4 if rng.random() < 0.5 else rng.uniform(0, 0.2, 4)
+    left, above, right, below = (int(share * version.picture.width) for share in shares)
+    return _pad(version, (left, above, right, below), _ground(rng))
+
+
+def _ground(rng: np.random.Generator) -> tuple[int, ...]:
+    return any_colour(rng) if rng.random() < 0.4 else ((255, 255, 255), (0, 0, 0))[rng.integers(2)]
+
+
+def _write_beside(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    """A bar with a line on it above or below, as memes have."""
+    bar, above = int(version.picture.width * rng.uniform(0.12, 0.3)), rng.random() < 0.6
+    ground = _ground(rng)
+    framed = _pad(version, (0, bar if above else 0, 0, 0 if above else bar), ground)
+    line = phrase(rng)
+    size = fitting(line, 0.9 * framed.picture.width, framed.picture.width / rng.uniform(12, 24))
+    ink = (0, 0, 0) if sum(ground) > 380 else (255, 255, 255)
+    place = 10, (0 if above else framed.picture.height - bar) + bar / 2
+    ImageDraw.Draw(framed.picture).text(place, line, ink, font(size), "lm")
+    return framed
+
+
+def _screenshot(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    """The window of a program around it, with a few words in its title bar."""
+    ground = (int(rng.integers(225, 256)),) * 3 if rng.random() < 0.6 else (int(rng.integers(15, 60)),) * 3
+    shares = rng.uniform([0.02, 0.12, 0.02, 0.03], [0.35, 0.35, 0.35, 0.3])
+    width, height = version.picture.size
+    left, above, right, below = (int(share * side) for share, side in zip(shares, (width, height) * 2, strict=True))
+    framed = _pad(version, (left, above, right, below), ground)
+    draw, bar = ImageDraw.Draw(framed.picture), int(min(rng.uniform(0.04, 0.1) * framed.picture.height, 0.9 * above))
+    draw.rectangle((0, 0, framed.picture.width, max(4, bar)), fill=any_colour(rng))
+    line = "  ".join(words(rng, 1).title() for _ in range(rng.integers(2, 6)))
+    draw.text((8, bar / 2), line, (255, 255, 255), font(max(5, bar // 2)), "lm")
+    return framed
+
+
+def _turn(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    """Turn it by 3 to 20 degrees, on a ground that fills the corners."""
+    width, height = version.picture.size
+    angle = float(rng.uniform(3, 20) * rng.choice([-1, 1]))
+    moved = np.vstack([cv2.getRotationMatrix2D((width / 2, height / 2), angle, 1), [0, 0, 1]])
+    size = width, height
+    if rng.random() < 0.5:
+        cosine, sine = abs(moved[0, 0]), abs(moved[0, 1])
+        size = int(width * cosine + height * sine), int(height * cosine + width * sine)
+        moved[:2, 2] += (size[0] - width) / 2, (size[1] - height) / 2
+    half = np.array([[1, 0, -0.5], [0, 1, -0.5], [0, 0, 1]])
+    inner = half @ moved @ np.linalg.inv(half)
+    ground = (0, 0, 0) if rng.random() < 0.5 else _ground(rng)
+    pixels = cv2.warpPerspective(np.asarray(version.picture), inner, size, flags=cv2.INTER_CUBIC, borderValue=ground)
+    return _soften(_moved(version, Image.fromarray(pixels), moved), Image.fromarray(pixels), 0.35)
+
+
+def _print_on_page(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    """Set it into a page of text, which is more than a frame."""
+    width = version.picture.width
+    left, right = (int(share * width) for share in rng.uniform(0.05, 0.3, 2))
+    above, below = int(rng.uniform(0.15, 0.8) * width), int(rng.uniform(0.2, 0.8) * width)
+    ground = (255, 255, 255) if rng.random() < 0.7 else any_colour(rng)
+    page = _pad(version, (left, above, right, below), ground)
+    draw, size = ImageDraw.Draw(page.picture), page.picture.width / rng.uniform(28, 60)
+    ink = (0, 0, 0) if sum(ground) > 380 else (255, 255, 255)
+    for top, bottom in ((size, above - size / 2), (above + version.picture.height + size / 2, page.picture.height)):
+        overlays.page_text(draw, (size, top, page.picture.width - size, bottom), size, ink, rng)
+    return replace(page, scope=version.scope | _new(rng))
+
+
+def _set_beside(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    """Put another photo beside it, or below."""
+    width, height = version.picture.size
+    if rng.random() < 0.5:
+        box = width, 0, width + int(width * rng.uniform(0.4, 1)), height
+    else:
+        box = 0, height, width, height + int(height * rng.uniform(0.4, 1))
+    wider = _pad(version, (0, 0, box[2] - width, box[3] - height), (0, 0, 0))
+    wider.picture.paste(props.photo(rng, (box[2] - box[0], box[3] - box[1])), box[:2])
+    return replace(wider, scope=version.scope | _new(rng))
+
+
+# What takes a part away, or pixels.
+
+
+def _crop(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    shares = rng.uniform(0, 0.25, 4)
+    shares[rng.integers(4)] += 0.06
+    width, height = version.picture.size
+    left, top = int(shares[0] * width), int(shares[1] * height)
+    box = left, top, int((1 - shares[2]) * width), int((1 - shares[3]) * height)
+    return _moved(version, version.picture.crop(box), np.array([[1, 0, -left], [0, 1, -top], [0, 0, 1.0]]))
+
+
+def _shrink(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    return scaled(version, rng.uniform(0.25, 0.85))
+
+
+def _enlarge(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    how = (Image.Resampling.LANCZOS, Image.Resampling.BICUBIC, Image.Resampling.BILINEAR)[rng.integers(3)]
+    return scaled(version, rng.uniform(1.15, 2.2), how)
+
+
+# What changes tones, hues and shades.
+
+
+def _brighten(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    factor = rng.uniform(0.6, 0.87) if rng.random() < 0.5 else rng.uniform(1.13, 1.5)
+    return ImageEnhance.Brightness(picture).enhance(factor)
+
+
+def _contrast(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    factor = rng.uniform(0.5, 0.82) if rng.random() < 0.5 else rng.uniform(1.2, 1.8)
+    return ImageEnhance.Contrast(picture).enhance(factor)
+
+
+def _gamma(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    power = rng.uniform(0.5, 0.8) if rng.random() < 0.5 else rng.uniform(1.25, 2)
+    return picture.point([round(255 * (level / 255) ** power) for level in range(256)] * 3)
+
+
+def _warm(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    gains = rng.uniform(0.75, 1.2, 3)
+    gains = gains if np.ptp(gains) > 0.15 else np.array([1.12, 1.0, 0.85])
+    return Image.fromarray(np.clip(np.asarray(picture) * gains, 0, 255).astype(np.uint8))
+
+
+def _equalise(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    made = ImageOps.equalize(picture) if rng.random() < 0.5 else ImageOps.autocontrast(picture, rng.uniform(1, 5))
+    changed = np.abs(np.asarray(made, int) - np.asarray(picture)).mean()
+    return made if changed > 3 else _gamma(picture, rng)
+
+
+def _fog(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    grey = int(rng.integers(180, 240))
+    return Image.blend(picture, Image.new("RGB", picture.size, (grey, grey, grey)), rng.uniform(0.25, 0.6))
+
+
+def _gaudy(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    made = ImageEnhance.Color(picture).enhance(rng.uniform(1.4, 2.2))
+    return made if np.abs(np.asarray(made, int) - np.asarray(picture)).mean() > 3 else _gamma(picture, rng)
+
+
+def _grey(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    return replace(version, picture=ImageOps.grayscale(version.picture).convert("RGB"), colour=0.0)
+
+
+def _duotone(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    return replace(_tone(tones.duotone)(version, rng, props), colour=0.0)
+
+
+def _fade(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    share = rng.uniform(0.15, 0.65)
+    return replace(version, picture=ImageEnhance.Color(version.picture).enhance(share), colour=version.colour * share)
+
+
+def _posterise(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    bits = int(rng.integers(2, 5))
+    return replace(version, picture=ImageOps.posterize(version.picture, bits), shades=min(version.shades, 2.0**bits))
+
+
+def _few_colours(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    count, dither = int(rng.choice([8, 16, 32, 64])), (Image.Dither.NONE, Image.Dither.FLOYDSTEINBERG)[rng.integers(2)]
+    picture = version.picture.quantize(count, dither=dither).convert("RGB")
+    return replace(version, picture=picture, shades=min(version.shades, count / 2))
+
+
+def _two_colours(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    grey = version.picture.convert("L")
+    level = int(rng.integers(90, 160))
+    one_bit = grey.convert("1") if rng.random() < 0.5 else grey.point(lambda value: 255 * (value > level))
+    return replace(version, picture=one_bit.convert("RGB"), shades=2.0, colour=0.0, blur=version.blur + 1)
+
+
+# What takes detail, or adds what looks like it.
+
+
+def _blur(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    pixels = rng.uniform(0.8, 4)
+    return _soften(version, version.picture.filter(ImageFilter.GaussianBlur(pixels)), pixels)
+
+
+def _median(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    size = int(rng.choice([3, 5]))
+    return _soften(version, version.picture.filter(ImageFilter.MedianFilter(size)), 0.28 * size)
+
+
+def _move_camera(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    return _soften(version, detail.motion_blur(version.picture, rng), 0.012 * min(version.picture.size))
+
+
+def _pixelate(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    return _soften(version, detail.pixelate(version.picture, rng), 0.01 * min(version.picture.size))
+
+
+def _blur_half(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    """Blur one side, as a lens does that is focused elsewhere."""
+    pixels, (width, height) = np.asarray(version.picture), version.picture.size
+    radius, share, kind = float(rng.uniform(1.2, 4)), rng.uniform(0.35, 0.65), rng.integers(4)
+    part = (slice(None), slice(0, int(share * width))) if kind < 2 else (slice(0, int(share * height)), slice(None))
+    mask = np.zeros((height, width), np.float32)
+    mask[part] = 1
+    mask = mask[::-1, ::-1] if kind % 2 else mask
+    if not _has_detail(pixels[mask > 0].reshape(-1, 1, 3).repeat(2, 1)) and not _has_detail(pixels[part]):
+        return _blur(version, rng, props)
+    if radius / version.scale < 1.2 * version.blur:
+        return _blur(version, rng, props)
+    soft = cv2.GaussianBlur(np.ascontiguousarray(mask), (0, 0), float(rng.uniform(0.5, 0.04 * width + 0.6)))[..., None]
+    mixed = cv2.GaussianBlur(pixels, (0, 0), radius) * soft + pixels * (1 - soft)
+    return replace(version, picture=Image.fromarray(mixed.astype(np.uint8)), softened=version.softened | _new(rng))
+
+
+def _sharpen(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    mask = ImageFilter.UnsharpMask(rng.uniform(0.8, 3), int(rng.integers(60, 250)), 2)
+    return picture.filter(mask)
+
+
+def _grain(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    shape = (picture.height, picture.width, 3 if rng.random() < 0.6 else 1)
+    noise = rng.standard_normal(shape, dtype=np.float32) * rng.uniform(4, 20)
+    return Image.fromarray(np.clip(np.asarray(picture) + noise, 0, 255).astype(np.uint8))
+
+
+def _compress(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    return save(version, int(rng.integers(12, 70)), webp=rng.random() < 0.2)
+
+
+# By family, each of which a run may leave out to be measured on it; what is named twice is drawn twice as often.
+FAMILIES: dict[str, tuple[Edit, ...]] = {
+    "writing": (
+        *(_mark(_caption),) * 3, _mark(overlays.meme), *(_mark(_signature),) * 2, *(_mark(_large_word),) * 2,
+        _mark(overlays.watermark),
+    ),
+    "covers": (
+        *(_mark(_pen),) * 2, _mark(_bar), *(_stick,) * 2, _mark(_hide), _mark(_weather), _mark(overlays.stripes),
+        _mark(_round_corners),
+    ),
+    "parts": (_replace_part,),
+    "frames": (_frame, _frame, _write_beside, _screenshot, _screenshot, _turn),
+    "scenes": (_print_on_page, _set_beside),
+    "crops": (_crop,),
+    "sizes": (_shrink, _shrink, _enlarge),
+    "tones": tuple(
+        map(_tone, (_brighten, _contrast, _gamma, _warm, _equalise, tones.vignette, _fog, _gaudy, tones.colour_filter))
+    ),
+    "hues": (_grey, _grey, _duotone, _fade),
+    "shades": (_posterise, _few_colours, _two_colours),
+    "blurs": (_blur, _blur, _median, _move_camera, _pixelate, _blur_half),
+    "grain": (_roughen(_sharpen), _roughen(_grain)),
+    "saves": (_compress,),
+}  # fmt: skip
+CHANCES = {
+    "writing": 2.0, "covers": 2.0, "parts": 1.0, "frames": 1.6, "scenes": 0.8, "crops": 1.0, "sizes": 1.6, "tones": 1.6,
+    "hues": 1.0, "shades": 0.8, "blurs": 1.4, "grain": 1.0, "saves": 1.4,
+}  # fmt: skip
