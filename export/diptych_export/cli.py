@@ -25,7 +25,7 @@ _INT8_PAIRS = (
     "put a pair graph in 8 bits into an artifact or a released model, judged by --pictures; all else stays as it is"
 )
 _CONFIG = "config.json"  # of a checkpoint, as `diptych_model.checkpoint` calls it
-_ALIGNED = "aligned.safetensors"  # of an aligned-pair network, as `diptych_model.networks.aligned` calls it
+_ALIGNED, _LOSSES = "aligned.safetensors", "losses.safetensors"  # as `diptych_model.networks` calls their weights
 _OF_PAIRS = ("name", "opset", "pixels", "precision", "pictures", "check", "weights")  # options of a pair network
 
 
@@ -103,8 +103,8 @@ def export(
         if output:
             raise BadParameter("--int8-pairs changes an artifact in its place; leave out -o, or export first")
         lines.append(_add_int8_pairs(checkpoint, pictures, document))
-    elif output and (Path(checkpoint) / _ALIGNED).is_file():
-        lines.append(_export_aligned(context, Path(checkpoint), Path(output), document))
+    elif output and any((Path(checkpoint) / weights).is_file() for weights in (_ALIGNED, _LOSSES)):
+        lines.append(_export_look(context, Path(checkpoint), Path(output), document))
     elif output:
         _check_checkpoint(checkpoint)
         export_checkpoint = _export_checkpoint()
@@ -168,20 +168,25 @@ def _given(context: Context, names: Sequence[str]) -> list[str]:
     ]
 
 
-def _export_aligned(context: Context, checkpoint: Path, output: Path, document: dict[str, Any]) -> str:
+def _export_look(context: Context, checkpoint: Path, output: Path, document: dict[str, Any]) -> str:
+    """Write the graph of one of the networks of the closer look."""
+    is_aligned = (checkpoint / _ALIGNED).is_file()
     if given := _given(context, (*_OF_PAIRS, "triton")):
-        raise BadParameter(f"--{given[0]} is for a pair network, and {checkpoint} has an aligned-pair network")
+        kind = "an aligned-pair network" if is_aligned else "a network of losses"
+        raise BadParameter(f"--{given[0]} is for a pair network, and {checkpoint} has {kind}")
     _export_checkpoint()
-    from diptych_export.graphs import export_aligned
+    from diptych_export.graphs import export_aligned, export_losses
     from diptych_model.networks.aligned import load_aligned
+    from diptych_model.networks.losses import load_losses
     from diptych_runtime.atomic import replacing_folder
-    from diptych_runtime.closer_look.aligned import GRAPH
+    from diptych_runtime.closer_look import aligned, comparison
 
-    data = export_aligned(load_aligned(checkpoint)).SerializeToString()
+    graph = export_aligned(load_aligned(checkpoint)) if is_aligned else export_losses(load_losses(checkpoint))
+    name, data = (aligned if is_aligned else comparison).GRAPH, graph.SerializeToString()
     with replacing_folder(output) as fresh:
-        (fresh / GRAPH).write_bytes(data)
-    document |= {"graph": str(output / GRAPH), "bytes": len(data)}
-    return f"{output / GRAPH}: the network of the closer look, {len(data) / 1e6:.1f} MB"
+        (fresh / name).write_bytes(data)
+    document |= {"graph": str(output / name), "bytes": len(data)}
+    return f"{output / name}: a network of the closer look, {len(data) / 1e6:.1f} MB"
 
 
 def _check_checkpoint(checkpoint: str) -> None:

@@ -19,12 +19,14 @@ from diptych_export.custom_op import OPSETS, body
 from diptych_export.folding import PairModule, folded
 from diptych_model.network import PairNetwork
 from diptych_model.networks.aligned import STRIDE, AlignedPairNetwork
+from diptych_model.networks.losses import LossesNetwork
+from diptych_runtime.closer_look.comparison import SIDE
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.kernel import DOMAIN
 from diptych_runtime.session import open_session, run_session
 
 OPSET = 23  # the first with the operator Attention
-ALIGNED_OPSET = 18  # of the aligned-pair network, which needs none of our own
+LOOK_OPSET = 18  # of the networks of the closer look, which need no operator of our own
 PREPROCESSING = (
     "uint8 RGB (B, S, S, 3): EXIF orientation applied, transparency laid on white, squashed to a square, not cropped; "
     "bicubic, after a box reduction to no less than twice the size; JPEGs are decoded at the smallest DCT scale that "
@@ -105,7 +107,7 @@ def export_aligned(network: AlignedPairNetwork) -> onnx.ModelProto:
     """
     rows, columns = (STRIDE * torch.export.Dim(name, min=1, max=512) for name in ("rows", "columns"))
     pair = torch.rand(1, 7, 6 * STRIDE, 7 * STRIDE, generator=torch.Generator().manual_seed(0))
-    graph = _export(network, {"pair": pair}, ["odds"], ALIGNED_OPSET, {"pair": {2: rows, 3: columns}})
+    graph = _export(network, {"pair": pair}, ["odds"], LOOK_OPSET, {"pair": {2: rows, 3: columns}})
     session = open_session(graph.SerializeToString())
     for seen in (pair, pair[:, :, :STRIDE, : 3 * STRIDE]):
         with torch.inference_mode():
@@ -113,6 +115,21 @@ def export_aligned(network: AlignedPairNetwork) -> onnx.ModelProto:
         (odds,) = run_session(session, {"pair": seen.numpy()})
         if not np.allclose(odds, expected, atol=1e-4, rtol=1e-4):
             raise ArtifactError(f"the graph of the aligned-pair network says {odds}, and torch {expected}")
+    return graph
+
+
+def export_losses(network: LossesNetwork) -> onnx.ModelProto:
+    """The ONNX graph views uint8 (B, 2, 256, 256, 8) -> odds float32 (B, 10) of a network of losses. Raises
+    ArtifactError where ONNX Runtime and torch differ.
+    """
+    shape = 2, 2, SIDE, SIDE, 8
+    views = torch.randint(256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    graph = _export(network, {"views": views}, ["odds"], LOOK_OPSET)
+    with torch.inference_mode():
+        expected = network(views).numpy()
+    (odds,) = run_session(open_session(graph.SerializeToString()), {"views": views.numpy()})
+    if not np.allclose(odds, expected, atol=1e-4, rtol=1e-4):
+        raise ArtifactError(f"the graph of the network of losses says {odds}, and torch {expected}")
     return graph
 
 

@@ -28,6 +28,7 @@ from diptych_training.losses.versions import (
 )
 
 ENLARGED = (1.0, 1.4, 1.8, 2.2, 2.8)  # times that the photos of the archives are made larger
+NOISY = 0.2  # chance of an original that a camera made noisy
 LONGEST = 620  # pixels of an original
 DOCUMENTS, DOCUMENT = "documents", 480  # what stands for an archive of drawn documents, and their pixels a side
 COUNTS = (0.1, 0.58, 0.26, 0.06)  # chances of a version of no, one, two and three edits
@@ -124,11 +125,15 @@ def find_losses(kept: Version, going: Version, detail: np.ndarray, *, has_hues: 
 
 
 def _draw_original(pixels: np.ndarray, rng: np.random.Generator) -> Version:
-    """A picture as large as it is or larger, in which case it is not sharp."""
+    """A picture as large as it is, or larger and not sharp, and some with the noise of a camera."""
     height, width = pixels.shape[:2]
     scale = min(float(rng.choice(ENLARGED)), LONGEST / max(height, width))
     size = round(width * scale), round(height * scale)
-    return original(Image.fromarray(pixels).resize(size, Image.Resampling.LANCZOS), 0.5 * max(1.0, scale))
+    picture = Image.fromarray(pixels).resize(size, Image.Resampling.LANCZOS)
+    if rng.random() < NOISY:
+        noise = rng.standard_normal((size[1], size[0], 3), dtype=np.float32) * rng.uniform(1.5, 7)
+        picture = Image.fromarray(np.clip(np.asarray(picture) + noise, 0, 255).astype(np.uint8))
+    return original(picture, 0.5 * max(1.0, scale))
 
 
 def _edit_often(
