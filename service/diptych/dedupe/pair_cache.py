@@ -11,17 +11,17 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from diptych.dedupe.comparison import Comparison
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Facts, Picture
 from diptych.store.sqlite.cache import CacheDatabase, in_one_step, paths_below, version_of
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.questions import MATCH
+from diptych_runtime.closer_look.comparison import Comparison
 from diptych_runtime.closer_look.votes import LENGTH
 
 LEDGER = "dedupe.sqlite"
 _EVIDENCE_OF = TypeAdapter(Evidence)
-_VERSION = 12
+_VERSION = 13
 
 # Pairs are named by the ids of contents, so a file that changes its name keeps its scores and one that changes its
 # content has none. An id is 16 bytes here, the lower one first. A score is of one question of the model.

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from diptych.dedupe.closer import CloserLook
-from diptych.dedupe.comparison import Comparison, compare_pixels
 from diptych.dedupe.keeper import DEFAULT, preferred_reason, reason
 from diptych.dedupe.labelled import NONE, IdPairs
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.replacement import UNKNOWN, better_because, can_replace, name_edits
 from diptych.pictures.file_info import Picture
+from diptych_runtime.closer_look.comparison import Comparison, compare_pixels
 from diptych_runtime.closer_look.verification import placement
 from diptych_runtime.decoder import open_picture
 from diptych_runtime.errors import PictureError

@@ -6,12 +6,12 @@ import pytest
 from exported import drawn_collection
 
 from diptych import Collection, Scorer
-from diptych.dedupe.comparison import Comparison, Side
 from diptych.dedupe.find import duplicates_among, of_record
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.threshold import by_rates
 from diptych.errors import DedupeError, UnknownPictureError
+from diptych_runtime.closer_look.comparison import NOTHING, Comparison
 from diptych_runtime.errors import ArgumentError
 
 
@@ -86,7 +86,7 @@ def test_its_pairs_give_its_groups_without_asking(drawn):
 @pytest.fixture
 def same_pixels(monkeypatch):
     """All pictures look alike in full size, so that rules alone decide."""
-    same = Comparison(Side(), Side(), equal=True)
+    same = Comparison(NOTHING, NOTHING, equal=True)
     monkeypatch.setattr("diptych.dedupe.find.PixelComparisons.compare", lambda *_: same)
 
 

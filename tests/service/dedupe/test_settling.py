@@ -9,26 +9,28 @@ import pytest
 from PIL import Image
 
 from diptych.dedupe import settling
-from diptych.dedupe.comparison import Comparison, Side
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.replacement import UNKNOWN
 from diptych.dedupe.settling import PixelComparisons, settle
+from diptych_runtime.closer_look.comparison import NOTHING, Comparison, Side
 from diptych_runtime.decoder import PictureLimits
 
 
 def by_width(a, b) -> Comparison:
-    """The wider one has more pixels, and nothing else is different."""
+    """The wider one is sharper, and nothing else is different."""
     ratio = a.width / b.width
-    return Comparison(Side(pixels=ratio), Side(pixels=1 / ratio), coherence=0.8)
+    sharper = NOTHING.losses | {"anything": 9.0, "sharpness": 9.0}
+    sides = [Side(sharper if one > 1 else NOTHING.losses, pixels=one) for one in (ratio, 1 / ratio)]
+    return Comparison(*sides)
 
 
 def alike(a, b) -> Comparison:
     """Saved again: neither has more than the other, and their pixels differ."""
-    return Comparison(Side(), Side(), coherence=0.8)
+    return Comparison(NOTHING, NOTHING)
 
 
 def same(a, b) -> Comparison:
-    return Comparison(Side(), Side(), equal=True)
+    return Comparison(NOTHING, NOTHING, equal=True)
 
 
 def without(compare, *pairs):
@@ -47,7 +49,7 @@ def test_by_default_the_better_one_takes_the_place_of_the_preferred(sizes):
     for members in ([small, large], [large, small]):
         found = settle(members, by_width)
         assert (found.stays, found.replaced) == ([large.id], {small.id: large.id})
-        assert found.reasons[small.id] == "more pixels"
+        assert found.reasons[small.id] == "sharper"
         assert (found.edits[small.id], found.edits[large.id]) == ("smaller", "")
 
 
@@ -55,7 +57,7 @@ def test_rules_that_a_person_chose_are_followed_and_let_no_better_one_go(sizes):
     small, _, large = sizes
     found = settle([small, large], by_width, ["oldest"])
     assert (found.stays, found.replaced) == ([small.id, large.id], {})
-    assert (found.reasons, found.edits[large.id]) == ({large.id: "more pixels"}, "larger")
+    assert (found.reasons, found.edits[large.id]) == ({large.id: "sharper"}, "larger")
     found = settle([large, small], by_width, ["oldest"])
     assert (found.stays, found.replaced) == ([large.id], {small.id: large.id})
 
@@ -77,9 +79,9 @@ def test_a_reference_stays_and_is_the_one_to_keep(picture):
     reference, middle, large = picture(width=100, reference=True), picture(width=200), picture(width=300)
     found = settle([reference, large, middle], by_width)
     assert (found.stays, found.replaced) == ([reference.id, large.id], {middle.id: large.id})
-    assert found.reasons[large.id] == "more pixels"
+    assert found.reasons[large.id] == "sharper"
     found = settle([reference, picture(width=50)], by_width)
-    assert (found.stays, list(found.reasons.values())) == ([reference.id], ["more pixels"])
+    assert (found.stays, list(found.reasons.values())) == ([reference.id], ["sharper"])
 
 
 def test_the_reason_of_what_stays_is_what_the_one_to_keep_lacks_or_the_rule_that_prefers_it(sizes):
@@ -87,7 +89,7 @@ def test_the_reason_of_what_stays_is_what_the_one_to_keep_lacks_or_the_rule_that
     older = replace(sizes[0], taken=1.0)
     found = settle([older, sizes[2], sizes[1]], by_width, ["oldest"])
     assert (found.stays, found.replaced) == ([large, small], {middle: large})
-    assert found.reasons == {middle: "more pixels", small: "an earlier date"}
+    assert found.reasons == {middle: "sharper", small: "an earlier date"}
 
 
 def test_what_can_be_told_of_nothing_stays_with_the_reason(picture):
@@ -158,7 +160,7 @@ def compared(monkeypatch) -> list[tuple[int, int]]:
 
     def compare_pixels(a, b, corners):
         pairs.append((a.shape[1], b.shape[1]))
-        return Comparison(Side(), Side(lack=0.5))
+        return Comparison(NOTHING, Side(NOTHING.losses, pixels=0.5))
 
     monkeypatch.setattr(settling, "placement", lambda a, b: None)
     monkeypatch.setattr(settling, "compare_pixels", compare_pixels)
@@ -173,7 +175,7 @@ def test_a_pair_is_compared_once_in_all_runs_and_in_either_order(picture, photo_
         first, second = comparisons.compare(b, a), comparisons.compare(a, b)
         assert first is not None
         assert second is not None
-        assert (second.b.lack, first.a.lack, first) == (0.5, 0.5, second.swapped)
+        assert (second.b.pixels, first.a.pixels, first) == (0.5, 0.5, second.swapped)
     with PairCache(tmp_path / "cache.sqlite", "another") as cache:
         assert PixelComparisons(files, cache).compare(b, a) == first  # type: ignore[arg-type]
     assert (compared, told) == ([(41, 43)], [0])

@@ -14,12 +14,12 @@ from exported import drawn_collection
 
 from diptych import Collection, Scorer
 from diptych.dedupe import pair_scores
-from diptych.dedupe.comparison import Comparison, Side
 from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.pair_cache import LEDGER
 from diptych.http import stint
 from diptych.http.routes import duplicates
 from diptych.http.stint import TimeIsUp
+from diptych_runtime.closer_look.comparison import NOTHING, Comparison
 from diptych_runtime.closer_look.registration import Keypoints
 from diptych_runtime.closer_look.verification import View
 
@@ -51,7 +51,7 @@ def compared(monkeypatch):
     """
 
     def compare(self, a, b) -> Comparison | None:
-        return None if (int(a.id[:4], 16) ^ int(b.id[:4], 16)) % 3 == 0 else Comparison(Side(), Side(), equal=True)
+        return None if (int(a.id[:4], 16) ^ int(b.id[:4], 16)) % 3 == 0 else Comparison(NOTHING, NOTHING, equal=True)
 
     monkeypatch.setattr("diptych.dedupe.find.PixelComparisons.compare", compare)
 

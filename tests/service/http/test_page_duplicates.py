@@ -11,11 +11,11 @@ from exported import drawn_collection
 
 from diptych import Collection, Scorer, find_duplicates
 from diptych.dedupe import pair_scores
-from diptych.dedupe.comparison import Comparison, Side
 from diptych.http import stint
 from diptych.http.middleware.auth import new_key
 from diptych.http.routes import duplicates
 from diptych.http.settings import Settings
+from diptych_runtime.closer_look.comparison import NOTHING, Comparison
 
 pytestmark = pytest.mark.browser
 
@@ -44,7 +44,7 @@ def compared(monkeypatch):
     """
 
     def compare(self, a, b) -> Comparison | None:
-        return None if (int(a.id[:4], 16) ^ int(b.id[:4], 16)) % 3 == 0 else Comparison(Side(), Side(), equal=True)
+        return None if (int(a.id[:4], 16) ^ int(b.id[:4], 16)) % 3 == 0 else Comparison(NOTHING, NOTHING, equal=True)
 
     monkeypatch.setattr("diptych.dedupe.find.PixelComparisons.compare", compare)
 
