@@ -21,7 +21,7 @@ SIDECAR, EDITED = "sidecar", "edited version"
 # darktable, digiKam, RawTherapee, ART, DxO, ON1, Capture One, UFRaw, Canon, Nikon, Exiv2 and ExifTool write; the
 # thumbnails of cameras.
 _KINDS = {
-    **dict.fromkeys((".mov", ".mp4", ".m4v", ".mp", ".mv", ".avi", ".3gp", ".mts"), "film"),
+    **dict.fromkeys((".mov", ".mp4", ".m4v", ".mp", ".mv", ".avi", ".3gp", ".mts", ".mkv", ".webm", ".mpg"), "film"),
     **dict.fromkeys((".wav", ".m4a"), "sound note"),
     **dict.fromkeys(RAW, "raw file"),
     **dict.fromkeys((".xmp", ".aae", ".acr", ".pp3", ".arp", ".dop", ".on1", ".cos", ".ufraw"), SIDECAR),

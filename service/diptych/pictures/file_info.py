@@ -5,6 +5,7 @@ by them.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,14 +36,18 @@ _STRUCTURE = frozenset(
         ExifTags.Base.ExifInteroperabilityOffset,
     }
 )
+# What XMP says of camera, date and place where EXIF does not.
+_IN_XMP = re.compile(
+    rb"(?:exif:GPSLatitude|exif:GPSLongitude|exif:DateTimeOriginal|photoshop:DateCreated|tiff:Make|tiff:Model)\b"
+)
 _FIRST_PHOTOGRAPH = datetime(1826, 1, 1, tzinfo=UTC)
 _CLOCK = timedelta(days=2)  # by which the clock of a camera or another machine may be ahead
 _NAMED = 5  # damaged files, at most
 
 
 class Facts(NamedTuple):
-    """The facts of a file: upright size, format ("JPEG"), number of EXIF entries that tell camera, date or place, and
-    when it was taken, in seconds since 1970 (its clock taken for UTC), or None.
+    """The facts of a file: upright size, format ("JPEG"), number of entries of EXIF or XMP that tell camera, date or
+    place, and when it was taken, in seconds since 1970 (its clock taken for UTC), or None.
 
     The others are those of `diptych_runtime.picture_facts.PictureFacts`.
     """
@@ -144,6 +149,8 @@ def _exif(header: Image.Image) -> tuple[int, int, float | None]:
         told = [exif.get(tag) for tag in _CAMERA]
         told += [value for part in (details, place) for tag, value in part.items() if tag not in _STRUCTURE]
         count = sum(value not in (None, "", b"") for value in told)
+        xmp = header.info.get("xmp", b"")
+        count += len(set(_IN_XMP.findall(xmp.encode() if isinstance(xmp, str) else xmp)))
         date = details.get(ExifTags.Base.DateTimeOriginal) or exif.get(ExifTags.Base.DateTime)
         return exif.get(ExifTags.Base.Orientation, 1), count, _seconds(date)
     except Exception:  # what a decoder raises on damaged bytes is not an enumerable set

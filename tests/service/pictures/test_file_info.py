@@ -5,6 +5,7 @@ from io import BytesIO
 
 import pytest
 from PIL import ExifTags, Image
+from PIL.PngImagePlugin import PngInfo
 
 from diptych.pictures.file_info import picture_of, read_facts, read_file
 from diptych_runtime.decoder import PictureLimits
@@ -40,6 +41,12 @@ def test_only_entries_of_camera_date_and_place_are_counted():
     exif.get_ifd(ExifTags.IFD.GPSInfo)[ExifTags.GPS.GPSLatitude] = (1.0, 2.0, 3.0)
     Image.new("RGB", (70, 50)).save(buffer, "JPEG", exif=exif)
     assert read_facts(buffer.getvalue(), "a.jpg").exif == 1
+    xmp = b'<x:xmpmeta><rdf:Description exif:GPSLatitude="52,1N" exif:GPSLongitude="4,2E"/></x:xmpmeta>'
+    text = PngInfo()
+    text.add_itxt("XML:com.adobe.xmp", xmp.decode())
+    for kind, how in (("JPEG", {"xmp": xmp}), ("WEBP", {"xmp": xmp}), ("PNG", {"pnginfo": text})):
+        Image.new("RGB", (70, 50)).save(buffer := BytesIO(), kind, **how)
+        assert read_facts(buffer.getvalue(), "a").exif == 2, f"{kind} has a place that only XMP says"
     buffer = BytesIO()
     Image.new("RGB", (70, 50)).save(buffer, "TIFF")
     assert read_facts(buffer.getvalue(), "a.tif").exif == 0, "how a TIFF is built tells nothing of its picture"
