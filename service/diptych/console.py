@@ -18,10 +18,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _SHOWN = 20  # lines of a list, at most
 
-# What a terminal obeys, or what reorders what it shows: control characters, separators of lines, marks of direction.
+# What a terminal obeys, or what reorders or hides what it shows: control characters, separators of lines, marks of
+# direction, spaces without width.
 _UNSEEN = {
     code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
-    for code in (*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+    for code in (
+        *range(32),
+        *range(127, 160),
+        0x200B,
+        0x200E,
+        0x200F,
+        *range(0x2028, 0x202F),
+        0x2060,
+        *range(0x2066, 0x206A),
+        0xFEFF,
+    )
 } | {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\t"}
 
 _C1 = {code: f"\\u{code:04x}" for code in range(127, 160)}

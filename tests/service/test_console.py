@@ -165,8 +165,8 @@ def test_a_table_sets_numbers_to_the_right_and_words_to_the_left():
     assert table(("name",), []) == "name"
 
 
-NAME = "a\nb\x1b[2Jc\x9b31m\r\u202e.jpg"
-SHOWN = r"a\nb\x1b[2Jc\x9b31m\r\u202e.jpg"
+NAME = "a\nb\x1b[2Jc\x9b31m\r\u202e\u200b.jpg"
+SHOWN = r"a\nb\x1b[2Jc\x9b31m\r\u202e\u200b.jpg"
 
 
 def test_a_name_is_one_line_that_no_terminal_obeys():

@@ -80,6 +80,11 @@ def planned(
     if to is None:
         tops = [_free(root / TRASH / stamp) for root in roots]
         folders = [root / TRASH for root in roots]
+        if linked := next((folder for folder in folders if folder.is_symlink()), None):
+            raise DedupeError(
+                f"{linked} is a link, by which pictures would leave the album; remove it, or name a folder with "
+                "--move-to"
+            )
         journal = tops[0] / "journal.jsonl"
     else:
         to = apart_from(roots, to)

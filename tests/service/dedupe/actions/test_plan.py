@@ -55,6 +55,14 @@ def test_relative_paths_are_kept_below_the_target_and_roots_apart(groups, roots,
     assert not (tmp_path / "out").exists(), "nothing is done yet"
 
 
+def test_no_trash_folder_leads_out_of_its_root(groups, roots, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (roots[1] / TRASH).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(DedupeError, match="is a link, by which pictures would leave the album; remove it"):
+        planned(groups, roots, to=None)
+    assert not any((tmp_path / "elsewhere").iterdir())
+
+
 def test_what_is_deleted_goes_into_a_trash_folder_of_its_own_root_first(groups, roots, bytes_of):
     plan = planned(groups, roots, to=None)
     assert plan.act == "delete"
