@@ -58,7 +58,7 @@ class Shelf:
             folder=folder,
             split="train",
         )
-        last = budget.shelf // 4 + step // self._steps_a_chunk
+        last = max(1, budget.shelf // 4) + max(0, step - 1) // self._steps_a_chunk
         self._next = max(0, last - budget.shelf)
         self._drawing: deque[Future[list[Example]]] = deque()
         self.chunks: deque[list[Example]] = deque(maxlen=budget.shelf)
@@ -127,6 +127,7 @@ def _learn(
         for group in optimiser.param_groups:
             group["lr"] = warm_cosine(budget.rate, step, budget.steps, budget.warmup)
         views, answers, weights = _stack(shelf.batch(step, rng), rng)
+        torch.manual_seed(recipe.seed + step)  # of the dropout, that a run which was stopped goes on alike
         with mixed_precision(device):
             odds = network(views.to(device)).float()
         wanted = answers.to(device) * (1 - 2 * SMOOTHED) + SMOOTHED
