@@ -30,6 +30,7 @@ from diptych.http.app import create_app
 from diptych.http.connections import Connections, allowed
 from diptych.http.settings import Settings
 from diptych.scoring.scorer import Scorer
+from diptych_runtime.closer_look.comparison import NOTHING, Comparison
 
 DataUri = Callable[..., str]
 Visit = Callable[..., Any]
@@ -292,3 +293,15 @@ def _drop(page, selector: str, *files: tuple[str, bytes]) -> None:
         [[name, list(data)] for name, data in files],
     )
     page.dispatch_event(selector, "drop", {"dataTransfer": transfer})
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All pictures have the same pixels, but of some pairs nothing can be told: look-alikes are laid over each other
+    slowly, and then none of them goes.
+    """
+
+    def compare(self: object, a: Any, b: Any) -> Comparison | None:
+        return None if (int(a.id[:4], 16) ^ int(b.id[:4], 16)) % 3 == 0 else Comparison(NOTHING, NOTHING, equal=True)
+
+    monkeypatch.setattr("diptych.dedupe.find.PixelComparisons.compare", compare)
