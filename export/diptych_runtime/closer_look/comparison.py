@@ -28,10 +28,10 @@ LOSSES: tuple[Loss, ...] = (
     "scope", "cleanness", "sharpness", "colours", "shades", "quality", "tones", "grain", "part", "anything",
 )  # fmt: skip
 GRAPH = "losses.onnx"
-SIDE = 256  # pixels of the sides of both views, the whole and the windows
+SIDE = 192  # pixels of the sides of both views, the whole and the windows
 TILE = SIDE // 2  # pixels of a window
 WHOLE = 0.02  # by which the corners of a picture may miss those of the other that shows the same frame
-_LEAST = 400  # pixels of either, as a whole, that the other has to show
+_LEAST = 300  # pixels of either, as a whole, that the other has to show
 _SHIFT = 4.0  # pixels by which a registration may be off in a window
 _DECIMALS = 3  # processors differ in the last bits
 _POSITIONS = 24  # of windows along a side, at most

@@ -7,12 +7,15 @@ as a whole, and in windows of its own pixels, in which noise, sharpening and JPE
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, UInt8
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 WEIGHTS = "losses.safetensors"
 OUTPUTS = 10  # log-odds, as `diptych_runtime.closer_look.comparison.LOSSES` names them
+_CHANNELS = 10  # of what the layers see: pixels, differences, fine detail of both, masks
+_SMALL = 0.05  # a difference of colours from which on more of it says little
 _STRIDE = 16  # pixels from one of the deepest places to the next
 
 
@@ -21,13 +24,13 @@ class LossesNetwork(nn.Module):
     the log-odds (B, 10) of what is lost. S is a multiple of 16, `widths` are the channels of the layers.
     """
 
-    def __init__(self, widths: tuple[int, ...] = (16, 32, 48, 64, 64), hidden: int = 96) -> None:
+    def __init__(self, widths: tuple[int, ...] = (24, 32, 48, 64, 64), hidden: int = 96) -> None:
         super().__init__()
         strides = (2, 2, 2, 2, 1)
         self.layers = nn.Sequential(
             *(
                 nn.Sequential(nn.Conv2d(before, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
-                for before, width, stride in zip((8, *widths), widths, strides, strict=False)
+                for before, width, stride in zip((_CHANNELS, *widths), widths, strides, strict=False)
             )
         )
         self.answer = nn.Sequential(
@@ -40,11 +43,20 @@ class LossesNetwork(nn.Module):
         pixels = views.flatten(0, 1).permute(0, 3, 1, 2).float() / 255
         going, kept, masks = pixels.split([3, 3, 2], 1)
         shown, within = masks.split([1, 1], 1)
-        found = self.layers(torch.cat([going - 0.5, kept - going * shown, masks], 1))
-        inside = (nn.functional.avg_pool2d(within, _STRIDE) > 0).to(found.dtype)
+        away = (kept - going) * shown
+        seen = [going - 0.5, away / (away.abs() + _SMALL), _fine(going) * within, _fine(kept) * shown, masks]
+        found = self.layers(torch.cat(seen, 1))
+        inside = (F.avg_pool2d(within, _STRIDE) > 0).to(found.dtype)
         found = found * inside
         mean = found.sum((2, 3)) / inside.sum((2, 3)).clamp(min=1)
         return self.answer(torch.cat([mean, found.amax((2, 3))], 1).reshape(batch, -1))
+
+
+def _fine(pixels: Float[Tensor, "batch 3 rows cols"]) -> Float[Tensor, "batch 1 rows cols"]:
+    """What is finer than three pixels, of the mean of the colours: compressed, so that noise and blocks show."""
+    grey = pixels.mean(1, keepdim=True)
+    detail = grey - F.avg_pool2d(grey, 3, 1, 1)
+    return detail / (detail.abs() + _SMALL / 2)
 
 
 def save_losses(network: LossesNetwork, directory: Path) -> None:

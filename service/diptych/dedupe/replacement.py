@@ -50,6 +50,8 @@ def better_because(kept: Picture, going: Picture, seen: Comparison | None) -> st
     likely = _name_losses(seen.a)
     if likely:
         return _WORDS[likely[0]][0]
+    if _is_framed(seen.b) and not _is_framed(seen.a):
+        return "nothing around it"
     return "more pixels" if seen.b.pixels < _PIXELS else None
 
 
@@ -71,10 +73,14 @@ def name_edits(kept: Picture, going: Picture, seen: Comparison | None) -> list[s
         found.append("larger")
     if "scope" in _name_losses(other):
         found.append("showing more")
-    elif other.outside > _AROUND and "scope" not in lacking:
+    elif _is_framed(other):
         found.append("framed")
-        lacking = [loss for loss in lacking if loss != "cleanness"]
     return [*found, *(_WORDS[loss][1] for loss in lacking)] or ["saved again"]
+
+
+def _is_framed(side: Side) -> bool:
+    """True for a picture around which the other does not show what it has, and where that is nothing to be lost."""
+    return side.outside > _AROUND and side.losses["scope"] < 0
 
 
 def _name_losses(side: Side) -> list[Loss]:

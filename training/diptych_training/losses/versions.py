@@ -32,8 +32,8 @@ _NONE: Ids = frozenset()
 class Version:
     """A picture, the homography `place` from places in the original to places in it, and which of `PLACES` x `PLACES`
     of the original it shows. `blur` is the blur of its detail in pixels of the original, `colour` the share of its
-    hues, `shades` how many a channel has, and `quality` that of JPEG. The rest are edits: what was drawn on it or
-    around it, changed its tones, sharpened it or made it noisy, took the detail of a part or replaced one, and what
+    hues, `shades` how many a channel has, and `quality` that of JPEG. The rest are edits: what was drawn on it,
+    changed its tones, sharpened it or made it noisy, took the detail of a part or replaced one, and what
     added a scene.
     """
 
@@ -285,22 +285,19 @@ def _replace_part(version: Version, rng: np.random.Generator, props: Props) -> V
 # What lies around.
 
 
-def _pad(
-    version: Version, sides: tuple[int, int, int, int], ground: tuple[int, ...], rng: np.random.Generator
-) -> Version:
+def _pad(version: Version, sides: tuple[int, int, int, int], ground: tuple[int, ...]) -> Version:
     """Ground at the left, above, at the right and below."""
     left, above, right, below = sides
     width, height = version.picture.size
     canvas = Image.new("RGB", (width + left + right, height + above + below), ground)
     canvas.paste(version.picture, (left, above))
-    padded = _moved(version, canvas, np.array([[1, 0, left], [0, 1, above], [0, 0, 1.0]]))
-    return replace(padded, marks=version.marks | _new(rng))
+    return _moved(version, canvas, np.array([[1, 0, left], [0, 1, above], [0, 0, 1.0]]))
 
 
 def _frame(version: Version, rng: np.random.Generator, props: Props) -> Version:
     shares = [rng.uniform(0.02, 0.12)] * 4 if rng.random() < 0.5 else rng.uniform(0, 0.2, 4)
     left, above, right, below = (int(share * version.picture.width) for share in shares)
-    return _pad(version, (left, above, right, below), _ground(rng), rng)
+    return _pad(version, (left, above, right, below), _ground(rng))
 
 
 def _ground(rng: np.random.Generator) -> tuple[int, ...]:
@@ -311,7 +308,7 @@ def _write_beside(version: Version, rng: np.random.Generator, props: Props) -> V
     """A bar with a line on it above or below, as memes have."""
     bar, above = int(version.picture.width * rng.uniform(0.12, 0.3)), rng.random() < 0.6
     ground = _ground(rng)
-    framed = _pad(version, (0, bar if above else 0, 0, 0 if above else bar), ground, rng)
+    framed = _pad(version, (0, bar if above else 0, 0, 0 if above else bar), ground)
     line = phrase(rng)
     size = fitting(line, 0.9 * framed.picture.width, framed.picture.width / rng.uniform(12, 24))
     ink = (0, 0, 0) if sum(ground) > 380 else (255, 255, 255)
@@ -326,7 +323,7 @@ def _screenshot(version: Version, rng: np.random.Generator, props: Props) -> Ver
     shares = rng.uniform([0.02, 0.12, 0.02, 0.03], [0.35, 0.35, 0.35, 0.3])
     width, height = version.picture.size
     left, above, right, below = (int(share * side) for share, side in zip(shares, (width, height) * 2, strict=True))
-    framed = _pad(version, (left, above, right, below), ground, rng)
+    framed = _pad(version, (left, above, right, below), ground)
     draw, bar = ImageDraw.Draw(framed.picture), int(min(rng.uniform(0.04, 0.1) * framed.picture.height, 0.9 * above))
     draw.rectangle((0, 0, framed.picture.width, max(4, bar)), fill=any_colour(rng))
     line = "  ".join(words(rng, 1).title() for _ in range(rng.integers(2, 6)))
@@ -349,7 +346,7 @@ def _turn(version: Version, rng: np.random.Generator, props: Props) -> Version:
     ground = (0, 0, 0) if rng.random() < 0.5 else _ground(rng)
     pixels = cv2.warpPerspective(np.asarray(version.picture), inner, size, flags=cv2.INTER_CUBIC, borderValue=ground)
     turned = _moved(version, Image.fromarray(pixels), moved)
-    return replace(_soften(turned, turned.picture, 0.35), marks=version.marks | _new(rng))
+    return _soften(turned, turned.picture, 0.35)
 
 
 def _print_on_page(version: Version, rng: np.random.Generator, props: Props) -> Version:
@@ -358,7 +355,7 @@ def _print_on_page(version: Version, rng: np.random.Generator, props: Props) -> 
     left, right = (int(share * width) for share in rng.uniform(0.05, 0.3, 2))
     above, below = int(rng.uniform(0.15, 0.8) * width), int(rng.uniform(0.2, 0.8) * width)
     ground = (255, 255, 255) if rng.random() < 0.7 else any_colour(rng)
-    page = _pad(version, (left, above, right, below), ground, rng)
+    page = _pad(version, (left, above, right, below), ground)
     draw, size = ImageDraw.Draw(page.picture), page.picture.width / rng.uniform(28, 60)
     ink = (0, 0, 0) if sum(ground) > 380 else (255, 255, 255)
     for top, bottom in ((size, above - size / 2), (above + version.picture.height + size / 2, page.picture.height)):
@@ -373,7 +370,7 @@ def _set_beside(version: Version, rng: np.random.Generator, props: Props) -> Ver
         box = width, 0, width + int(width * rng.uniform(0.4, 1)), height
     else:
         box = 0, height, width, height + int(height * rng.uniform(0.4, 1))
-    wider = _pad(version, (0, 0, box[2] - width, box[3] - height), (0, 0, 0), rng)
+    wider = _pad(version, (0, 0, box[2] - width, box[3] - height), (0, 0, 0))
     wider.picture.paste(props.photo(rng, (box[2] - box[0], box[3] - box[1])), box[:2])
     return replace(wider, scope=version.scope | _new(rng))
 
