@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from diptych.dedupe.duplicates import Duplicates
 
 NOTHING_MOVED = "nothing was moved or deleted; --move-to DIR, --delete or --action hardlink does, and can be undone"
-_SHOWN = 20
+_SHOWN, _REASONS = 20, 3
 
 Refused = list[dict[str, str]]
 
@@ -58,7 +59,10 @@ def _to_look_at(found: Duplicates, count: int) -> str:
     more = counted(count, "more picture")
     if found.method == "phash":
         return f"; {more} to be looked at, which only a hash takes for {'a copy' if count == 1 else 'copies'}"
-    return f"; {more} left to you, as no other one is sure to replace {'it' if count == 1 else 'them'}"
+    left = Counter(one.kept_because for group in found.groups for one in group.others if one.replaced_by is None)
+    why = ", ".join(f"{reason} ({times:,})" for reason, times in left.most_common(_REASONS))
+    others = "" if len(left) <= _REASONS else ", ..."
+    return f"; {more} left to you (--report shows each beside the one to keep): {why}{others}"
 
 
 def _compared(found: Duplicates, data: Mapping[str, Any]) -> list[str]:
