@@ -8,11 +8,10 @@ and of what (`diptych train training/recipes/losses.toml`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -20,11 +19,9 @@ from PIL import Image
 from diptych_runtime.closer_look.homography import opencv
 from diptych_runtime.session import open_session, run_session
 
-Loss = Literal["scope", "cleanness", "sharpness", "colours", "shades", "quality", "tones", "grain", "part", "anything"]
-
 # What may be lost: what only it shows; that nothing is drawn on it; detail; hues; steps between tones; what JPEG takes;
 # the tones themselves; that it was neither sharpened nor made noisy; what it shows otherwise; and any of these.
-LOSSES: tuple[Loss, ...] = (
+LOSSES = (
     "scope", "cleanness", "sharpness", "colours", "shades", "quality", "tones", "grain", "part", "anything",
 )  # fmt: skip
 GRAPH = "losses.onnx"
@@ -45,7 +42,7 @@ class Side:
     it has fewest.
     """
 
-    losses: Mapping[Loss, float]
+    losses: dict[str, float]
     outside: float = 0.0
     pixels: float = 1.0
 
@@ -121,7 +118,7 @@ def see_pair(a: np.ndarray, b: np.ndarray, corners: np.ndarray) -> np.ndarray:
     return _lay_views(a, b, _snap_corners(corners)[0])[0]
 
 
-def estimate_losses(views: np.ndarray) -> list[dict[Loss, float]]:
+def estimate_losses(views: np.ndarray) -> list[dict[str, float]]:
     """The log-odds of the `LOSSES` for what `see_pair` gives, uint8 (B, 2, SIDE, SIDE, 8)."""
     found = run_session(_session(), {"views": views})[0]
     return [{loss: round(float(odds), _DECIMALS) for loss, odds in zip(LOSSES, row, strict=True)} for row in found]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from diptych.pictures.file_info import Picture
-from diptych_runtime.closer_look.comparison import LOSSES, Comparison, Loss, Side
+from diptych_runtime.closer_look.comparison import LOSSES, Comparison, Side
 
 UNKNOWN = "it cannot be told which of the two is the original"
 _SURELY_NOTHING = -2.5  # log-odds that anything is lost, below which a picture may go
 _PIXELS = 0.97  # of the other's along a direction: a picture of as many has no fewer but for rounding
 _AROUND = 0.02  # of a picture: less of it that the other does not show is the error of laying one over the other
 # What is lost, said of the picture that has it and of the one that lacks it.
-_WORDS: dict[Loss, tuple[str, str]] = {
+_WORDS: dict[str, tuple[str, str]] = {
     "scope": ("it shows more", "cropped"),
     "cleanness": ("nothing drawn on it", "with something drawn on it"),
     "sharpness": ("sharper", "blurred"),
@@ -83,7 +83,7 @@ def _is_framed(side: Side) -> bool:
     return side.outside > _AROUND and side.losses["scope"] < 0
 
 
-def _name_losses(side: Side) -> list[Loss]:
+def _name_losses(side: Side) -> list[str]:
     """What is more likely lost than not where a picture goes, the likeliest first."""
     named = [loss for loss in LOSSES if loss in _WORDS and side.losses[loss] > 0]
     return sorted(named, key=lambda loss: -side.losses[loss])

@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 
 from diptych.dedupe.replacement import UNKNOWN, better_because, can_replace, name_edits
-from diptych_runtime.closer_look.comparison import NOTHING, Comparison, Loss, Side
+from diptych_runtime.closer_look.comparison import NOTHING, Comparison, Side
 
 
-def side(*lost: Loss, open: bool = False, **measures: float) -> Side:
+def side(*lost: str, open: bool = False, **measures: float) -> Side:
     """One of two pictures with which surely this is lost where it goes, or nothing; or else nobody can tell."""
     odds = NOTHING.losses | dict.fromkeys(lost, 4.0) | ({"anything": 4.0} if lost else {})
     return Side(odds | ({"anything": -1.0} if open else {}), **measures)
 
 
 # What is lost with one picture, and the reason for which it is kept.
-ADVANTAGES: list[tuple[Loss, str]] = [
+ADVANTAGES: list[tuple[str, str]] = [
     ("scope", "it shows more"),
     ("cleanness", "nothing drawn on it"),
     ("sharpness", "sharper"),

@@ -20,8 +20,8 @@ def by_width(a, b) -> Comparison:
     """The wider one is sharper, and nothing else is different."""
     ratio = a.width / b.width
     sharper = NOTHING.losses | {"anything": 9.0, "sharpness": 9.0}
-    sides = [Side(sharper if one > 1 else NOTHING.losses, pixels=one) for one in (ratio, 1 / ratio)]
-    return Comparison(*sides)
+    one, other = (Side(sharper if share > 1 else NOTHING.losses, pixels=share) for share in (ratio, 1 / ratio))
+    return Comparison(one, other)
 
 
 def alike(a, b) -> Comparison:

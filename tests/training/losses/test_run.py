@@ -16,6 +16,7 @@ from diptych_runtime.manifest import digest
 from diptych_runtime.session import open_session, run_session
 from diptych_training.losses import run
 from diptych_training.losses.recipe import losses_recipe_from
+from diptych_training.state import save_state
 
 RECIPES = Path(__file__).parents[3] / "training/recipes"
 FEW: dict[str, Any] = {
@@ -59,15 +60,14 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_weights(tmp_path: Path, monk
     whole = run.train_losses(recipe, tmp_path / "whole", quiet=True)
 
     def stop(path: Path, *what: Any, **others: Any) -> None:
-        save(path, *what, **others)
+        save_state(path, *what, **others)
         if len(others["losses"]) == 4:
             raise KeyboardInterrupt
 
-    save = run.save_state
     monkeypatch.setattr(run, "save_state", stop)
     with pytest.raises(KeyboardInterrupt):
         run.train_losses(recipe, tmp_path / "stopped", quiet=True)
-    monkeypatch.setattr(run, "save_state", save)
+    monkeypatch.setattr(run, "save_state", save_state)
     resumed = run.train_losses(recipe, tmp_path / "stopped", resume=True, quiet=True)
     assert (resumed["digest"], resumed["curve"]) == (whole["digest"], whole["curve"])
     assert set(whole["held_out"]) <= set(LOSSES)

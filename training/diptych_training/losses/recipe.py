@@ -79,7 +79,8 @@ def losses_recipe_from(values: Mapping[str, Any]) -> LossesRecipe:
     """Build a recipe from parsed TOML. Raises ValueError for an unknown or unfit value."""
     known = known_settings(LossesRecipe, values, "a recipe with [losses]")
     origins = known_settings(Origins, known[LOSSES_TABLE], LOSSES_TABLE)
-    lists = {name: tuple(origins.get(name, ())) for name in ("archives", "held_out", "without")}
-    known[LOSSES_TABLE] = Origins(**(origins | lists))
+    for name in ("archives", "held_out", "without"):
+        origins[name] = tuple(origins.get(name, ()))
+    known[LOSSES_TABLE] = Origins(**origins)
     known["learning"] = Budget(**known_settings(Budget, known.get("learning", {}), "learning"))
     return LossesRecipe(**known)

@@ -94,7 +94,7 @@ def save(version: Version, quality: int, *, webp: bool = False) -> Version:
 def scaled(version: Version, scale: float, how: Image.Resampling = Image.Resampling.LANCZOS) -> Version:
     """The version made smaller or larger."""
     old = version.picture.size
-    size = tuple(max(24, round(side * scale)) for side in old)
+    size = max(24, round(old[0] * scale)), max(24, round(old[1] * scale))
     blur = max(version.blur, _SHARP / (version.scale * scale))
     return replace(
         _moved(version, version.picture.resize(size, how), np.diag([size[0] / old[0], size[1] / old[1], 1])), blur=blur
@@ -207,7 +207,7 @@ def _hide(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     part = Image.fromarray(pixels[region])
     if rng.random() < 0.5:
         block = max(3.0, rng.uniform(0.02, 0.06) * picture.width)
-        few = tuple(max(1, int(side / block)) for side in part.size)
+        few = max(1, int(part.width / block)), max(1, int(part.height / block))
         part = part.resize(few).resize(part.size, Image.Resampling.NEAREST)
     else:
         part = part.filter(ImageFilter.GaussianBlur(rng.uniform(3, 10)))
@@ -463,7 +463,8 @@ def _few_colours(version: Version, rng: np.random.Generator, props: Props) -> Ve
 def _two_colours(version: Version, rng: np.random.Generator, props: Props) -> Version:
     grey = version.picture.convert("L")
     level = int(rng.integers(90, 160))
-    one_bit = grey.convert("1") if rng.random() < 0.5 else grey.point(lambda value: 255 * (value > level))
+    steps = [0] * level + [255] * (256 - level)
+    one_bit = grey.convert("1") if rng.random() < 0.5 else grey.point(steps)
     return replace(version, picture=one_bit.convert("RGB"), shades=2.0, colour=0.0, blur=version.blur + 1)
 
 
