@@ -28,6 +28,7 @@ GRAPH = "losses.onnx"
 SIDE = 192  # pixels of the sides of both views, the whole and the windows
 TILE = SIDE // 2  # pixels of a window
 WHOLE = 0.02  # by which the corners of a picture may miss those of the other that shows the same frame
+_ABRUPT = 16  # levels of a colour
 _LEAST = 300  # pixels of either, as a whole, that the other has to show
 _SHIFT = 4.0  # pixels by which a registration may be off in a window
 _DECIMALS = 3  # processors differ in the last bits
@@ -38,12 +39,13 @@ _CORNERS = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], np.float64)
 @dataclass(frozen=True)
 class Side:
     """One of two pictures: the log-odds of each of the `LOSSES` where it goes and the other stays, the share of it that
-    the other does not show (`outside`), and the pixels it has for each pixel of the other along the direction in which
-    it has fewest.
+    the other does not show (`outside`), the share of their border at which it changes abruptly (`edge`), and the pixels
+    it has for each pixel of the other along the direction in which it has fewest.
     """
 
     losses: dict[str, float]
     outside: float = 0.0
+    edge: float = 0.0
     pixels: float = 1.0
 
 
@@ -104,7 +106,7 @@ def compare_pixels(a: np.ndarray, b: np.ndarray, corners: np.ndarray | None) -> 
         return None
     fewest, most = _magnification(moved, a.shape[1::-1])
     sides = [
-        Side(losses, _measure_outside(whole), pixels)
+        Side(losses, *_measure_outside(whole), pixels)
         for losses, whole, pixels in zip(estimate_losses(views), views[:, 0], (1 / most, fewest), strict=True)
     ]
     return Comparison(sides[0], sides[1], False, mirrored, angle)
@@ -220,9 +222,24 @@ def _window_totals(measure: np.ndarray, shape: tuple[int, ...], across: list[int
     return sums[np.ix_(bottom, right)] - sums[np.ix_(top, right)] - sums[np.ix_(bottom, left)] + sums[np.ix_(top, left)]
 
 
-def _measure_outside(whole: np.ndarray) -> float:
-    """The share of a picture, in the view of the whole, that the other does not show."""
-    return float(1 - (whole[..., 6] > 0).sum() / (whole[..., 7] > 0).sum())
+def _measure_outside(whole: np.ndarray) -> tuple[float, float]:
+    """The share of a picture, in the view of the whole, that the other does not show, and the share of the border
+    between the two at which it changes abruptly: so a frame begins, and no other part of the same scene.
+    """
+    cv2 = opencv()
+    rows, columns = (int(whole[..., 7].any(axis).sum()) for axis in (1, 0))
+    picture = np.ascontiguousarray(whole[:rows, :columns, _A])
+    inside = np.ascontiguousarray(whole[:rows, :columns, 6] > 0).astype(np.uint8)
+    share = float(1 - inside.mean())
+    inner = cv2.erode(inside, np.ones((5, 5)), borderType=cv2.BORDER_REPLICATE)
+    border = (cv2.dilate(inside, np.ones((9, 9))) > 0) & (cv2.dilate(inside, np.ones((5, 5))) == 0)
+    if not border.any() or not inner.any():
+        return share, 0.0
+    _, nearest = cv2.distanceTransformWithLabels(1 - inner, cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL)
+    colours = np.zeros((nearest.max() + 1, 3), np.float32)
+    colours[nearest[inner > 0]] = picture[inner > 0]
+    jumps = np.abs(picture[border].astype(np.float32) - colours[nearest[border]]).max(1)
+    return share, float((jumps > _ABRUPT).mean())
 
 
 def _snap_corners(corners: np.ndarray) -> tuple[np.ndarray, bool]:

@@ -90,12 +90,20 @@ def test_what_an_edit_takes_is_lost_with_the_original_and_nothing_with_the_copy_
             assert one.losses[loss] > 0 > other.losses[loss]
 
 
-def test_bars_are_outside_and_the_picture_between_them_may_not_go(originals):
+def test_bars_are_outside_and_begin_abruptly(originals):
     for original in originals:
         seen = compare(original, *barred(original))
         assert seen.b.outside == pytest.approx(100 / (original.shape[0] + 100), abs=0.02)
-        assert seen.a.outside == 0
-        assert seen.a.losses["anything"] > 0 > seen.b.losses["anything"]
+        assert seen.b.edge > 0.8
+        assert (seen.a.outside, seen.a.edge) == (0, 0)
+        assert seen.b.losses["anything"] < 0, "nothing is lost with bars"
+
+
+def test_more_of_the_same_scene_goes_on_over_the_border(originals):
+    for original in originals:
+        seen = compare(original, *cropped(original))
+        assert seen.a.outside == pytest.approx(0.36, abs=0.02)
+        assert seen.a.edge < 0.4
 
 
 def test_a_smaller_one_has_fewer_pixels_and_less_detail(originals):

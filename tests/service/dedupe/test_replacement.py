@@ -78,6 +78,8 @@ def test_pictures_that_were_not_compared_both_stay_but_exact_copies(picture):
     ("kept", "going", "facts", "why"),
     [
         (NOTHING, side(open=True), {}, UNKNOWN),
+        (side("scope", outside=0.4, edge=0.9), NOTHING, {}, "nothing around it"),
+        (side("scope", outside=0.4, edge=0.3), NOTHING, {}, None),
         (side("tones"), side("tones", "part"), {}, "its tones"),
         (side("scope"), side("scope"), {}, "it shows more"),
         (side("sharpness", pixels=2.0), side(pixels=0.5), {"mirrored": True}, "they do not lie the same way"),
