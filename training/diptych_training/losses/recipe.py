@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
+from diptych_model.networks.losses import WEIGHTS
 from diptych_model.settings import known_settings
 from diptych_training.losses.versions import FAMILIES
 
@@ -58,17 +60,22 @@ class Budget:
 
 @dataclass(frozen=True)
 class LossesRecipe:
-    """The resolved recipe of a network of losses."""
+    """The resolved recipe of a network of losses, which begins with the weights of `start`, the checkpoint of another
+    run.
+    """
 
     losses: Origins
     learning: Budget = field(default_factory=Budget)
     name: str = "losses"
+    start: str = ""
     seed: int = 1
     threads: int = 2
 
     def __post_init__(self) -> None:
         if self.threads < 1:
             raise ValueError(f"the network is trained by 1 thread at least, got {self.threads}")
+        if self.start and not (Path(self.start) / WEIGHTS).is_file():
+            raise ValueError(f"start = {self.start!r} is not the folder of a checkpoint, which has {WEIGHTS}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe resolved, every default written out."""

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 
 from diptych.console import Console
-from diptych_model.networks.losses import WEIGHTS, LossesNetwork, save_losses
+from diptych_model.networks.losses import WEIGHTS, LossesNetwork, load_losses, save_losses
 from diptych_runtime.closer_look.comparison import LOSSES
 from diptych_runtime.manifest import digest
 from diptych_training.data.archives import data_folder
@@ -115,7 +115,8 @@ def _learn(
 ) -> tuple[LossesNetwork, list[float]]:
     """The network of averaged weights, and the loss of each step."""
     device, budget = default_device(), recipe.learning
-    network = LossesNetwork().to(device).train()
+    network = load_losses(Path(recipe.start)) if recipe.start else LossesNetwork()
+    network = network.to(device).train()
     optimiser = torch.optim.AdamW(network.parameters(), budget.rate, weight_decay=budget.decay)
     average = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     rng, curve = np.random.default_rng(recipe.seed), list[float]()
