@@ -6,7 +6,7 @@ from diptych.pictures.file_info import Picture
 from diptych_runtime.closer_look.comparison import LOSSES, Comparison, Side
 
 UNKNOWN = "it cannot be told which of the two is the original"
-_SURELY_NOTHING = -2.5  # log-odds that anything is lost, below which a picture may go
+_SURELY_NOTHING = -1.5  # log-odds that anything is lost, below which a picture may go
 _PIXELS = 0.97  # of the other's along a direction: a picture of as many has no fewer but for rounding
 _SET_IN = 0.5  # of the border between a picture and what lies around it, from which on it is set into something else
 _AROUND = 0.02  # of a picture: less of it that the other does not show is the error of laying one over the other
