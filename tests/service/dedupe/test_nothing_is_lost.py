@@ -227,7 +227,7 @@ def test_what_went_was_replaceable(source, diptych, tmp_path):
     decided, open_ = sum(went.values()), sum(left.values())
     share = open_ / (decided + open_)
     said = f"nothing selected in {open_} of {decided + open_} groups of which a person would know ({share:.1%})"
-    print(f"{source.__name__}: {RUNS * len(pictures)} pairs, {len(wrong)} wrong; {said}: {dict(left)}")
+    print(f"{source.__name__}: {RUNS * len(pictures)} pairs, {len(wrong)} wrong {wrong}; {said}: {dict(left)}")
     assert len(wrong) <= WRONG * RUNS * len(pictures), "\n".join(wrong)
     assert decided > 150
     assert share <= LEFT
