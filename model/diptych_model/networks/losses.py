@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 WEIGHTS = "losses.safetensors"
 OUTPUTS = 10  # log-odds, as `diptych_runtime.closer_look.comparison.LOSSES` names them
-_CHANNELS = 10  # of what the layers see: pixels, differences, fine detail of both, masks
+_CHANNELS = 11  # of what the layers see: pixels, differences, fine detail of both, masks, differences of brightness
+_LUMA = (0.299, 0.587, 0.114)  # of red, green and blue in the brightness that a grey copy keeps
 _SMALL = 0.05  # a difference of colours from which on more of it says little
 _STRIDE = 16  # pixels from one of the deepest places to the next
 
@@ -44,7 +45,9 @@ class LossesNetwork(nn.Module):
         going, kept, masks = pixels.split([3, 3, 2], 1)
         shown, within = masks.split([1, 1], 1)
         away = (kept - going) * shown
-        seen = [going - 0.5, away / (away.abs() + _SMALL), _fine(going) * within, _fine(kept) * shown, masks]
+        brightness = (away * away.new_tensor(_LUMA).view(3, 1, 1)).sum(1, keepdim=True)
+        seen = [going - 0.5, _compress(away, _SMALL), _fine(going) * within, _fine(kept) * shown, masks]
+        seen.append(_compress(brightness, _SMALL / 2))
         found = self.layers(torch.cat(seen, 1))
         inside = (F.avg_pool2d(within, _STRIDE) > 0).to(found.dtype)
         found = found * inside
@@ -56,7 +59,12 @@ def _fine(pixels: Float[Tensor, "batch 3 rows cols"]) -> Float[Tensor, "batch 1 
     """What is finer than three pixels, of the mean of the colours: compressed, so that noise and blocks show."""
     grey = pixels.mean(1, keepdim=True)
     detail = grey - F.avg_pool2d(grey, 3, 1, 1)
-    return detail / (detail.abs() + _SMALL / 2)
+    return _compress(detail, _SMALL / 2)
+
+
+def _compress(values: Tensor, small: float) -> Tensor:
+    """Values from -1 to 1, half of that where they are `small`."""
+    return values / (values.abs() + small)
 
 
 def save_losses(network: LossesNetwork, directory: Path) -> None:
