@@ -122,6 +122,12 @@ def test_a_program_is_no_companion_either(album, journal, unharmed, name, data):
     assert "is a program, and the journal is not" in unharmed(journal((album / name, put(album, name, data))))
 
 
+def test_a_program_by_the_private_name_of_a_link_is_not_put_back(album, journal, unharmed, photo_bytes):
+    (album / ".a.jpg.diptych-link").write_bytes(b"#!/bin/sh\nevil\n")
+    path = journal((album / "a.jpg", put(album, "a.jpg", photo_bytes(3))), act="hardlink")
+    assert "it is no picture, and the journal is not of a run of yours" in unharmed(path)
+
+
 def test_the_pictures_and_companions_of_an_album_are_put_back_within_it(album, journal, photo_bytes, bytes_of):
     files = {"a.jpg": photo_bytes(3), "a.xmp": b"<x:xmpmeta/>", "sub/b.png": photo_bytes(4, (64, 64), "PNG")}
     path = journal(*((album / name, put(album, name, data)) for name, data in files.items()))
