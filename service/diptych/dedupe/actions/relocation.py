@@ -136,7 +136,7 @@ def bounded(past: Past, path: Path, named: Sequence[Path]) -> Past:
         for folder in past.folders
         if not past.foreign or any(is_within(folder, top, hidden=True) for top in (*tops, *beside))
     ]
-    return replace(past, roots=roots, folders=folders, unknown=past.unknown | unknown, named=list(named))
+    return replace(past, roots=roots, folders=folders, unknown=past.unknown | unknown, named=tops)
 
 
 class _Places:
@@ -219,8 +219,9 @@ class _Places:
             return moved
         if self._past.act != "move":
             return root if self._any_target(Path, lambda place: Path(place).is_relative_to(root)) else None
-        kept = self._kept_in(root)
-        return root if kept and all(change_of(Path(one.keeper), one.keeper_id) is None for one in kept) else None
+        kept = [(Path(one.keeper), one.keeper_id) for one in self._kept_in(root)]
+        whole = kept and all(self._past.may_read(path) and change_of(path, id) is None for path, id in kept)
+        return root if whole else None
 
     def _is_same(self, root: Path, mark: Mark | None) -> bool:
         return is_marked(root, mark) or mark is None

@@ -44,6 +44,7 @@ def journal(album):
         path = at or album / TRASH / "1" / "journal.jsonl"
         places = {"folders": [str(album / TRASH)], "roots": [str(album)]}
         kept = {"keeper": str(album / "kept.jpg"), "keeper_id": id_of((album / "kept.jpg").read_bytes())}
+        kept = {name: first.pop(name, value) for name, value in kept.items()}
         lines = [{"journal": 2, "act": act, "at": str(path), **places, **first}]
         for source, target in entries:
             id = id_of(Path(target).read_bytes()) if Path(target).is_file() else "0" * 32
@@ -174,6 +175,29 @@ def test_a_journal_of_moves_puts_files_nowhere_that_the_user_has_not_named(home,
     done = diptych("dedupe", pictures, "--undo", path)
     assert (done.code, done.out) == (0, "1 picture put back, 0 already in place\n")
     assert (pictures / "a.jpg").read_bytes() == photo_bytes(3)
+
+
+def test_a_keeper_is_read_only_in_a_folder_that_was_named(home, album, journal, monkeypatch):
+    read_files = []
+    monkeypatch.setattr("diptych.dedupe.actions.relocation.change_of", lambda path, id: read_files.append(path))
+    places = {"roots": [str(home / "Pictures")], "act": "move", "marks": {"roots": [[1, 1, 1]]}}
+    for keeper in (home / "Pictures/own.jpg", home / "Pictures/../Pictures/own.jpg"):
+        path = journal((home / "Pictures/a.jpg", album / "kept.jpg"), **places, keeper=str(keeper))
+        with pytest.raises(DedupeError):
+            read(path, [album])
+        assert read_files == []
+        read(path, [home / "Pictures"])
+        assert read_files.pop() == keeper
+
+
+def test_nothing_is_deleted_for_a_keeper_in_a_folder_that_was_not_named(home, album, journal, diptych, photo_bytes):
+    target = put(album, "a.jpg", photo_bytes(1))
+    (album / "out").symlink_to(home / "Pictures")
+    for keeper in (home / "Pictures/own.jpg", album / "out/own.jpg", album / "../../Pictures/own.jpg"):
+        path = journal((album / "a.jpg", target), keeper=str(keeper), keeper_id=id_of(photo_bytes(1)))
+        refused = diptych("dedupe", "--empty", path)
+        assert (refused.code, f"{keeper}, lies elsewhere" in refused.out, target.exists()) == (1, True, True)
+    assert diptych("dedupe", home / "Pictures", "--empty", path).code == 0
 
 
 def test_naming_the_home_names_none_of_its_hidden_folders(home, album, journal, photo_bytes):
