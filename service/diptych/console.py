@@ -19,23 +19,29 @@ T = TypeVar("T")
 _SHOWN = 20  # lines of a list, at most
 
 # What a terminal obeys, or what reorders or hides what it shows: control characters, separators of lines, marks of
-# direction, spaces without width.
+# direction, what has no width, such as tags. Those that join letters and emoji, U+200C and U+200D, stay.
 _UNSEEN = {
-    code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
     for code in (
         *range(32),
         *range(127, 160),
+        0xAD,
+        0x61C,
+        0x180E,
         0x200B,
         0x200E,
         0x200F,
         *range(0x2028, 0x202F),
-        0x2060,
-        *range(0x2066, 0x206A),
+        *range(0x2060, 0x2070),
         0xFEFF,
+        *range(0xE0000, 0xE0080),
     )
 } | {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\t"}
 
-_C1 = {code: f"\\u{code:04x}" for code in range(127, 160)}
+# The same in JSON, which escapes control characters below 127 itself.
+_UNSEEN_IN_JSON = {
+    code: "\\u" + chr(code).encode("utf-16-be").hex(" ", 2).replace(" ", "\\u") for code in _UNSEEN if code >= 127
+}
 
 
 def one_line(text: str) -> str:
@@ -257,8 +263,7 @@ def as_json(data: Any) -> str:
     """A JSON document, indented, that no terminal obeys."""
     import json  # which `diptych --help` does without
 
-    # JSON escapes the other control characters itself.
-    return json.dumps(data, ensure_ascii=False, indent=2, default=_plain).translate(_C1)
+    return json.dumps(data, ensure_ascii=False, indent=2, default=_plain).translate(_UNSEEN_IN_JSON)
 
 
 def _plain(value: Any) -> Any:

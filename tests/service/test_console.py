@@ -1,3 +1,4 @@
+import ast
 import io
 import json
 import sys
@@ -171,8 +172,18 @@ SHOWN = r"a\nb\x1b[2Jc\x9b31m\r\u202e\u200b.jpg"
 
 def test_a_name_is_one_line_that_no_terminal_obeys():
     assert one_line(NAME) == SHOWN
-    assert one_line("Zoë\t日本 👩‍💻.jpg") == "Zoë\t日本 👩‍💻.jpg"
+    assert one_line("Zoë\t日本 👩‍💻 می\u200cشود.jpg") == "Zoë\t日本 👩‍💻 می\u200cشود.jpg"
     assert visible(f"x\n{NAME}") == "x\na\n" + SHOWN[3:]
+
+
+@pytest.mark.parametrize("code", [0xAD, 0x61C, 0x180E, 0x202E, 0x2060, 0x2064, 0x206A, 0x206F, 0xE0001, 0xE007F])
+def test_what_is_not_seen_is_escaped_in_text_and_in_json(code, capsys):
+    name = f"a{chr(code)}b"
+    assert ast.literal_eval(f"'{one_line(name)}'") == name
+    Console(json=True).emit([name], "")
+    said = capsys.readouterr().out
+    assert said.isascii()
+    assert json.loads(said) == [name]
 
 
 def test_whatever_is_said_goes_to_the_terminal_as_such_lines(capsys):
