@@ -18,6 +18,7 @@ from diptych.dedupe.actions.move_file import change_of
 from diptych.dedupe.actions.past import Entry, Past
 from diptych.errors import DedupeError
 from diptych.pictures.walk import TRASH, full_path, real_path
+from diptych_runtime.paths import shell_word
 
 Mark = list[int]
 
@@ -113,20 +114,20 @@ def bounded(past: Past, path: Path, named: Sequence[Path]) -> Past:
     trashed = past.act != "move" and journal.parent.parent.name == TRASH
     own = [journal.parent.parent.parent] if trashed and past.foreign else []
     tops = [*named, *own]
-    roots = past.roots or list(tops)
+    roots, again = past.roots or list(tops), shell_word(path)
     unknown = {
         root: (
-            f"{root}, where it is from, was not named; name it too: diptych dedupe {root} --undo {path}"
+            f"{root}, where it is from, was not named; name it too: diptych dedupe {shell_word(root)} --undo {again}"
             if named and not past.foreign
             else f"{path} is of no run of yours that is known (those of Diptych 0.2 are not), and would change "
-            f"files in {root}; if that is right, name this folder too: diptych dedupe {root} --undo {path}"
+            f"files in {root}; if that is right, name this folder too: diptych dedupe {shell_word(root)} --undo {again}"
         )
         for root in roots
         if not any(is_within(root, top, hidden=not past.foreign) for top in tops)
     }
     if not roots:
         raise DedupeError(
-            f"{path} does not say from which folders its files are; name them: diptych dedupe FOLDER --undo {path}"
+            f"{path} does not say from which folders its files are; name them: diptych dedupe FOLDER --undo {again}"
         )
     if len(unknown) == len(roots):
         raise DedupeError(next(iter(unknown.values())))

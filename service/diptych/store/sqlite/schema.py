@@ -12,6 +12,7 @@ import numpy as np
 
 from diptych.errors import StoreError
 from diptych.store.sqlite.guard import check_files, has_tables
+from diptych_runtime.paths import shell_word
 from diptych_runtime.token_codec import numbers
 
 DATABASE = "collection.sqlite"
@@ -96,8 +97,8 @@ def is_collection(directory: Path) -> bool:
 def missing(directory: Path) -> StoreError:
     """The error for a folder without a collection."""
     return StoreError(
-        f"{directory} holds no collection; make one with `diptych index add --store {directory} PICTURES` (in Python: "
-        "create=True), or name another folder with --store or DIPTYCH_STORE"
+        f"{directory} holds no collection; make one with `diptych index add --store {shell_word(directory)} PICTURES` "
+        "(in Python: create=True), or name another folder with --store or DIPTYCH_STORE"
     )
 
 

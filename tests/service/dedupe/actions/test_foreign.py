@@ -177,6 +177,13 @@ def test_a_journal_of_moves_puts_files_nowhere_that_the_user_has_not_named(home,
     assert (pictures / "a.jpg").read_bytes() == photo_bytes(3)
 
 
+def test_a_command_to_paste_runs_nothing_that_a_journal_says(home, album, journal):
+    root = f"{home}/Pictures;touch pwned;true"
+    path = journal((f"{root}/a.jpg", album / "kept.jpg"), roots=[root])
+    with pytest.raises(DedupeError, match=f"name this folder too: diptych dedupe '{root}' --undo {path}$"):
+        read(path)
+
+
 def test_a_keeper_is_read_only_in_a_folder_that_was_named(home, album, journal, monkeypatch):
     read_files = []
     monkeypatch.setattr("diptych.dedupe.actions.relocation.change_of", lambda path, id: read_files.append(path))
