@@ -30,7 +30,8 @@ def regular(path: str | os.PathLike[str], flags: int, *, may_link: bool = False)
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, f"{name} is no file", os.fspath(path))
+        code = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL
+        raise OSError(code, f"{name} is no file", os.fspath(path))
     if flags & os.O_ACCMODE != os.O_RDONLY and status.st_nlink > 1:
         os.close(descriptor)
         raise OSError(errno.EMLINK, f"{name} is another file too, by a hard link; delete this name", os.fspath(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
@@ -11,12 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from diptych.progress import ProgressBar, display
+from diptych_runtime.errors import ArgumentError
+from diptych_runtime.own_files import open_own
 
 if TYPE_CHECKING:
     from diptych_runtime.calibration.verdicts import Verdict
 
 T = TypeVar("T")
 _SHOWN = 20  # lines of a list, at most
+_LONGEST_LINE = 1 << 24  # characters of a line that is read
 
 # What a terminal obeys, or what reorders or hides what it shows: control characters, separators of lines, marks of
 # direction, what has no width, such as tags. Those that join letters and emoji, U+200C and U+200D, stay.
@@ -161,13 +165,29 @@ def close_bars() -> None:
 QUIET = Console(quiet=True)
 
 
+class _BoundedLines(io.TextIOWrapper):
+    """A text file of which no line is read that is too long; it may be a stranger's, also one without an end."""
+
+    def __next__(self) -> str:
+        line = self.readline(_LONGEST_LINE + 1)
+        if len(line) > _LONGEST_LINE:
+            raise ArgumentError(f"{self.name} has a line of more than {_LONGEST_LINE:,} characters")
+        if not line:
+            raise StopIteration
+        return line
+
+
 @contextmanager
 def open_text(path: str, *, newline: str | None = None) -> Iterator[TextIO]:
-    """A text file for reading as UTF-8 (a byte-order mark is skipped); `-` is standard input, which stays open."""
+    """A text file for reading line by line as UTF-8 (a byte-order mark is skipped); `-` is standard input, which stays
+    open.
+
+    Raises OSError for what is no regular file, and ArgumentError for an endless line.
+    """
     if path == "-":
         yield sys.stdin
         return
-    with Path(path).open(encoding="utf-8-sig", newline=newline) as file:
+    with _BoundedLines(open_own(path, may_link=True), encoding="utf-8-sig", newline=newline) as file:
         yield file
 
 

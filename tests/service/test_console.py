@@ -20,6 +20,7 @@ from diptych.console import (
     table,
     visible,
 )
+from diptych_runtime.errors import ArgumentError
 
 
 def test_results_go_to_standard_output_as_text_or_as_one_json_document(capsys):
@@ -155,6 +156,17 @@ def test_a_dash_is_standard_input(monkeypatch, tmp_path):
     with open_text(str(path)) as file:
         assert file.read() == "a,b\n"
     assert read_bytes(str(path)).startswith(b"\xef\xbb\xbf")
+
+
+def test_a_text_is_read_from_regular_files_alone_and_no_line_without_an_end(tmp_path):
+    (tmp_path / "link.csv").symlink_to("/dev/zero")
+    with pytest.raises(OSError, match=r"link\.csv is no file"), open_text(str(tmp_path / "link.csv")):
+        pass
+    (tmp_path / "long.csv").write_bytes(b"a,b\n" + bytes(1 << 25))
+    with open_text(str(tmp_path / "long.csv")) as file:
+        assert next(file) == "a,b\n"
+        with pytest.raises(ArgumentError, match="has a line of more than 16,777,216 characters"):
+            next(file)
 
 
 def test_a_table_sets_numbers_to_the_right_and_words_to_the_left():

@@ -8,10 +8,10 @@ import decimal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from diptych.errors import BatchError
+from diptych_runtime.own_files import open_own
 
 _BUFFER = 2**20  # bytes of each column
 # A file of kilobytes may hold one long text in all of its rows: few are unpacked at once, and counted by their bytes.
@@ -59,7 +59,7 @@ def open_parquet(name: str, rows: int, sides: Sequence[str]) -> Iterator[tuple[l
     """
     pyarrow, parquet = import_arrow()
     try:
-        Path(name).open("rb").close()  # what the system says is shorter than what pyarrow makes of it
+        open_own(name, may_link=True).close()  # what the system says is shorter than what pyarrow makes of it
         # As set here, of a row group only pages are in memory.
         with parquet.ParquetFile(name, pre_buffer=False, buffer_size=_BUFFER) as file:
             schema = file.schema_arrow
