@@ -168,10 +168,12 @@ QUIET = Console(quiet=True)
 class _BoundedLines(io.TextIOWrapper):
     """A text file of which no line is read that is too long; it may be a stranger's, also one without an end."""
 
+    path = ""
+
     def __next__(self) -> str:
         line = self.readline(_LONGEST_LINE + 1)
         if len(line) > _LONGEST_LINE:
-            raise ArgumentError(f"{self.name} has a line of more than {_LONGEST_LINE:,} characters")
+            raise ArgumentError(f"{self.path} has a line of more than {_LONGEST_LINE:,} characters")
         if not line:
             raise StopIteration
         return line
@@ -188,6 +190,7 @@ def open_text(path: str, *, newline: str | None = None) -> Iterator[TextIO]:
         yield sys.stdin
         return
     with _BoundedLines(open_own(path, may_link=True), encoding="utf-8-sig", newline=newline) as file:
+        file.path = path
         yield file
 
 
@@ -279,11 +282,11 @@ def _numeric(cell: object) -> bool:
     return True
 
 
-def as_json(data: Any) -> str:
-    """A JSON document, indented, that no terminal obeys."""
+def as_json(data: Any, indent: int | None = 2) -> str:
+    """A JSON document, indented or on one line, that no terminal obeys."""
     import json  # which `diptych --help` does without
 
-    return json.dumps(data, ensure_ascii=False, indent=2, default=_plain).translate(_UNSEEN_IN_JSON)
+    return json.dumps(data, ensure_ascii=False, indent=indent, default=_plain).translate(_UNSEEN_IN_JSON)
 
 
 def _plain(value: Any) -> Any:
