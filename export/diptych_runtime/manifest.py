@@ -27,6 +27,7 @@ from diptych_runtime.calibration.verdicts import Verdict, least_of, verdict
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.own_files import open_own
 from diptych_runtime.parsing import parse_json
+from diptych_runtime.paths import shell_word
 from diptych_runtime.token_codec import TokenCodec
 
 FORMAT = 2
@@ -233,7 +234,7 @@ class Manifest:
             ]
             raise ArtifactError(
                 f"{directory} is no model artifact: it has no {MANIFEST}; "
-                f"make one with `diptych export {trained[0] if trained else 'CHECKPOINT'} -o DIR`"
+                f"make one with `diptych export {shell_word(trained[0]) if trained else 'CHECKPOINT'} -o DIR`"
             ) from None
         except (OSError, ValueError) as error:
             raise ArtifactError(f"{path} cannot be read as JSON ({error}); export the artifact again") from None

@@ -20,14 +20,19 @@ def open_own(path: str | os.PathLike[str], *, may_link: bool = False) -> Buffere
 def regular(path: str | os.PathLike[str], flags: int, *, may_link: bool = False) -> int:
     """The descriptor of a regular file. `flags` may not truncate, as it would be too early for that.
 
-    Raises OSError for what `open_own` refuses.
+    Raises OSError for what `open_own` refuses, and for a file to be written that has another name, by a hard link.
     """
     name = Path(path).name
     if not may_link and Path(path).is_symlink():
         raise OSError(errno.ELOOP, f"{name} is a link", os.fspath(path))
     follow = 0 if may_link else os.O_NOFOLLOW
     descriptor = os.open(path, flags | follow | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, f"{name} is no file", os.fspath(path))
+        code = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL
+        raise OSError(code, f"{name} is no file", os.fspath(path))
+    if flags & os.O_ACCMODE != os.O_RDONLY and status.st_nlink > 1:
+        os.close(descriptor)
+        raise OSError(errno.EMLINK, f"{name} is another file too, by a hard link; delete this name", os.fspath(path))
     return descriptor

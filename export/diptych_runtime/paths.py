@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
 from pathlib import Path
 from unicodedata import normalize
 
@@ -50,6 +51,16 @@ def existing_form(path: str) -> str:
 def other_forms(text: str) -> list[str]:
     """The normal forms of a text, NFC and NFD, that differ from it."""
     return [form for form in dict.fromkeys(normalize(name, text) for name in ("NFC", "NFD")) if form != text]
+
+
+def shell_word(path: object) -> str:
+    """A path as one word of a command that is shown to be pasted: a shell runs nothing in it, and it is no option.
+
+    >>> shell_word("a/b.jpg"), shell_word("$(x) y"), shell_word("-x")
+    ('a/b.jpg', "'$(x) y'", './-x')
+    """
+    text = str(path)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)
 
 
 def home_folder() -> Path | None:

@@ -28,17 +28,19 @@ def skip_text(data: bytes) -> tuple[bytes, bytes | None]:
     """The bytes of a PNG without text that says nothing of its pixels, however much that is; and its ICC profile, where
     that is too large for Pillow.
     """
-    kept, begin, met, profile = [], 0, set[bytes](), None
+    kept, begin, met, profile, has_profile = [], 0, set[bytes](), None, False
     for name, start, end in chunks(data):
         if name in _TEXT:
             key, _, text = data[start:end].partition(b"\0")
             is_kept = key in _ORIENTING and key not in met and _is_short(name, text)
             met.add(key)
         elif name == b"iCCP":
-            _, _, packed = data[start:end].partition(b"\0")
-            found = _unpacked(packed[1:], _MOST_PROFILE)
-            is_kept = found is not None and len(found) <= _MOST_TEXT
-            profile = None if is_kept else found
+            is_kept = False
+            if not has_profile:  # a PNG has one; each further one would be unpacked too
+                _, _, packed = data[start:end].partition(b"\0")
+                found = _unpacked(packed[1:], _MOST_PROFILE)
+                is_kept = found is not None and len(found) <= _MOST_TEXT
+                profile, has_profile = None if is_kept else found, True
         else:
             continue
         if not is_kept:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
@@ -11,31 +12,40 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from diptych.progress import ProgressBar, display
+from diptych_runtime.errors import ArgumentError
+from diptych_runtime.own_files import open_own
 
 if TYPE_CHECKING:
     from diptych_runtime.calibration.verdicts import Verdict
 
 T = TypeVar("T")
 _SHOWN = 20  # lines of a list, at most
+_LONGEST_LINE = 1 << 24  # characters of a line that is read
 
 # What a terminal obeys, or what reorders or hides what it shows: control characters, separators of lines, marks of
-# direction, spaces without width.
+# direction, what has no width, such as tags. Those that join letters and emoji, U+200C and U+200D, stay.
 _UNSEEN = {
-    code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
     for code in (
         *range(32),
         *range(127, 160),
+        0xAD,
+        0x61C,
+        0x180E,
         0x200B,
         0x200E,
         0x200F,
         *range(0x2028, 0x202F),
-        0x2060,
-        *range(0x2066, 0x206A),
+        *range(0x2060, 0x2070),
         0xFEFF,
+        *range(0xE0000, 0xE0080),
     )
 } | {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\t"}
 
-_C1 = {code: f"\\u{code:04x}" for code in range(127, 160)}
+# The same in JSON, which escapes control characters below 127 itself.
+_UNSEEN_IN_JSON = {
+    code: "\\u" + chr(code).encode("utf-16-be").hex(" ", 2).replace(" ", "\\u") for code in _UNSEEN if code >= 127
+}
 
 
 def one_line(text: str) -> str:
@@ -155,13 +165,32 @@ def close_bars() -> None:
 QUIET = Console(quiet=True)
 
 
+class _BoundedLines(io.TextIOWrapper):
+    """A text file of which no line is read that is too long; it may be a stranger's, also one without an end."""
+
+    path = ""
+
+    def __next__(self) -> str:
+        line = self.readline(_LONGEST_LINE + 1)
+        if len(line) > _LONGEST_LINE:
+            raise ArgumentError(f"{self.path} has a line of more than {_LONGEST_LINE:,} characters")
+        if not line:
+            raise StopIteration
+        return line
+
+
 @contextmanager
 def open_text(path: str, *, newline: str | None = None) -> Iterator[TextIO]:
-    """A text file for reading as UTF-8 (a byte-order mark is skipped); `-` is standard input, which stays open."""
+    """A text file for reading line by line as UTF-8 (a byte-order mark is skipped); `-` is standard input, which stays
+    open.
+
+    Raises OSError for what is no regular file, and ArgumentError for an endless line.
+    """
     if path == "-":
         yield sys.stdin
         return
-    with Path(path).open(encoding="utf-8-sig", newline=newline) as file:
+    with _BoundedLines(open_own(path, may_link=True), encoding="utf-8-sig", newline=newline) as file:
+        file.path = path
         yield file
 
 
@@ -253,12 +282,11 @@ def _numeric(cell: object) -> bool:
     return True
 
 
-def as_json(data: Any) -> str:
-    """A JSON document, indented, that no terminal obeys."""
+def as_json(data: Any, indent: int | None = 2) -> str:
+    """A JSON document, indented or on one line, that no terminal obeys."""
     import json  # which `diptych --help` does without
 
-    # JSON escapes the other control characters itself.
-    return json.dumps(data, ensure_ascii=False, indent=2, default=_plain).translate(_C1)
+    return json.dumps(data, ensure_ascii=False, indent=indent, default=_plain).translate(_UNSEEN_IN_JSON)
 
 
 def _plain(value: Any) -> Any:

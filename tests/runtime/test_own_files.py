@@ -22,6 +22,15 @@ def test_a_link_or_a_pipe_is_refused_before_anything_is_written(tmp_path, flags)
     assert not (tmp_path / "none").exists()
 
 
+def test_a_hard_link_is_read_and_never_written(tmp_path):
+    (tmp_path / "victim").write_text("precious")
+    os.link(tmp_path / "victim", tmp_path / "lock")
+    with pytest.raises(OSError, match="lock is another file too"):
+        regular(tmp_path / "lock", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    with open_own(tmp_path / "lock") as file:
+        assert file.read() == b"precious"
+
+
 def test_a_link_is_followed_where_it_may_be_one(tmp_path):
     (tmp_path / "file").write_text("content")
     (tmp_path / "link").symlink_to(tmp_path / "file")

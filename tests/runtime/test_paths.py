@@ -1,11 +1,20 @@
 import os
 import pwd
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from diptych_runtime.errors import NoHomeError
-from diptych_runtime.paths import cache_folder, data_folder, existing_form, expand_home, given_path, home_folder
+from diptych_runtime.paths import (
+    cache_folder,
+    data_folder,
+    existing_form,
+    expand_home,
+    given_path,
+    home_folder,
+    shell_word,
+)
 
 NFC, NFD = "Gr\u00f6\u00dfe", "Gro\u0308\u00dfe"
 
@@ -85,3 +94,11 @@ def test_of_two_files_whose_names_differ_in_the_form_alone_the_one_that_is_named
     for name in (NFC, NFD):
         (tmp_path / name).touch()
     assert [existing_form(str(tmp_path / name)) for name in (NFC, NFD)] == [f"{tmp_path}/{NFC}", f"{tmp_path}/{NFD}"]
+
+
+@pytest.mark.parametrize("name", ["$(touch pwned)", "a;touch pwned", "`touch pwned`", "it's", "-x", "a\nb", "ü 1.jpg"])
+def test_a_shell_takes_a_quoted_path_for_one_word_that_is_no_option(tmp_path, name):
+    shown = subprocess.run(["sh", "-c", f"printf %s {shell_word(name)}"], capture_output=True, cwd=tmp_path, check=True)
+    assert os.path.normpath(shown.stdout.decode()) == name
+    assert not shown.stdout.startswith(b"-")
+    assert not (tmp_path / "pwned").exists()

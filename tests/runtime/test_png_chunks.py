@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms
 
+from diptych_runtime import png_chunks
 from diptych_runtime.decoder import open_picture, read_header
 from diptych_runtime.png_chunks import chunks, skip_text
 
@@ -87,6 +88,15 @@ def test_a_profile_counts_also_where_pillow_alone_would_refuse_it(padding):
     data = before(chunk(b"iCCP", b"swapped\0\0" + zlib.compress(profile)))
     got = np.asarray(open_picture(data)).astype(int)
     assert np.abs(got - PIXELS[:, :, ::-1]).mean() < 3
+
+
+def test_of_many_profiles_only_the_first_is_unpacked(monkeypatch):
+    unpacked = []
+    monkeypatch.setattr(png_chunks, "_unpacked", lambda packed, most: unpacked.append(packed) or b"a profile")
+    first = chunk(b"iCCP", b"first\0\0" + zlib.compress(b"1"))
+    data, profile = skip_text(before(first, *[chunk(b"iCCP", b"more\0\0" + zlib.compress(b"2"))] * 99))
+    assert (data, profile) == (before(first), None)
+    assert unpacked == [zlib.compress(b"1")]
 
 
 def swapped_profile() -> bytes:

@@ -1,3 +1,4 @@
+import ast
 import io
 import json
 import sys
@@ -19,6 +20,7 @@ from diptych.console import (
     table,
     visible,
 )
+from diptych_runtime.errors import ArgumentError
 
 
 def test_results_go_to_standard_output_as_text_or_as_one_json_document(capsys):
@@ -156,6 +158,17 @@ def test_a_dash_is_standard_input(monkeypatch, tmp_path):
     assert read_bytes(str(path)).startswith(b"\xef\xbb\xbf")
 
 
+def test_a_text_is_read_from_regular_files_alone_and_no_line_without_an_end(tmp_path):
+    (tmp_path / "link.csv").symlink_to("/dev/zero")
+    with pytest.raises(OSError, match=r"link\.csv is no file"), open_text(str(tmp_path / "link.csv")):
+        pass
+    (tmp_path / "long.csv").write_bytes(b"a,b\n" + bytes(1 << 25))
+    with open_text(str(tmp_path / "long.csv")) as file:
+        assert next(file) == "a,b\n"
+        with pytest.raises(ArgumentError, match=r"long\.csv has a line of more than 16,777,216 characters"):
+            next(file)
+
+
 def test_a_table_sets_numbers_to_the_right_and_words_to_the_left():
     assert table(("name", "share"), [("a", 5), ("longer", "12.5%")]).splitlines() == [
         "name    share",
@@ -171,8 +184,18 @@ SHOWN = r"a\nb\x1b[2Jc\x9b31m\r\u202e\u200b.jpg"
 
 def test_a_name_is_one_line_that_no_terminal_obeys():
     assert one_line(NAME) == SHOWN
-    assert one_line("Zoë\t日本 👩‍💻.jpg") == "Zoë\t日本 👩‍💻.jpg"
+    assert one_line("Zoë\t日本 👩‍💻 می\u200cشود.jpg") == "Zoë\t日本 👩‍💻 می\u200cشود.jpg"
     assert visible(f"x\n{NAME}") == "x\na\n" + SHOWN[3:]
+
+
+@pytest.mark.parametrize("code", [0xAD, 0x61C, 0x180E, 0x202E, 0x2060, 0x2064, 0x206A, 0x206F, 0xE0001, 0xE007F])
+def test_what_is_not_seen_is_escaped_in_text_and_in_json(code, capsys):
+    name = f"a{chr(code)}b"
+    assert ast.literal_eval(f"'{one_line(name)}'") == name
+    Console(json=True).emit([name], "")
+    said = capsys.readouterr().out
+    assert said.isascii()
+    assert json.loads(said) == [name]
 
 
 def test_whatever_is_said_goes_to_the_terminal_as_such_lines(capsys):

@@ -10,6 +10,7 @@ from typer import Argument, Option
 
 from diptych.command_tree import Commands, Json, Quiet
 from diptych.console import Console, table
+from diptych_runtime.paths import shell_word
 
 if TYPE_CHECKING:
     from diptych_training.aligned.recipe import AlignedRecipe
@@ -132,7 +133,7 @@ def train(
         return 0
     console.emit(
         {"checkpoint": str(best), "metrics": measured},
-        f"best checkpoint: {best}\nnext: diptych export {best} -o artifact",
+        f"best checkpoint: {best}\nnext: diptych export {shell_word(best)} -o artifact",
     )
     return 0
 
@@ -144,7 +145,8 @@ def _fine_tune(console: Console, recipe: FineTuning, directory: Path, *, resume:
     best, text = directory / BEST, found.pop("text")
     console.emit(
         {"checkpoint": str(best), **found},
-        f"{text}\ncheckpoint: {best}, in {found['seconds']:.0f} s\nnext: diptych models use {directory} --store STORE",
+        f"{text}\ncheckpoint: {best}, in {found['seconds']:.0f} s\n"
+        f"next: diptych models use {shell_word(directory)} --store STORE",
     )
     return 0
 
@@ -172,7 +174,7 @@ def _train_aligned(console: Console, recipe: AlignedRecipe, directory: Path, *, 
         {"checkpoint": str(best), **found},
         f"{table(['kind', 'copies', 'others', 'AUC'], rows)}\n"
         f"learnt from {found['pairs']:,} pairs, {found['copies']:,} of them copies, in {found['seconds']} s\n"
-        f"checkpoint: {best}\nnext: diptych export {best} -o aligned",
+        f"checkpoint: {best}\nnext: diptych export {shell_word(best)} -o aligned",
     )
     return 0
 
@@ -185,7 +187,7 @@ def _train_losses(console: Console, recipe: LossesRecipe, directory: Path, *, re
     console.emit(
         {"checkpoint": str(best), **found},
         f"{table(['what is lost', 'lost', 'kept', 'AUC'], rows)}\nlearnt in {found['seconds']} s\n"
-        f"checkpoint: {best}\nnext: diptych export {best} -o losses",
+        f"checkpoint: {best}\nnext: diptych export {shell_word(best)} -o losses",
     )
     return 0
 

@@ -16,7 +16,7 @@ from diptych.command_tree import Json, Quiet, number, one_of
 from diptych.console import Console, counted, open_text
 from diptych.errors import BenchError
 from diptych_runtime.calibration.questions import COPY
-from diptych_runtime.paths import given_path
+from diptych_runtime.paths import given_path, shell_word
 
 _Folder = Annotated[
     Path | None, Option("--folder", metavar="DIR", help="a folder for temporary files, 12 KB a picture")
@@ -295,7 +295,7 @@ def demo(
     places = {"photos": folder / "photos", "queries": folder / "queries", "truth": folder / "truth.csv"}
     text = f"{counted(len(photos), 'picture')} in {places['photos']}, to find with {places['queries']}"
     if not console.silent:
-        text += f"\nNext: diptych index add {places['photos']} --store {folder / STORE}"
+        text += f"\nNext: diptych index add {shell_word(places['photos'])} --store {shell_word(folder / STORE)}"
     console.emit({"count": len(photos), **places}, text)
     return 0
 

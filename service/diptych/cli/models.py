@@ -18,7 +18,7 @@ from diptych_runtime.atomic import disk_bytes
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import MANIFEST, Manifest
 from diptych_runtime.models import bundled_models, find_artifact, full_name, named_model, own_models, own_models_folder
-from diptych_runtime.paths import given_path
+from diptych_runtime.paths import given_path, shell_word
 
 _CHECKPOINT = "config.json"  # in a checkpoint, which a run has as `best`
 
@@ -100,7 +100,9 @@ def use(
             f"{len(failed)} could not be read and stay as they were:",
             *shortened([f"  {why}" for why in failed.values()]),
         ]
-        lines.append(f"put them back and run `diptych index rebuild --store {store}`, or add --drop-missing to it")
+        lines.append(
+            f"put them back and run `diptych index rebuild --store {shell_word(store)}`, or add --drop-missing to it"
+        )
     document = {"model": opened, "revision": runtime.revision, "store": str(store), "failures": failed, **asdict(done)}
     console.emit(document, "\n".join(lines))
     return 1 if failed else 0

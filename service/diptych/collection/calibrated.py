@@ -7,6 +7,7 @@ from pathlib import Path
 
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration
+from diptych_runtime.paths import shell_word
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +26,6 @@ def calibrated(scorer: Scorer, folder: Path | None) -> Scorer:
         "%s was made over another model or calibration (%s %s) than this (%s %s) and is left out; "
         "make it again with `diptych calibrate --store %s`",
         *(folder / CALIBRATION, own.model, own.revision),
-        *(scorer.runtime.name, scorer.runtime.revision, folder),
+        *(scorer.runtime.name, scorer.runtime.revision, shell_word(folder)),
     )
     return scorer

@@ -15,6 +15,7 @@ from diptych.store.sqlite.schema import is_collection
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import Manifest
 from diptych_runtime.models import FORMER, find_artifact, models_by_name, named_model, names_by_revision
+from diptych_runtime.paths import shell_word
 
 if TYPE_CHECKING:
     from diptych.scoring.scorer import Scorer
@@ -51,7 +52,7 @@ def own_model(where: Location | None) -> OwnModel:
     if adopted.revision not in known:
         raise ArtifactError(
             f"the collection {where} has the model {adopted.model} ({adopted.revision}), which is not there any more: "
-            f"put it back, or say where it is with `diptych models use PATH --store {where}`"
+            f"put it back, or say where it is with `diptych models use PATH --store {shell_word(where)}`"
         )
     return OwnModel(known[adopted.revision], True, revisions)
 

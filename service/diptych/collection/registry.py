@@ -28,6 +28,7 @@ from diptych.scoring.scorer import Scorer
 from diptych.store.sqlite.database import Store
 from diptych_runtime.atomic import disk_bytes
 from diptych_runtime.errors import ArtifactError, DiptychError
+from diptych_runtime.paths import shell_word
 
 DEFAULT = "default"
 MOST_OPEN = 128  # collections of a root that are open at once
@@ -220,7 +221,9 @@ class Collections:
         try:
             collection = self._open(place)
             if collection is None:
-                verify, rebuild = (f"`diptych index {word} --store {place.name}`" for word in ("verify", "rebuild"))
+                verify, rebuild = (
+                    f"`diptych index {word} --store {shell_word(place.name)}`" for word in ("verify", "rebuild")
+                )
                 out = place.out or f"See what is damaged by {verify}, mend it by {rebuild}"
                 raise DamagedCollectionError(
                     f"the collection {name} could not be opened: {place.fault}. {out}, and create it once more by its "

@@ -146,9 +146,15 @@ class FetchSettings(BaseSettings):
         return name.startswith(cls.OWN) and name not in cls.model_fields
 
 
+_LONGEST = 1 << 20  # bytes of a file of settings
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return parse_toml(path.read_text("utf-8"))
+        with path.open("rb") as file:
+            if len(data := file.read(_LONGEST + 1)) > _LONGEST:
+                raise ValueError(f"it has more than {_LONGEST:,} bytes")
+        return parse_toml(data.decode())
     except (OSError, ValueError) as error:
         raise SettingsError(f"the settings {path} cannot be read: {error}") from None
 

@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from diptych_runtime.errors import ArgumentError
+from diptych_runtime.parsing import DEPTH
 
 _COMPARE = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 _OPERATORS = ("$eq", "$ne", *_COMPARE, "$in", "$nin", "$exists")
@@ -151,18 +152,21 @@ def _of_kind(path: str, kinds: str, operator: str, wanted: Any) -> Condition:
 def _kinds(value: Any) -> str | None:
     if isinstance(value, str):
         return "'text'"
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    # SQLite's numbers end at 64 bits; a larger one cannot be bound.
-    return "'integer', 'real'" if isinstance(value, float) or abs(value) < 2**63 else None
+    # SQLite's whole numbers end at 64 bits; a larger one cannot be bound.
+    is_taken = abs(value) < 2**63 if isinstance(value, int) else not math.isnan(value)
+    return "'integer', 'real'" if is_taken else None
 
 
 def _path(key: str, where: str) -> str:
     steps = key.split(".")
     # Metadata are stored as `json.dumps` writes them, and SQLite compares names as they are written.
     path = "$" + "".join(f".{json.dumps(step)}" for step in steps)
-    if not all(steps) or not _is_found(path, tuple(steps)):
-        raise ArgumentError(f"{where}: expected the name of a field, or several with dots between, without quotes")
+    if len(steps) > DEPTH or not all(steps) or not _is_found(path, tuple(steps)):
+        raise ArgumentError(
+            f"{where}: expected the name of a field, or up to {DEPTH} with dots between, without quotes"
+        )
     return path
 
 

@@ -20,7 +20,8 @@ class WriterLock:
     def __init__(self, path: Path, what: str) -> None:
         """Take the lock at once, or raise StoreInUseError saying which process holds it. `what` is used in the text.
 
-        Raises StoreError where the file system has no locks, and OSError for a link in the place of the file.
+        Raises StoreError where the file system has no locks, and OSError for a link, a hard one too, in the place of
+        the file.
         """
         descriptor = regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         file = os.fdopen(descriptor, "a+", encoding="utf-8", errors="backslashreplace")

@@ -6,6 +6,7 @@ from pathlib import Path
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import Manifest
 from diptych_runtime.models import FORMER, find_artifact, models_by_name, named_model, names_by_revision
+from diptych_runtime.paths import shell_word
 
 
 def embedded_by(revisions: Mapping[str, int]) -> str:
@@ -44,18 +45,18 @@ def ways_out(store: object, revision: str, others: Collection[str], *, partly: b
     """The ways out, as a text, for a model of one revision and a store whose pictures are of `others`, all or
     `partly`.
     """
-    known = names_by_revision(models_by_name())
+    known, where = names_by_revision(models_by_name()), shell_word(store)
     here = [known[other] for other in others if other in known]
-    rebuild = f"`diptych index rebuild --store {store} --model {known.get(revision, 'MODEL')}`"
+    rebuild = f"`diptych index rebuild --store {where} --model {shell_word(known.get(revision, 'MODEL'))}`"
     if partly:
-        either = f", or the same with --model {here[0]}" if here else ""
+        either = f", or the same with --model {shell_word(here[0])}" if here else ""
         return f"bring all to one: {rebuild}{either}; with --drop-missing it removes those whose files are gone"
     if not here and (former := [FORMER[other] for other in others if other in FORMER]):
         return f"that is an earlier release of {former[0]}: embed them anew with {rebuild}"
     theirs = (
-        f"name theirs (--model {here[0]})"
+        f"name theirs (--model {shell_word(here[0])})"
         if here
-        else f"name theirs, which is none of the models here, once: `diptych models use PATH --store {store}`"
+        else f"name theirs, which is none of the models here, once: `diptych models use PATH --store {where}`"
     )
     return f"embed them anew with {rebuild}, or {theirs}"
 

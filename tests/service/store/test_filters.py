@@ -60,6 +60,8 @@ def test_a_bare_value_means_equal_and_types_are_kept_apart(table):
         ({"a": float("nan")}, r"filter\.a\.\$eq: expected a number, a text, true, false or null, got NaN"),
         ({"a": {"$exists": 1}}, "expected true or false"),
         ({"a": 2**63}, "expected a number"),
+        ({"a": 10**400}, "expected a number"),
+        ({"a": {"$gt": 10**400}}, "expected a number"),
         ({"$or": []}, "expected a list of conditions"),
         ({"\ud800": 1}, "half of a surrogate pair"),
         ({"$\ud800": 1}, "half of a surrogate pair"),
@@ -68,6 +70,8 @@ def test_a_bare_value_means_equal_and_types_are_kept_apart(table):
         ({'a"b': 1}, "expected the name of a field"),
         ({"a..b": 1}, "expected the name of a field"),
         ({"": 1}, "expected the name of a field"),
+        ({".".join("a" * 129): 1}, "expected the name of a field, or up to 128"),
+        ({".".join("a" * 3000): 1}, "expected the name of a field, or up to 128"),
         ({"a": {"$in": list(range(257))}}, "at most 256 comparisons"),
         ({"$and": [{f"a{i}": 1} for i in range(257)]}, "at most 256 comparisons"),
     ],
@@ -82,6 +86,7 @@ def test_depth_is_bounded_and_the_largest_condition_is_taken(table):
     for _ in range(16):
         deep = {"$not": deep}
     selected(table[0], deep)
+    assert selected(table[0], {".".join("a" * 128): {"$exists": True}}) == set()
     with pytest.raises(ValueError, match="at most 16 levels"):
         to_sql({"$not": deep})
     assert selected(table[0], {"a": {"$in": list(range(256))}}) >= selected(table[0], {"a": {"$in": [0, 1, 2]}})

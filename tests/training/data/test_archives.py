@@ -1,4 +1,5 @@
 import os
+import tracemalloc
 import zipfile
 from collections import Counter
 from collections.abc import Sequence
@@ -79,6 +80,20 @@ def test_an_archive_that_names_a_file_elsewhere_or_no_picture_is_not_unpacked(na
     with pytest.raises(DataError, match=r"clothing\.zip names .*; expected a picture's path within the folder"):
         unpack(archive.parent, "clothing", tmp_path / "out" / "pictures")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [archive]
+
+
+@pytest.mark.parametrize("name", ["flowers/images.csv", "flowers/b.jpg"])
+def test_no_more_of_a_member_is_unpacked_than_a_picture_may_have(name: str, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "flowers.zip", "w", zipfile.ZIP_DEFLATED) as file:
+        members = {"flowers/images.csv": b"path\na.jpg\nb.jpg\n", "flowers/a.jpg": b"a", "flowers/b.jpg": b"b"}
+        for member, data in (members | {name: bytes(200 << 20)}).items():
+            file.writestr(member, data)
+    tracemalloc.start()
+    with pytest.raises(DataError, match=f"has more than 33,554,432 bytes in '{name}'"):
+        unpack(tmp_path, "flowers", tmp_path / "out")
+    assert tracemalloc.get_traced_memory()[1] < 110 << 20
+    tracemalloc.stop()
+    assert [path.name for path in tmp_path.iterdir()] == ["flowers.zip"]
 
 
 def test_a_group_that_leads_elsewhere_is_not_unpacked(tmp_path: Path) -> None:

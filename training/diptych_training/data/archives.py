@@ -17,7 +17,7 @@ from pathlib import Path, PureWindowsPath
 import numpy as np
 
 from diptych_runtime.atomic import replacing_folder
-from diptych_runtime.decoder import SUFFIXES, panel_pixels
+from diptych_runtime.decoder import SUFFIXES, PictureLimits, panel_pixels
 from diptych_runtime.paths import given_path
 from diptych_training.data import documents, synthetic
 from diptych_training.errors import DataError
@@ -41,6 +41,7 @@ GROUPED = {
     "trashnet": 0.1,
 }
 SAME, CLASS = "same_", "class_"
+_MOST_BYTES = PictureLimits.bytes  # of a picture or a table, unpacked
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ def list_photos(folder: Path, archives: Sequence[str]) -> list[Photo]:
 
 
 def read_photos(folder: Path, photos: Sequence[Photo]) -> Iterator[bytes]:
-    """Yield the file of each photo, in order."""
+    """Yield the file of each photo, in order. Raises `DataError` for one of more bytes than a picture may have."""
     archive, file = "", None
     try:
         for photo in photos:
@@ -166,7 +167,7 @@ def read_photos(folder: Path, photos: Sequence[Photo]) -> Iterator[bytes]:
                     file.close()
                 archive, file = photo.archive, _open(folder, photo.archive)
             assert file is not None
-            yield file.read(photo.name)
+            yield _read_bounded(file, photo.name)
     finally:
         if file is not None:
             file.close()
@@ -275,5 +276,15 @@ def _open(folder: Path, archive: str) -> zipfile.ZipFile:
 def _rows(file: zipfile.ZipFile, name: str) -> Iterator[dict[str, str]]:
     if name not in file.namelist():
         raise DataError(f"{Path(file.filename or '').name} has no {name}; see docs/data.md for its layout")
-    with file.open(name) as raw:
-        yield from csv.DictReader(io.TextIOWrapper(raw, "utf-8"))
+    yield from csv.DictReader(io.StringIO(_read_bounded(file, name).decode(), newline=""))
+
+
+def _read_bounded(file: zipfile.ZipFile, name: str) -> bytes:
+    """The bytes of a member, of which no more are unpacked than a picture may have, whatever size it states."""
+    with file.open(name) as member:
+        data = member.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise DataError(
+            f"{file.filename} has more than {_MOST_BYTES:,} bytes in {name[:200]!r}, too much for a picture"
+        )
+    return data

@@ -8,12 +8,14 @@ import decimal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from diptych.errors import BatchError
+from diptych_runtime.own_files import open_own
 
 _BUFFER = 2**20  # bytes of each column
+# A file of kilobytes may hold one long text in all of its rows: few are unpacked at once, and counted by their bytes.
+_ROWS, _MOST_TEXT, _MOST_BYTES = 16, 2**20, 2**26
 
 
 def import_arrow() -> tuple[Any, Any]:
@@ -51,13 +53,13 @@ class Records:
 
 @contextmanager
 def open_parquet(name: str, rows: int, sides: Sequence[str]) -> Iterator[tuple[list[str], Iterator[Records]]]:
-    """The columns of a Parquet file and its batches of at most so many rows, row group by row group.
+    """The columns of a Parquet file and its batches of at most so many rows, and of some 64 MiB.
 
-    Raises BatchError if it cannot be read or if one of `sides` holds no text.
+    Raises BatchError if it cannot be read, if one of `sides` holds no text, and for a text of more than 1 MiB.
     """
     pyarrow, parquet = import_arrow()
     try:
-        Path(name).open("rb").close()  # what the system says is shorter than what pyarrow makes of it
+        open_own(name, may_link=True).close()  # what the system says is shorter than what pyarrow makes of it
         # As set here, of a row group only pages are in memory.
         with parquet.ParquetFile(name, pre_buffer=False, buffer_size=_BUFFER) as file:
             schema = file.schema_arrow
@@ -66,9 +68,38 @@ def open_parquet(name: str, rows: int, sides: Sequence[str]) -> Iterator[tuple[l
                 kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
                 if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
                     raise BatchError(f"{name}: {side} holds {kind}; expected the paths of pictures as text")
-            yield schema.names, map(Records, file.iter_batches(batch_size=rows))
+            yield schema.names, _bounded(file.iter_batches(batch_size=min(rows, _ROWS)), rows, name)
     except pyarrow.ArrowException as error:
         raise BatchError(f"{name} cannot be read as Parquet: {error}") from None
+
+
+def _bounded(found: Iterator[Any], rows: int, name: str) -> Iterator[Records]:
+    pyarrow, _ = import_arrow()
+    kept, count, size = list[Any](), 0, 0
+    for batch in found:
+        more = batch.nbytes if batch.nbytes < _MOST_TEXT // _ROWS else _checked_size(batch, name)
+        if kept and (count + len(batch) > rows or size + more > _MOST_BYTES):
+            yield Records(pyarrow.concat_batches(kept))
+            kept, count, size = [], 0, 0
+        kept.append(batch)
+        count, size = count + len(batch), size + more
+    if kept:
+        yield Records(pyarrow.concat_batches(kept))
+
+
+def _checked_size(batch: Any, name: str) -> int:
+    """The bytes of a batch, at most, without dictionaries. Raises BatchError for a text that is too long."""
+    from pyarrow import compute, types
+
+    size = 0
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        texts = column.dictionary if types.is_dictionary(field.type) else column
+        is_text = types.is_string(texts.type) or types.is_large_string(texts.type)
+        longest = (compute.max(compute.binary_length(texts)).as_py() or 0) if is_text else 0
+        if longest > _MOST_TEXT:
+            raise BatchError(f"{name}: {field.name} holds a text of more than {_MOST_TEXT:,} bytes")
+        size += max(column.nbytes, longest * len(batch))
+    return size
 
 
 def read_schema(name: str) -> Any:

@@ -17,6 +17,7 @@ from diptych.batch.tables import arrow
 from diptych.batch.tables.scores import RESULTS
 from diptych.console import open_text
 from diptych.errors import BatchError
+from diptych_runtime.own_files import open_own
 from diptych_runtime.parsing import parse_json
 
 ROWS = 4096  # of a batch, at most
@@ -106,7 +107,7 @@ def open_table(name: str, sides: tuple[str, str] = SIDES, rows: int = ROWS) -> I
 def digest(name: str | Path) -> str:
     """SHA-256 of a file. Raises BatchError if there is none."""
     try:
-        with Path(name).open("rb") as file:
+        with open_own(name, may_link=True) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except (FileNotFoundError, IsADirectoryError) as error:
         raise BatchError(f"{name} cannot be read: {error.strerror}; {_FOUND}") from None

@@ -16,7 +16,7 @@ from diptych.cli.options import named_folder
 from diptych.console import Console, byte_size, counted, open_text
 from diptych.errors import DedupeError, OutputError
 from diptych_runtime.parsing import parse_json
-from diptych_runtime.paths import given_path
+from diptych_runtime.paths import given_path, shell_word
 
 if TYPE_CHECKING:
     from diptych.dedupe.actions.past import Entry
@@ -199,12 +199,12 @@ def _act(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Ou
         try:
             outcome = carry_out(plan, bar.update)
         except KeyboardInterrupt:
-            console.remark(f"interrupted; `diptych dedupe --undo {plan.journal}` puts back what was moved")
+            console.remark(f"interrupted; `diptych dedupe --undo {shell_word(plan.journal)}` puts back what was moved")
             raise
     lines += [f"{with_companions(outcome.done, outcome.companions)} {verb}", *_unequal(plan), *left_alone(outcome)]
-    lines.append(f"undo: diptych dedupe --undo {plan.journal}")
+    lines.append(f"undo: diptych dedupe --undo {shell_word(plan.journal)}")
     if plan.act != "move":
-        lines.append(f"delete for good: diptych dedupe --empty {plan.journal}")
+        lines.append(f"delete for good: diptych dedupe --empty {shell_word(plan.journal)}")
     return outcome
 
 

@@ -38,7 +38,7 @@ from diptych.console import Console, counted, read_bytes, shortened
 from diptych.errors import UnknownPictureError
 from diptych.store.location import Address
 from diptych_runtime.errors import ArgumentError, PictureError
-from diptych_runtime.paths import given_path
+from diptych_runtime.paths import given_path, shell_word
 
 if TYPE_CHECKING:
     from diptych.collection.ingest import Added
@@ -313,7 +313,7 @@ def verify(
     lines += shortened([f"  {text}" for text in verdict.problems])
     lines += [f"  note: {text}" for text in verdict.remarks]
     if verdict.problems:
-        lines.append(f"`diptych index rebuild --store {store}` mends what the files still allow")
+        lines.append(f"`diptych index rebuild --store {shell_word(store)}` mends what the files still allow")
     if verdict.recall is not None:
         lines.append(f"  the index finds {verdict.recall:.1%} of the exact candidates")
     lines += _file_lines(files)

@@ -22,6 +22,7 @@ from diptych.command_tree import Json, Quiet
 from diptych.console import Console, counted, shortened
 from diptych.store.index.layout import Kind
 from diptych_runtime.errors import ArtifactError
+from diptych_runtime.paths import shell_word
 
 if TYPE_CHECKING:
     from diptych.scoring.scorer import Scorer
@@ -152,5 +153,5 @@ def _left_out(store: Location, scorer: Scorer) -> list[str]:
     of = f"{own.model}, {own.revision}"
     return [
         f"verdicts as released: the calibration of {own.made} was made over another model ({of}); `diptych calibrate "
-        f"--store {store}` makes it anew from the same labels"
+        f"--store {shell_word(store)}` makes it anew from the same labels"
     ]

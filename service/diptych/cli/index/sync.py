@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +28,7 @@ from diptych.cli.options import (
     to_add_to,
 )
 from diptych.command_tree import Json, Quiet
-from diptych.console import Console, one_line, shortened, visible
+from diptych.console import Console, as_json, one_line, shortened, visible
 from diptych.errors import StoreInUseError
 from diptych.signals import end_orderly
 
@@ -146,8 +145,9 @@ def _follow(
 
     def tell(outcome: Outcome, reasons: list[str]) -> None:
         total = len(collection)
-        said = json.dumps(data(outcome, total), ensure_ascii=False) if console.json else line(outcome, total)
-        print(visible(said), flush=True)
+        # One document a line.
+        said = as_json(data(outcome, total), indent=None) if console.json else visible(line(outcome, total))
+        print(said, flush=True)
         for reason in shortened(reasons):
             console.remark(reason)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from diptych.errors import SyncError
 from diptych.pictures.walk import Stamp
 from diptych.store.sqlite.cache import CacheDatabase, in_one_step, paths_below, version_of
-from diptych.store.sqlite.guard import check_files
+from diptych.store.sqlite.guard import check_files, foreign_parts
 from diptych_runtime.decoder import FORMATS, PictureLimits
 
 LEDGER = "sync.sqlite"
@@ -93,6 +93,8 @@ class SeenFiles(CacheDatabase):
                 source = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro", uri=True)
                 source.backup(connection)
                 source.close()
+                if foreign_parts(connection):
+                    raise sqlite3.DatabaseError("it is the database of another program")
             if connection.execute("PRAGMA quick_check").fetchone()[0] != "ok":
                 raise sqlite3.DatabaseError("it is damaged")
             _prepare(connection, reader)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from diptych.dedupe.actions.hard_link import links_of
 from diptych.dedupe.actions.move_file import held_of
 from diptych.dedupe.companions import ENDINGS
 from diptych.pictures.content import read_bytes
@@ -36,7 +37,7 @@ def reason_to_distrust(source: Path, target: Path, tops: Sequence[Path]) -> str 
     ending = source.suffix.lower()
     if ending not in SUFFIXES | ENDINGS:
         return f"{source.name} is no name of a picture, and the journal is not of a run of yours; move the file by hand"
-    for path in (target, *held_of(target), *held_of(source)):
+    for path in (target, *held_of(target), *held_of(source), *links_of(source)):
         try:
             with open_own(path) as file:
                 start = file.read(1 << 10)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from diptych.dedupe.actions.foreign import reason_to_distrust
+from diptych.dedupe.actions.foreign import is_within, reason_to_distrust
 from diptych.pictures.walk import real_path
 
 FORMAT = 3  # 1 did not say what was kept, 2 was not sealed and knew no companions
@@ -77,8 +77,8 @@ class Past:
     order, the journal's format, the reference folders, the folders in which nothing may be done, with the reasons, and
     the folders of files that were on another disk than the folder searched.
 
-    One that is `foreign` was not written by a run of this user, as far as is known; the user has `named` folders for
-    it.
+    One that is `foreign` was not written by a run of this user, as far as is known; it may act in the folders that the
+    user has `named`, to which `bounded` adds that in whose trash it lies.
     """
 
     act: str
@@ -96,6 +96,10 @@ class Past:
     def locked(self) -> list[Path]:
         """The folders in which no other run may move files meanwhile."""
         return [*self.roots, *self.references]
+
+    def may_read(self, keeper: Path) -> bool:
+        """True for a keeper whose content may be read: a foreign journal may name any file, also one without an end."""
+        return not self.foreign or any(is_within(keeper.parent, top, hidden=True) for top in self.named)
 
     def hindrance(self, entry: Entry) -> str | None:
         """The reason why nothing may be done in the folders that a file is from and went to; None if there is none."""

@@ -17,6 +17,7 @@ from diptych.dedupe.duplicates import Group
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Picture
 from diptych.pictures.walk import TRASH, place_in, real_path
+from diptych_runtime.paths import shell_word
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
                 except OSError as error:
                     raise DedupeError(
                         f"the journal {journal.path} cannot go on: {error.strerror}; {outcome.done:,} were moved, "
-                        f"`diptych dedupe --undo {journal.path}` puts them back"
+                        f"`diptych dedupe --undo {shell_word(journal.path)}` puts them back"
                     ) from None
                 try:
                     source, target, keeper = Path(entry.source), Path(entry.target), Path(entry.keeper)

@@ -18,6 +18,7 @@ from diptych.dedupe.actions.move_file import change_of
 from diptych.dedupe.actions.past import Entry, Past
 from diptych.errors import DedupeError
 from diptych.pictures.walk import TRASH, full_path, real_path
+from diptych_runtime.paths import shell_word
 
 Mark = list[int]
 
@@ -113,20 +114,20 @@ def bounded(past: Past, path: Path, named: Sequence[Path]) -> Past:
     trashed = past.act != "move" and journal.parent.parent.name == TRASH
     own = [journal.parent.parent.parent] if trashed and past.foreign else []
     tops = [*named, *own]
-    roots = past.roots or list(tops)
+    roots, again = past.roots or list(tops), shell_word(path)
     unknown = {
         root: (
-            f"{root}, where it is from, was not named; name it too: diptych dedupe {root} --undo {path}"
+            f"{root}, where it is from, was not named; name it too: diptych dedupe {shell_word(root)} --undo {again}"
             if named and not past.foreign
             else f"{path} is of no run of yours that is known (those of Diptych 0.2 are not), and would change "
-            f"files in {root}; if that is right, name this folder too: diptych dedupe {root} --undo {path}"
+            f"files in {root}; if that is right, name this folder too: diptych dedupe {shell_word(root)} --undo {again}"
         )
         for root in roots
         if not any(is_within(root, top, hidden=not past.foreign) for top in tops)
     }
     if not roots:
         raise DedupeError(
-            f"{path} does not say from which folders its files are; name them: diptych dedupe FOLDER --undo {path}"
+            f"{path} does not say from which folders its files are; name them: diptych dedupe FOLDER --undo {again}"
         )
     if len(unknown) == len(roots):
         raise DedupeError(next(iter(unknown.values())))
@@ -136,7 +137,7 @@ def bounded(past: Past, path: Path, named: Sequence[Path]) -> Past:
         for folder in past.folders
         if not past.foreign or any(is_within(folder, top, hidden=True) for top in (*tops, *beside))
     ]
-    return replace(past, roots=roots, folders=folders, unknown=past.unknown | unknown, named=list(named))
+    return replace(past, roots=roots, folders=folders, unknown=past.unknown | unknown, named=tops)
 
 
 class _Places:
@@ -219,8 +220,9 @@ class _Places:
             return moved
         if self._past.act != "move":
             return root if self._any_target(Path, lambda place: Path(place).is_relative_to(root)) else None
-        kept = self._kept_in(root)
-        return root if kept and all(change_of(Path(one.keeper), one.keeper_id) is None for one in kept) else None
+        kept = [(Path(one.keeper), one.keeper_id) for one in self._kept_in(root)]
+        whole = kept and all(self._past.may_read(path) and change_of(path, id) is None for path, id in kept)
+        return root if whole else None
 
     def _is_same(self, root: Path, mark: Mark | None) -> bool:
         return is_marked(root, mark) or mark is None

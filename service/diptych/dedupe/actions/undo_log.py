@@ -146,7 +146,8 @@ def read(path: Path, named: Sequence[Path] = ()) -> Past:
             raise ValueError(f"it names more than {_MOST_FOLDERS:,} folders")
         if first["act"] not in ("move", "delete", LINKED):
             raise ValueError(f"it has the act {first['act']!r}")
-        past = Past(first["act"], folders, roots, entries, first["journal"], references, {}, mounted, foreign)
+        number, user = first["journal"], list(named)
+        past = Past(first["act"], folders, roots, entries, number, references, {}, mounted, foreign, user)
         marks = first.get("marks", {})
         written = Written(
             Path(checked_name(first.get("at", str(path)), "at")), marks.get("folder"), marks.get("roots", [])
@@ -243,7 +244,7 @@ def empty(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
         for entry in past.entries:
             target = Path(entry.target)
             try:
-                reason = past.hindrance(entry) or _hindrance(entry, target, linked=past.act == LINKED)
+                reason = past.hindrance(entry) or _hindrance(past, entry, target)
                 if not reason and entry.belongs_to in staying:
                     reason = f"it belongs to {entry.belongs_to}, which stays"
                 if reason:
@@ -266,12 +267,12 @@ def empty(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
     return outcome
 
 
-def _hindrance(entry: Entry, target: Path, *, linked: bool) -> str | None:
+def _hindrance(past: Past, entry: Entry, target: Path) -> str | None:
     """The reason why a file that was put aside must not be deleted; None if there is none.
 
-    Where it was `linked`, the link in its place is what has to be there.
+    Where it was linked, the link in its place is what has to be there.
     """
-    source = Path(entry.source)
+    source, linked = Path(entry.source), past.act == LINKED
     keeper, keeper_id = (source, entry.id) if linked else (Path(entry.keeper), entry.keeper_id)
     if held := [*held_of(source), *held_of(target), *(links_of(source) if linked else ())]:
         return f"a move was cut short and left {held[0]}; undo it first"
@@ -281,6 +282,11 @@ def _hindrance(entry: Entry, target: Path, *, linked: bool) -> str | None:
         return f"it is not in a folder {TRASH} any more; delete it yourself if you want to"
     if source.exists() and target.samefile(source):
         return f"it is still {source} too: the move was cut short; undo it first"
+    if not linked and not past.may_read(keeper):
+        return (
+            f"what was kept in its place, {keeper}, lies elsewhere, and the journal is not of a run of yours; name "
+            "its folder too"
+        )
     if reason := change_of(target, entry.id):
         return f"it {reason}; look at it before you delete it"
     if reason := change_of(keeper, keeper_id):

@@ -18,6 +18,7 @@ from diptych.store.index.layout import Kind, lists_for, needs_relayout
 from diptych.store.index.source import Source
 from diptych.store.index.vectors import Vectors, centroids
 from diptych_runtime.errors import ArgumentError
+from diptych_runtime.paths import shell_word
 
 METRIC = "inner product"
 FORMAT = 3
@@ -167,7 +168,7 @@ class CandidateIndex:
                 "%s: %d embeddings are damaged and were left out; `diptych index rebuild --store %s` mends them",
                 directory,
                 damaged,
-                directory,
+                shell_word(directory),
             )
         with self._lock:
             self._vectors.remove(list(present))

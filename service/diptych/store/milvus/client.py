@@ -9,6 +9,7 @@ from typing import Any
 
 from diptych.errors import StoreError, UnreachableError
 from diptych.store.location import TOKEN, Address
+from diptych_runtime.paths import shell_word
 
 SECONDS = 10.0  # a call may take
 SLOW = 60.0  # one may take that makes, loads or renames a collection
@@ -86,7 +87,7 @@ class Server:
         if number == _MISSING:
             return MissingError(
                 f"{self.address} has no such collection (any more); make it with "
-                f"`diptych index add --store {self.address} PICTURES`"
+                f"`diptych index add --store {shell_word(self.address)} PICTURES`"
             )
         # The numbers 1 and 2 stand for anything, but what pymilvus itself finds wrong has a class of its own.
         clear = number not in (1, 2) or type(error) is not self._vague

@@ -26,6 +26,7 @@ from diptych.store.milvus.rows import Layout
 from diptych.store.milvus.table import MOST, Table, layout_of, make
 from diptych.store.other_model import ways_out
 from diptych.store.records import FileStamp, NewPicture, Record
+from diptych_runtime.paths import shell_word
 from diptych_runtime.runtime import Runtime
 
 logger = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class MilvusDatabase:
                 if address.collection not in names and (half := f"{address.collection}{REPLACED}") in names:
                     raise StoreError(
                         f"{address} was being embedded anew, and {half} waits for that; finish it with "
-                        f"`diptych index rebuild --store {address}`"
+                        f"`diptych index rebuild --store {shell_word(address)}`"
                     )
                 layout = layout_of(server, address.collection) if address.collection in names else Layout.of(runtime)
                 if layout.fits(runtime):

@@ -7,7 +7,6 @@ only ever says what pictures that meet the condition have for certain; who asks 
 from __future__ import annotations
 
 import json
-import math
 import re
 from typing import Any
 
@@ -37,7 +36,7 @@ def facets(metadata: dict[str, Any]) -> dict[str, Any]:
             elif isinstance(value, str | bool):
                 found[here] = value
             elif isinstance(value, int | float):
-                found[here] = value if abs(value) <= _SAFE else math.copysign(_FAR, value)
+                found[here] = value if abs(value) <= _SAFE else _FAR if value > 0 else -_FAR
     return found
 
 

@@ -15,6 +15,7 @@ from diptych.store.location import REPLACED
 from diptych.store.milvus.client import SECONDS, SLOW, MissingError, RefusedError, Server
 from diptych.store.milvus.filters import FIELD
 from diptych.store.milvus.rows import TEXT, Layout
+from diptych_runtime.paths import shell_word
 
 MOST = 16_384  # rows that Milvus gives at once
 _NAMED = 1000  # ids in one expression
@@ -183,8 +184,8 @@ def layout_of(server: Server, name: str, timeout: float = SECONDS) -> Layout:
         found = properties_of(server, name, timeout)
     except MissingError:
         raise MissingError(
-            f"{server.address} holds no collection; make one with `diptych index add --store {server.address} "
-            "PICTURES`, or in Python with create=True"
+            f"{server.address} holds no collection; make one with `diptych index add --store "
+            f"{shell_word(server.address)} PICTURES`, or in Python with create=True"
         ) from None
     return Layout.read(str(server.address), found)
 

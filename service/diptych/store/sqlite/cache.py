@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
-from diptych.store.sqlite.guard import ForeignFileError, check_files, has_tables
+from diptych.store.sqlite.guard import LONGEST, ForeignFileError, check_files, foreign_parts, has_tables
 from diptych_runtime.errors import DiptychError
 
 
@@ -42,8 +42,9 @@ class CacheDatabase:
             check_files(path)
         connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
         try:
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
             connection.execute("PRAGMA trusted_schema=OFF")
-            if version_of(connection) == 0 and has_tables(connection):
+            if foreign_parts(connection) or (version_of(connection) == 0 and has_tables(connection)):
                 raise ForeignFileError("it is the database of another program; move it away")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute(f"PRAGMA synchronous={cls.synchronous}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import stat
 from pathlib import Path
@@ -11,6 +12,12 @@ from diptych_runtime.own_files import open_own
 
 # At the end of a rollback journal this stands behind the name of a journal of several databases, which SQLite deletes.
 _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
+
+# Tables and indexes of plain columns. There is no expression in them, which SQLite would compute when they are read: no
+# generated column, no condition. Nor is a virtual table, a trigger or a view of this form.
+_TABLE = r'TABLE "?\w+"? ?\((?:[\w\s,]|KEY \([\w\s,]*\))*\)(?:\s*WITHOUT ROWID)?'
+_PLAIN = re.compile(rf"CREATE (?:{_TABLE}|INDEX \w+ ON \w+ \(\w+(?:, \w+)*\))")
+LONGEST = 1 << 29  # bytes of a value, a row or a statement
 
 
 class ForeignFileError(sqlite3.OperationalError):
@@ -48,3 +55,12 @@ def _names_another(journal: Path) -> bool:
 def has_tables(connection: sqlite3.Connection) -> bool:
     """True for a database in which there is something."""
     return connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
+
+
+def foreign_parts(connection: sqlite3.Connection) -> list[str]:
+    """The names of what a database has beside tables and indexes of plain columns, which are all that Diptych makes.
+
+    Ask before anything else is read.
+    """
+    found = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+    return [str(name) for name, sql in found if not _PLAIN.fullmatch(str(sql))]

@@ -19,6 +19,7 @@ from diptych.store.reports import RebuildReport
 from diptych.store.sqlite.adopted import AdoptedModel
 from diptych.store.sqlite.database import Store
 from diptych_runtime.errors import PictureError
+from diptych_runtime.paths import shell_word
 from diptych_runtime.runtime import Runtime
 
 logger = logging.getLogger(__name__)
@@ -124,7 +125,7 @@ def _past_mending(directory: Path) -> Iterator[None]:
 def _lost(directory: Path, reason: object) -> StoreError:
     return StoreError(
         f"{directory}: {reason}; this cannot be mended. Restore a backup, or add the pictures to a new collection; "
-        f"`diptych index export --store {directory}` lists those that can still be read"
+        f"`diptych index export --store {shell_word(directory)}` lists those that can still be read"
     )
 
 

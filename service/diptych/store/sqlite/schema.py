@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from diptych.errors import StoreError
-from diptych.store.sqlite.guard import check_files, has_tables
+from diptych.store.sqlite.guard import LONGEST, check_files, foreign_parts, has_tables
+from diptych_runtime.paths import shell_word
 from diptych_runtime.token_codec import numbers
 
 DATABASE = "collection.sqlite"
@@ -81,7 +82,6 @@ CREATE TABLE labels (
 CREATE INDEX labels_pair ON labels (question, a, b);
 """
 _NO_LABELS = "SELECT 0, '', '', '', '', '', 0 WHERE 0"
-_ACTING = "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')"
 FACTS = "crc32(id, sha256, media_type, width, height, metadata, added)"
 _DIGEST = "row, facts, path, revision, embedding, tokens"
 _MADE = f"SELECT row, {FACTS}, crc32(path), crc32(revision), crc32(embedding), crc32(tokens) FROM pictures"
@@ -96,8 +96,8 @@ def is_collection(directory: Path) -> bool:
 def missing(directory: Path) -> StoreError:
     """The error for a folder without a collection."""
     return StoreError(
-        f"{directory} holds no collection; make one with `diptych index add --store {directory} PICTURES` (in Python: "
-        "create=True), or name another folder with --store or DIPTYCH_STORE"
+        f"{directory} holds no collection; make one with `diptych index add --store {shell_word(directory)} PICTURES` "
+        "(in Python: create=True), or name another folder with --store or DIPTYCH_STORE"
     )
 
 
@@ -120,6 +120,7 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     )
     try:
         connection.row_factory = sqlite3.Row
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
         connection.execute("PRAGMA trusted_schema=OFF")  # a stranger's, too
         connection.create_function("crc32", -1, checksum, deterministic=True)
         connection.create_function("token_numbers", 1, token_numbers, deterministic=True)
@@ -188,10 +189,11 @@ def prepare(connection: sqlite3.Connection, path: Path, *, create: bool, read_on
         raise missing(path.parent)
     elif application != _APPLICATION:
         raise StoreError(f"{path} is not a Diptych collection (application id {application:#x}); choose another folder")
-    elif acting := [row[0] for row in connection.execute(_ACTING)]:
+    elif parts := foreign_parts(connection):
         raise StoreError(
-            f"{path} has triggers or views, which Diptych never makes: {', '.join(map(repr, acting))[:200]}; somebody "
-            "else changed it, so take a backup of it, or index the pictures again into a new folder"
+            f"{path} has what Diptych never makes, such as triggers, views or expressions, in "
+            f"{', '.join(map(repr, parts))[:200]}; somebody else changed it, so take a backup of it, or index the "
+            "pictures again into a new folder"
         )
     elif version in range(1, VERSION):
         if not read_only:

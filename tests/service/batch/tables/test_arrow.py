@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from diptych.batch.tables.arrow import common_schema, from_rows, import_arrow
+from diptych.batch.tables.arrow import common_schema, from_rows, import_arrow, open_parquet
 from diptych.errors import BatchError
 
 
@@ -29,3 +29,26 @@ def test_values_of_several_types_in_a_column_are_refused_with_what_to_do(values)
         common_schema((from_rows([{"a": value}]).schema for value in values), "pairs.jsonl")
     with pytest.raises(BatchError, match=r"values of several types .*; write JSON lines instead"):
         from_rows([{"a": value} for value in values])
+
+
+def test_a_small_file_of_long_texts_is_read_in_few_rows_or_refused(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    name, sides = str(tmp_path / "pairs.parquet"), ("a", "b")
+
+    def write(length: int, *, is_dictionary: bool = False) -> None:
+        same = pyarrow.DictionaryArray.from_arrays([0] * 200, ["x" * length])
+        table = pyarrow.table({"a": [f"{number}.jpg" for number in range(200)], "b": same})
+        pyarrow.parquet.write_table(table, name, compression="zstd", store_schema=is_dictionary)
+
+    for length, is_dictionary, most in ((10, False, 100), (1_000_000, False, 64), (1_000_000, True, 64)):
+        write(length, is_dictionary=is_dictionary)
+        with open_parquet(name, 100, sides) as (_, batches):
+            found = list(batches)
+        assert max(map(len, found)) <= most
+        assert [text for batch in found for text in batch.texts("a")] == [f"{number}.jpg" for number in range(200)]
+    write(2_000_000)
+    with (
+        open_parquet(name, 100, sides) as (_, batches),
+        pytest.raises(BatchError, match="b holds a text of more than 1,048,576 bytes"),
+    ):
+        next(batches)

@@ -44,6 +44,7 @@ def journal(album):
         path = at or album / TRASH / "1" / "journal.jsonl"
         places = {"folders": [str(album / TRASH)], "roots": [str(album)]}
         kept = {"keeper": str(album / "kept.jpg"), "keeper_id": id_of((album / "kept.jpg").read_bytes())}
+        kept = {name: first.pop(name, value) for name, value in kept.items()}
         lines = [{"journal": 2, "act": act, "at": str(path), **places, **first}]
         for source, target in entries:
             id = id_of(Path(target).read_bytes()) if Path(target).is_file() else "0" * 32
@@ -122,6 +123,12 @@ def test_a_program_is_no_companion_either(album, journal, unharmed, name, data):
     assert "is a program, and the journal is not" in unharmed(journal((album / name, put(album, name, data))))
 
 
+def test_a_program_by_the_private_name_of_a_link_is_not_put_back(album, journal, unharmed, photo_bytes):
+    (album / ".a.jpg.diptych-link").write_bytes(b"#!/bin/sh\nevil\n")
+    path = journal((album / "a.jpg", put(album, "a.jpg", photo_bytes(3))), act="hardlink")
+    assert "it is no picture, and the journal is not of a run of yours" in unharmed(path)
+
+
 def test_the_pictures_and_companions_of_an_album_are_put_back_within_it(album, journal, photo_bytes, bytes_of):
     files = {"a.jpg": photo_bytes(3), "a.xmp": b"<x:xmpmeta/>", "sub/b.png": photo_bytes(4, (64, 64), "PNG")}
     path = journal(*((album / name, put(album, name, data)) for name, data in files.items()))
@@ -168,6 +175,36 @@ def test_a_journal_of_moves_puts_files_nowhere_that_the_user_has_not_named(home,
     done = diptych("dedupe", pictures, "--undo", path)
     assert (done.code, done.out) == (0, "1 picture put back, 0 already in place\n")
     assert (pictures / "a.jpg").read_bytes() == photo_bytes(3)
+
+
+def test_a_command_to_paste_runs_nothing_that_a_journal_says(home, album, journal):
+    root = f"{home}/Pictures;touch pwned;true"
+    path = journal((f"{root}/a.jpg", album / "kept.jpg"), roots=[root])
+    with pytest.raises(DedupeError, match=f"name this folder too: diptych dedupe '{root}' --undo {path}$"):
+        read(path)
+
+
+def test_a_keeper_is_read_only_in_a_folder_that_was_named(home, album, journal, monkeypatch):
+    read_files = []
+    monkeypatch.setattr("diptych.dedupe.actions.relocation.change_of", lambda path, id: read_files.append(path))
+    places = {"roots": [str(home / "Pictures")], "act": "move", "marks": {"roots": [[1, 1, 1]]}}
+    for keeper in (home / "Pictures/own.jpg", home / "Pictures/../Pictures/own.jpg"):
+        path = journal((home / "Pictures/a.jpg", album / "kept.jpg"), **places, keeper=str(keeper))
+        with pytest.raises(DedupeError):
+            read(path, [album])
+        assert read_files == []
+        read(path, [home / "Pictures"])
+        assert read_files.pop() == keeper
+
+
+def test_nothing_is_deleted_for_a_keeper_in_a_folder_that_was_not_named(home, album, journal, diptych, photo_bytes):
+    target = put(album, "a.jpg", photo_bytes(1))
+    (album / "out").symlink_to(home / "Pictures")
+    for keeper in (home / "Pictures/own.jpg", album / "out/own.jpg", album / "../../Pictures/own.jpg"):
+        path = journal((album / "a.jpg", target), keeper=str(keeper), keeper_id=id_of(photo_bytes(1)))
+        refused = diptych("dedupe", "--empty", path)
+        assert (refused.code, f"{keeper}, lies elsewhere" in refused.out, target.exists()) == (1, True, True)
+    assert diptych("dedupe", home / "Pictures", "--empty", path).code == 0
 
 
 def test_naming_the_home_names_none_of_its_hidden_folders(home, album, journal, photo_bytes):

@@ -61,10 +61,11 @@ def test_what_milvus_understands_in_one_way_only_is_said_and_nothing_else():
 
 
 def test_facets_are_the_plain_values_by_their_path():
-    assert facets({"a": 1, "b": {"c": "x", "d.e": 2}, "f": [1], "g": None, "h": -(2**60), "i": True}) == {
+    assert facets({"a": 1, "b": {"c": "x", "d.e": 2}, "f": [1], "g": None, "h": -(2**60), "i": True, "j": 10**400}) == {
         "a": 1,
         "b.c": "x",
         "h": -1e300,
+        "j": 1e300,
         "i": True,
     }
 

@@ -79,16 +79,30 @@ def test_a_reader_makes_no_file_and_changes_none(path, tmp_path):
     [
         "CREATE TRIGGER gone AFTER INSERT ON pictures BEGIN DELETE FROM pictures; END",
         "CREATE VIEW gone AS SELECT load_extension('evil') FROM pictures",
+        "CREATE INDEX gone ON pictures (hex(path))",
+        "CREATE INDEX gone ON pictures (path || path)",
+        "CREATE INDEX gone ON pictures (path) WHERE hex(path) > 'a'",
+        "CREATE TABLE gone (a TEXT, b TEXT AS (hex(zeroblob(200000000))))",
+        "CREATE TABLE gone (a TEXT CHECK (hex(a) > 'a'))",
+        "CREATE TABLE gone (a TEXT DEFAULT (hex(zeroblob(200000000))))",
+        "CREATE VIRTUAL TABLE gone USING fts5(a)",
     ],
 )
 @pytest.mark.parametrize("read_only", [True, False])
-def test_a_database_with_triggers_or_views_is_somebody_elses_work(path, statement, read_only):
+def test_a_database_with_what_sqlite_would_compute_is_somebody_elses_work(path, statement, read_only):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(statement)
     with closing(connect(path, read_only=read_only)) as connection:
         assert connection.execute("PRAGMA trusted_schema").fetchone()[0] == 0
-        with pytest.raises(StoreError, match="has triggers or views, which Diptych never makes: 'gone'"):
+        with pytest.raises(
+            StoreError, match="has what Diptych never makes, such as triggers, views or expressions, in 'gone'"
+        ):
             prepare(connection, path, create=False, read_only=read_only)
+
+
+def test_a_value_longer_than_any_of_ours_is_not_read(path):
+    with closing(connect(path, read_only=True)) as connection, pytest.raises(sqlite3.DataError, match="too big"):
+        connection.execute("SELECT zeroblob(1 << 30)").fetchone()
 
 
 def test_ids_and_facts_are_unique_whoever_writes_them(path):
