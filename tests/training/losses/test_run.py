@@ -22,13 +22,15 @@ RECIPES = Path(__file__).parents[3] / "training/recipes"
 FEW: dict[str, Any] = {
     "threads": 1,
     "losses": {"archives": ["documents"], "held_out": ["grocery"], "photos": 8},
-    "learning": {"steps": 5, "batch": 8, "shelf": 2, "uses": 1, "warmup": 2, "examined": 40},
+    "learning": {"steps": 5, "batch": 4, "shelf": 2, "uses": 1, "warmup": 2, "examined": 16},
 }
 
 
 @pytest.fixture
 def data(archives: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small archives, and few examples drawn at a time."""
     monkeypatch.setenv("DIPTYCH_DATA", str(archives))
+    monkeypatch.setattr(run, "CHUNK", 8)
 
 
 def test_the_recipe_of_the_release_is_read_and_written_out() -> None:
