@@ -6,8 +6,10 @@ from diptych.pictures.file_info import Picture
 from diptych_runtime.closer_look.comparison import LOSSES, Comparison, Side
 
 UNKNOWN = "it cannot be told which of the two is the original"
-_SURELY_NOTHING = -1.5  # log-odds that anything is lost, below which a picture may go
+_SURELY_NOTHING = -2.0  # log-odds that anything is lost, below which a picture may go
 _PIXELS = 0.97  # of the other's along a direction: a picture of as many has no fewer but for rounding
+_DIFFERING = 0.003  # of what both show, in which they show something else
+_SURELY_DRAWN = 2.0  # log-odds that only the kept one has nothing drawn on it, by which they may differ in a part
 _SET_IN = 0.5  # of the border between a picture and what lies around it, from which on it is set into something else
 _AROUND = 0.02  # of a picture: less of it that the other does not show is the error of laying one over the other
 # What is lost, said of the picture that has it and of the one that lacks it.
@@ -37,6 +39,8 @@ def can_replace(kept: Picture, going: Picture, seen: Comparison | None) -> str |
         return "they do not lie the same way"
     if seen.a.outside > _AROUND and seen.a.edge > _SET_IN:
         return "nothing around it"
+    if seen.differing > _DIFFERING and seen.a.losses["cleanness"] < _SURELY_DRAWN:
+        return "they differ in a part"
     if seen.b.losses["anything"] < _SURELY_NOTHING:
         return None
     likely = _name_losses(seen.b)
