@@ -11,6 +11,7 @@ _PIXELS = 0.97  # of the other's along a direction: a picture of as many has no 
 _DIFFERING = 0.003  # of what both show, in which they show something else
 _SURELY_DRAWN = 2.0  # log-odds that only the kept one has nothing drawn on it, by which they may differ in a part
 _SET_IN = 0.5  # of the border between a picture and what lies around it, from which on it is set into something else
+_BEYOND = 0.03  # of a picture, which goes on beyond what the other shows
 _AROUND = 0.02  # of a picture: less of it that the other does not show is the error of laying one over the other
 # What is lost, said of the picture that has it and of the one that lacks it.
 _WORDS: dict[str, tuple[str, str]] = {
@@ -37,8 +38,10 @@ def can_replace(kept: Picture, going: Picture, seen: Comparison | None) -> str |
         return None
     if seen.is_turned:
         return "they do not lie the same way"
-    if seen.a.outside > _AROUND and seen.a.edge > _SET_IN:
+    if _is_framed(seen.a):
         return "nothing around it"
+    if seen.b.outside > _BEYOND and not _is_framed(seen.b):
+        return "it shows more"
     if seen.differing > _DIFFERING and seen.a.losses["cleanness"] < _SURELY_DRAWN:
         return "they differ in a part"
     if seen.b.losses["anything"] < _SURELY_NOTHING:
@@ -86,8 +89,8 @@ def name_edits(kept: Picture, going: Picture, seen: Comparison | None) -> list[s
 
 
 def _is_framed(side: Side) -> bool:
-    """True for a picture around which the other does not show what it has, and where that is nothing to be lost."""
-    return side.outside > _AROUND and side.losses["scope"] < 0
+    """True for a picture that has something around what the other shows, and not more of the same scene."""
+    return side.outside > _AROUND and side.edge > _SET_IN
 
 
 def _name_losses(side: Side) -> list[str]:

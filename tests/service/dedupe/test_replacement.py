@@ -50,7 +50,7 @@ def test_where_nothing_is_lost_with_either_each_can_stand_for_the_other_and_fram
     for seen, why in (
         (Comparison(side(pixels=1.02), side(pixels=0.98)), None),
         (Comparison(side(pixels=2.0), side(pixels=0.5)), "more pixels"),
-        (Comparison(NOTHING, side(outside=0.2)), "nothing around it"),
+        (Comparison(NOTHING, side(outside=0.2, edge=0.9)), "nothing around it"),
     ):
         assert (can_replace(one, other, seen), better_because(one, other, seen)) == (None, why)
         assert (can_replace(other, one, seen.swapped), better_because(other, one, seen.swapped)) == (None, None)
@@ -80,6 +80,9 @@ def test_pictures_that_were_not_compared_both_stay_but_exact_copies(picture):
         (NOTHING, side(open=True), {}, UNKNOWN),
         (side("scope", outside=0.4, edge=0.9), NOTHING, {}, "nothing around it"),
         (side("scope", outside=0.4, edge=0.3), NOTHING, {}, None),
+        (NOTHING, side(outside=0.04, edge=0.3), {}, "it shows more"),
+        (NOTHING, NOTHING, {"differing": 0.01}, "they differ in a part"),
+        (side("cleanness"), NOTHING, {"differing": 0.01}, None),
         (side("tones"), side("tones", "part"), {}, "its tones"),
         (side("scope"), side("scope"), {}, "it shows more"),
         (side("sharpness", pixels=2.0), side(pixels=0.5), {"mirrored": True}, "they do not lie the same way"),
@@ -96,7 +99,7 @@ EDITS: list[tuple[Side, Side, dict[str, Any], list[str]]] = [
     (side("scope", outside=0.3), NOTHING, {}, ["cropped"]),
     (side("scope", outside=0.3), side("scope", outside=0.2), {}, ["showing more", "cropped"]),
     (NOTHING, side("scope", outside=0.3), {}, ["showing more"]),
-    (NOTHING, side(outside=0.3), {}, ["framed"]),
+    (NOTHING, side(outside=0.3, edge=0.9), {}, ["framed"]),
     (side("sharpness", pixels=2.0), side(pixels=0.5), {"mirrored": True}, ["mirrored", "smaller"]),
     (side(pixels=0.5), side(pixels=2.0), {}, ["larger"]),
     (side("colours"), NOTHING, {}, ["without its colours"]),
