@@ -45,15 +45,20 @@ def test_the_better_one_can_stand_for_the_other_and_not_the_other_way(picture, l
     assert better_because(other, one, seen.swapped) is None
 
 
-def test_where_nothing_is_lost_with_either_each_can_stand_for_the_other_and_frames_and_pixels_decide(picture):
+def test_where_nothing_is_lost_with_either_each_can_stand_for_the_other_and_pixels_decide(picture):
     one, other = picture(), picture()
     for seen, why in (
         (Comparison(side(pixels=1.02), side(pixels=0.98)), None),
         (Comparison(side(pixels=2.0), side(pixels=0.5)), "more pixels"),
-        (Comparison(NOTHING, side(outside=0.2, edge=0.9)), "nothing around it"),
     ):
         assert (can_replace(one, other, seen), better_because(one, other, seen)) == (None, why)
         assert (can_replace(other, one, seen.swapped), better_because(other, one, seen.swapped)) == (None, None)
+
+
+def test_what_has_something_around_it_may_go_and_stands_for_nothing(picture):
+    one, framed, seen = picture(), picture(), Comparison(NOTHING, side(outside=0.2, edge=0.9))
+    assert (can_replace(one, framed, seen), better_because(one, framed, seen)) == (None, "nothing around it")
+    assert can_replace(framed, one, seen.swapped) == "nothing around it"
 
 
 @pytest.mark.parametrize(("better", "worse", "why"), HELD)
