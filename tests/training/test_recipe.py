@@ -10,6 +10,7 @@ from diptych_training.aligned.recipe import aligned_recipe_from
 from diptych_training.classifiers.recipe import classifier_recipe_from
 from diptych_training.errors import DataError
 from diptych_training.fine_tuning.recipe import fine_tuning_from
+from diptych_training.losses.recipe import losses_recipe_from
 from diptych_training.recipe import built, read_recipe, recipe_from
 
 RECIPES = Path(__file__).parents[2] / "training" / "recipes"
@@ -17,13 +18,14 @@ RECIPES = Path(__file__).parents[2] / "training" / "recipes"
 
 def test_every_recipe_of_the_repository_is_read() -> None:
     found = set(RECIPES.glob("*.toml"))
-    labels, classifier = (RECIPES / f"{name}.toml" for name in ("labels", "classifier"))
+    labels, classifier, losses = (RECIPES / f"{name}.toml" for name in ("labels", "classifier", "losses"))
     aligned = set(RECIPES.glob("aligned*.toml"))
-    assert found > {labels, classifier, *aligned}
+    assert found > {labels, classifier, losses, *aligned}
     assert len(aligned) == 3
     assert built(classifier, [], classifier_recipe_from).learning.steps > 0
+    assert built(losses, [], losses_recipe_from).learning.steps > 0
     assert all(built(path, [], aligned_recipe_from).learning.steps > 0 for path in aligned)
-    for path in sorted(found - {labels, classifier, *aligned}):
+    for path in sorted(found - {labels, classifier, losses, *aligned}):
         assert read_recipe(path).steps > 0
     assert built(labels, ["labels.table=a.csv"], fine_tuning_from).labels.table == "a.csv"
 
