@@ -40,13 +40,15 @@ _CORNERS = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], np.float64)
 @dataclass(frozen=True)
 class Side:
     """One of two pictures: the log-odds of each of the `LOSSES` where it goes and the other stays, the share of it that
-    the other does not show (`outside`), the share of their border at which it changes abruptly (`edge`), and the pixels
-    it has for each pixel of the other along the direction in which it has fewest.
+    the other does not show (`outside`), the share of their border at which it changes abruptly (`edge`), the deviation
+    of its hues where both show something, in levels (`hues`), and the pixels it has for each pixel of the other along
+    the direction in which it has fewest.
     """
 
     losses: dict[str, float]
     outside: float = 0.0
     edge: float = 0.0
+    hues: float = 0.0
     pixels: float = 1.0
 
 
@@ -110,7 +112,7 @@ def compare_pixels(a: np.ndarray, b: np.ndarray, corners: np.ndarray | None) -> 
         return None
     fewest, most = _magnification(moved, a.shape[1::-1])
     sides = [
-        Side(losses, *_measure_outside(whole), pixels)
+        Side(losses, *_measure_outside(whole), _measure_hues(whole), pixels)
         for losses, whole, pixels in zip(estimate_losses(views), views[:, 0], (1 / most, fewest), strict=True)
     ]
     differing = max(_measure_differing(view) for view in views.reshape(-1, SIDE, SIDE, 8))
@@ -245,6 +247,15 @@ def _measure_outside(whole: np.ndarray) -> tuple[float, float]:
     colours[nearest[inner > 0]] = picture[inner > 0]
     jumps = np.abs(picture[border].astype(np.float32) - colours[nearest[border]]).max(1)
     return share, float((jumps > _ABRUPT).mean())
+
+
+def _measure_hues(whole: np.ndarray) -> float:
+    """The deviation of the hues of a picture: less what its brightness explains, so that sepia has none."""
+    pixels = opencv().blur(np.ascontiguousarray(whole[..., _A]), (3, 3))[whole[..., 6] > 0].astype(np.float64)
+    grey = pixels.mean(1)
+    known, left = np.column_stack([grey, np.ones(len(grey))]), pixels - grey[:, None]
+    left -= known @ np.linalg.lstsq(known, left, rcond=None)[0]
+    return float(np.sqrt((left**2).mean()))
 
 
 def _measure_differing(view: np.ndarray) -> float:

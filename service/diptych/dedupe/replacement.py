@@ -10,6 +10,7 @@ _SURELY_NOTHING = -1.5  # log-odds that anything is lost, below which a picture 
 _PIXELS = 0.97  # of the other's along a direction: a picture of as many has no fewer but for rounding
 _DIFFERING = 0.003  # of what both show, in which they show something else
 _SURELY_DRAWN = 2.0  # log-odds that only the kept one has nothing drawn on it, by which they may differ in a part
+_HUES, _GREY, _PALE = 1.5, 0.6, 0.35  # levels of hues of what has some, and of what has none; and a share of them
 _SET_IN = 0.5  # of the border between a picture and what lies around it, from which on it is set into something else
 _BEYOND = 0.03  # of a picture, which goes on beyond what the other shows
 _AROUND = 0.02  # of a picture: less of it that the other does not show is the error of laying one over the other
@@ -42,9 +43,13 @@ def can_replace(kept: Picture, going: Picture, seen: Comparison | None) -> str |
         return "nothing around it"
     if seen.b.outside > _BEYOND and not _is_framed(seen.b):
         return "it shows more"
+    if seen.b.hues > _HUES and seen.a.hues < _PALE * seen.b.hues:
+        return "its colours"
     if seen.differing > _DIFFERING and seen.a.losses["cleanness"] < _SURELY_DRAWN:
         return "they differ in a part"
-    if seen.b.losses["anything"] < _SURELY_NOTHING:
+    is_grey = seen.a.hues > _HUES and seen.b.hues < _GREY  # of which nobody could say how its tones were
+    others = [odds for loss, odds in seen.b.losses.items() if loss not in ("tones", "colours", "anything")]
+    if (max(others) if is_grey else seen.b.losses["anything"]) < _SURELY_NOTHING:
         return None
     likely = _name_losses(seen.b)
     return _WORDS[likely[0]][0] if likely else UNKNOWN

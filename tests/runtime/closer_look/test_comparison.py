@@ -100,6 +100,15 @@ def test_bars_are_outside_and_begin_abruptly(originals):
         assert seen.b.losses["anything"] < 0, "nothing is lost with bars"
 
 
+def test_a_grey_or_brown_one_has_no_hues(originals):
+    for original in originals:
+        grey = EDITS["colours"](original)
+        brown = np.clip(grey * (1.0, 0.85, 0.7), 0, 255).astype(np.uint8)
+        for pale in (grey, brown):
+            seen = compare(original, pale)
+            assert seen.a.hues > 3 > 0.6 > seen.b.hues
+
+
 def test_more_of_the_same_scene_goes_on_over_the_border(originals):
     for original in originals:
         seen = compare(original, *cropped(original))
