@@ -8,7 +8,7 @@ from diptych_runtime.closer_look.comparison import LOSSES, Comparison, Side
 UNKNOWN = "it cannot be told which of the two is the original"
 _SURELY_NOTHING = -1.5  # log-odds that anything is lost, below which a picture may go
 _PIXELS = 0.97  # of the other's along a direction: a picture of as many has no fewer but for rounding
-_DIFFERING = 0.003  # of what both show, in which they show something else
+_DIFFERING = 0.0015  # of what both show, in which they show something else
 _SURELY_DRAWN = 2.0  # log-odds that only the kept one has nothing drawn on it, by which they may differ in a part
 _HUES, _GREY, _PALE = 1.5, 0.6, 0.35  # levels of hues of what has some, and of what has none; and a share of them
 _SET_IN = 0.5  # of the border between a picture and what lies around it, from which on it is set into something else
