@@ -95,7 +95,8 @@ def _checked_size(batch: Any, name: str) -> int:
     for field, column in zip(batch.schema, batch.columns, strict=True):
         texts = column.dictionary if types.is_dictionary(field.type) else column
         is_text = types.is_string(texts.type) or types.is_large_string(texts.type)
-        longest = (compute.max(compute.binary_length(texts)).as_py() or 0) if is_text else 0
+        lengths = compute.call_function("binary_length", [texts]) if is_text else None
+        longest = 0 if lengths is None else compute.call_function("max", [lengths]).as_py() or 0
         if longest > _MOST_TEXT:
             raise BatchError(f"{name}: {field.name} holds a text of more than {_MOST_TEXT:,} bytes")
         size += max(column.nbytes, longest * len(batch))
