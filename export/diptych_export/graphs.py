@@ -119,7 +119,7 @@ def export_aligned(network: AlignedPairNetwork) -> onnx.ModelProto:
 
 
 def export_losses(network: LossesNetwork) -> onnx.ModelProto:
-    """The ONNX graph views uint8 (B, 2, 256, 256, 8) -> odds float32 (B, 10) of a network of losses. Raises
+    """The ONNX graph views uint8 (B, 2, 192, 192, 8) -> odds float32 (B, 10) of a network of losses. Raises
     ArtifactError where ONNX Runtime and torch differ.
     """
     shape = 2, 2, SIDE, SIDE, 8

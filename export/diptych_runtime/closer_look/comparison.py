@@ -35,6 +35,8 @@ _SHIFT = 4.0  # pixels by which a registration may be off in a window
 _DECIMALS = 3  # processors differ in the last bits
 _POSITIONS = 24  # of windows along a side, at most
 _CORNERS = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], np.float64)
+_HALF = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])  # from the centres of pixels to their edges
+_A, _B = slice(0, 3), slice(3, 6)  # the channels of the picture that goes, and of the other
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ def compare_pixels(a: np.ndarray, b: np.ndarray, corners: np.ndarray | None) -> 
     mirrored, angle = _orientation(corners, a.shape[1::-1], b.shape[1::-1])
     if is_whole and _is_equal(a, b):
         return Comparison(NOTHING, NOTHING, equal=True, mirrored=mirrored, angle=angle)
-    views, moved = _lay_views(a, b, corners)
+    views, moved = _lay_views(a, b, corners, is_whole)
     if min(int((whole[..., 6] > 0).sum()) for whole in views[:, 0]) < _LEAST:
         return None
     fewest, most = _magnification(moved, a.shape[1::-1])
@@ -124,7 +126,7 @@ def see_pair(a: np.ndarray, b: np.ndarray, corners: np.ndarray) -> np.ndarray:
     8): the whole of the one that goes on its own grid, and four windows of its own pixels. The channels are its red,
     green and blue, those of the other there, 255 where the other shows something, and 255 within the picture.
     """
-    return _lay_views(a, b, _snap_corners(corners)[0])[0]
+    return _lay_views(a, b, *_snap_corners(corners))[0]
 
 
 def estimate_losses(views: np.ndarray) -> list[dict[str, float]]:
@@ -133,9 +135,8 @@ def estimate_losses(views: np.ndarray) -> list[dict[str, float]]:
     return [{loss: round(float(odds), _DECIMALS) for loss, odds in zip(LOSSES, row, strict=True)} for row in found]
 
 
-def _lay_views(a: np.ndarray, b: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _lay_views(a: np.ndarray, b: np.ndarray, corners: np.ndarray, is_whole: bool) -> tuple[np.ndarray, np.ndarray]:
     """What `see_pair` gives, and the homography from the first picture to the second that it was laid by."""
-    is_whole = _snap_corners(corners)[1]
     moved = _homography(corners, a.shape[1::-1], b.shape[1::-1])
     moved = moved if is_whole else _refine(a, b, moved)
     views = []
@@ -149,19 +150,24 @@ def _lay_whole(going: np.ndarray, kept: np.ndarray, moved: np.ndarray) -> np.nda
     """The whole of a picture and what another shows there, uint8 (SIDE, SIDE, 8). `moved` leads from places in `kept`
     to places in `going`.
     """
-    height, width = going.shape[:2]
-    scale = min(1.0, SIDE / max(height, width))
-    size = max(16, round(width * scale)), max(16, round(height * scale))
-    onto = np.diag([size[0] / width, size[1] / height, 1])
+    onto, size = _grid_of_whole(going.shape)
     view = np.zeros((SIDE, SIDE, 8), np.uint8)
     _fill(view[: size[1], : size[0]], _put(*_shrink(going, onto), size), *_lay(*_shrink(kept, onto @ moved), size))
     return view
 
 
+def _grid_of_whole(shape: tuple[int, ...]) -> tuple[np.ndarray, tuple[int, int]]:
+    """The homography from a picture of this shape onto the view of its whole, and its width and height there."""
+    height, width = shape[:2]
+    scale = min(1.0, SIDE / max(height, width))
+    size = max(16, round(width * scale)), max(16, round(height * scale))
+    return np.diag([size[0] / width, size[1] / height, 1]), size
+
+
 def _lay_windows(
     going: np.ndarray, kept: np.ndarray, moved: np.ndarray, whole: np.ndarray, is_exact: bool
 ) -> np.ndarray:
-    """Four windows of a picture in its own pixels, and what another shows there, uint8 (SIDE, SIDE, 8) as `lay_whole`
+    """Four windows of a picture in its own pixels, and what another shows there, uint8 (SIDE, SIDE, 8) as `_lay_whole`
     made it of the `whole`; what a registration that is not exact is off is undone.
     """
     view = np.zeros((SIDE, SIDE, 8), np.uint8)
@@ -187,8 +193,7 @@ def _choose_windows(whole: np.ndarray, shape: tuple[int, ...]) -> list[tuple[int
     most detail, apart from each other where they can be. They begin at every eighth pixel, as JPEG's blocks do.
     """
     cv2 = opencv()
-    rows, columns = (int(whole[..., 7].any(axis).sum()) for axis in (1, 0))
-    view = whole[:rows, :columns]
+    view = _within(whole)
     shown = view[..., 6] > 0
     smooth = [cv2.blur(np.ascontiguousarray(view[..., part]), (3, 3)).astype(np.float32) for part in (_A, _B)]
     differing = np.square(smooth[0] - smooth[1]).max(2) * shown
@@ -204,9 +209,6 @@ def _choose_windows(whole: np.ndarray, shape: tuple[int, ...]) -> list[tuple[int
         free[row, column] = 0
         found.append((left, top))
     return found
-
-
-_A, _B = slice(0, 3), slice(3, 6)
 
 
 def _positions(side: int) -> list[int]:
@@ -229,14 +231,19 @@ def _window_totals(measure: np.ndarray, shape: tuple[int, ...], across: list[int
     return sums[np.ix_(bottom, right)] - sums[np.ix_(top, right)] - sums[np.ix_(bottom, left)] + sums[np.ix_(top, left)]
 
 
+def _within(whole: np.ndarray) -> np.ndarray:
+    """The part of the view of the whole in which the picture lies."""
+    rows, columns = (int(whole[..., 7].any(axis).sum()) for axis in (1, 0))
+    return whole[:rows, :columns]
+
+
 def _measure_outside(whole: np.ndarray) -> tuple[float, float]:
     """The share of a picture, in the view of the whole, that the other does not show, and the share of the border
     between the two at which it changes abruptly: so a frame begins, and no other part of the same scene.
     """
     cv2 = opencv()
-    rows, columns = (int(whole[..., 7].any(axis).sum()) for axis in (1, 0))
-    picture = np.ascontiguousarray(whole[:rows, :columns, _A])
-    inside = np.ascontiguousarray(whole[:rows, :columns, 6] > 0).astype(np.uint8)
+    view = _within(whole)
+    picture, inside = np.ascontiguousarray(view[..., _A]), (view[..., 6] > 0).astype(np.uint8)
     share = float(1 - inside.mean())
     inner = cv2.erode(inside, np.ones((5, 5)), borderType=cv2.BORDER_REPLICATE)
     border = (cv2.dilate(inside, np.ones((9, 9))) > 0) & (cv2.dilate(inside, np.ones((5, 5))) == 0)
@@ -369,8 +376,7 @@ def _lay(rgb: np.ndarray, moved: np.ndarray, size: tuple[int, int]) -> tuple[np.
 
 def _of_centres(moved: np.ndarray) -> np.ndarray:
     """A homography between places as one between pixels, whose centres lie half a pixel from their edges."""
-    half = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])
-    return np.linalg.inv(half) @ moved @ half
+    return np.linalg.inv(_HALF) @ moved @ _HALF
 
 
 def _refine(a: np.ndarray, b: np.ndarray, moved: np.ndarray) -> np.ndarray:
@@ -384,11 +390,8 @@ def _refine(a: np.ndarray, b: np.ndarray, moved: np.ndarray) -> np.ndarray:
         _, rest = cv2.findTransformECC(grey_b, grey_a, rest, cv2.MOTION_AFFINE, until, inner, 3)
     except cv2.error:  # nothing to hold on to
         return moved
-    height, width = b.shape[:2]
-    scale = min(1.0, SIDE / max(height, width))
-    onto = np.diag([max(16, round(width * scale)) / width, max(16, round(height * scale)) / height, 1])
-    half = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])
-    back = np.linalg.inv(half @ np.vstack([rest, [0, 0, 1]]) @ np.linalg.inv(half))
+    onto, _ = _grid_of_whole(b.shape)
+    back = np.linalg.inv(_HALF @ np.vstack([rest, [0, 0, 1]]) @ np.linalg.inv(_HALF))
     return np.linalg.inv(onto) @ back @ onto @ moved
 
 

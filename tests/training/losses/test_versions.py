@@ -19,7 +19,7 @@ from diptych_training.losses.versions import (
     keep_as_file,
     original,
     save,
-    scaled,
+    scale_version,
 )
 
 EDITS = [(family, number) for family, edits in FAMILIES.items() for number in range(len(edits))]
@@ -79,9 +79,9 @@ def test_files_are_kept_without_loss_or_well_and_remember_the_worst(scene):
 
 
 def test_blur_is_counted_in_pixels_of_the_original(scene):
-    smaller = scaled(original(scene), 0.25)
+    smaller = scale_version(original(scene), 0.25)
     assert (smaller.scale, smaller.blur) == (pytest.approx(0.25, abs=0.01), pytest.approx(2, abs=0.05))
-    larger = scaled(smaller, 4)
+    larger = scale_version(smaller, 4)
     assert larger.blur == smaller.blur
 
 

@@ -69,7 +69,7 @@ def edit_version(
     edited = edit(version, rng, props)
     longest = max(edited.picture.size)
     if longest > LARGEST:
-        edited = scaled(edited, LARGEST / longest)
+        edited = scale_version(edited, LARGEST / longest)
     x, y = ((np.arange(PLACES) + 0.5) / PLACES * side for side in size)
     places = np.stack([*(axis.ravel() for axis in np.meshgrid(x, y)), np.ones(PLACES * PLACES)])
     there = edited.place @ places
@@ -91,13 +91,13 @@ def save(version: Version, quality: int, *, webp: bool = False) -> Version:
     return replace(version, picture=Image.open(file).convert("RGB"), quality=min(version.quality, quality))
 
 
-def scaled(version: Version, scale: float, how: Image.Resampling = Image.Resampling.LANCZOS) -> Version:
+def scale_version(version: Version, scale: float, how: Image.Resampling = Image.Resampling.LANCZOS) -> Version:
     """The version made smaller or larger."""
     old = version.picture.size
     size = max(24, round(old[0] * scale)), max(24, round(old[1] * scale))
     blur = max(version.blur, _SHARP / (version.scale * scale))
     return replace(
-        _moved(version, version.picture.resize(size, how), np.diag([size[0] / old[0], size[1] / old[1], 1])), blur=blur
+        _move(version, version.picture.resize(size, how), np.diag([size[0] / old[0], size[1] / old[1], 1])), blur=blur
     )
 
 
@@ -105,7 +105,7 @@ def _new(rng: np.random.Generator) -> Ids:
     return frozenset([int(rng.integers(2**62))])
 
 
-def _moved(version: Version, picture: Image.Image, moved: np.ndarray) -> Version:
+def _move(version: Version, picture: Image.Image, moved: np.ndarray) -> Version:
     return replace(version, picture=picture, place=moved @ version.place)
 
 
@@ -291,7 +291,7 @@ def _pad(version: Version, sides: tuple[int, int, int, int], ground: tuple[int, 
     width, height = version.picture.size
     canvas = Image.new("RGB", (width + left + right, height + above + below), ground)
     canvas.paste(version.picture, (left, above))
-    return _moved(version, canvas, np.array([[1, 0, left], [0, 1, above], [0, 0, 1.0]]))
+    return _move(version, canvas, np.array([[1, 0, left], [0, 1, above], [0, 0, 1.0]]))
 
 
 def _frame(version: Version, rng: np.random.Generator, props: Props) -> Version:
@@ -345,7 +345,7 @@ def _turn(version: Version, rng: np.random.Generator, props: Props) -> Version:
     inner = half @ moved @ np.linalg.inv(half)
     ground = (0, 0, 0) if rng.random() < 0.5 else _ground(rng)
     pixels = cv2.warpPerspective(np.asarray(version.picture), inner, size, flags=cv2.INTER_CUBIC, borderValue=ground)
-    turned = _moved(version, Image.fromarray(pixels), moved)
+    turned = _move(version, Image.fromarray(pixels), moved)
     return _soften(turned, turned.picture, 0.35)
 
 
@@ -384,16 +384,16 @@ def _crop(version: Version, rng: np.random.Generator, props: Props) -> Version:
     width, height = version.picture.size
     left, top = int(shares[0] * width), int(shares[1] * height)
     box = left, top, int((1 - shares[2]) * width), int((1 - shares[3]) * height)
-    return _moved(version, version.picture.crop(box), np.array([[1, 0, -left], [0, 1, -top], [0, 0, 1.0]]))
+    return _move(version, version.picture.crop(box), np.array([[1, 0, -left], [0, 1, -top], [0, 0, 1.0]]))
 
 
 def _shrink(version: Version, rng: np.random.Generator, props: Props) -> Version:
-    return scaled(version, rng.uniform(0.25, 0.85))
+    return scale_version(version, rng.uniform(0.25, 0.85))
 
 
 def _enlarge(version: Version, rng: np.random.Generator, props: Props) -> Version:
     how = (Image.Resampling.LANCZOS, Image.Resampling.BICUBIC, Image.Resampling.BILINEAR)[rng.integers(3)]
-    return scaled(version, rng.uniform(1.15, 2.2), how)
+    return scale_version(version, rng.uniform(1.15, 2.2), how)
 
 
 # What changes tones, hues and shades.

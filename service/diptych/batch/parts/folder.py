@@ -96,8 +96,6 @@ def opened(order: JobSpec, output: Path, *, resume: bool, force: bool, bar: Bar)
     belongs to another table or model; StoreError if another process works on it.
     """
     folder = folder_of(output)
-    if folder.is_symlink():
-        raise BatchError(f"{folder} is a link, which may lead to another's files; remove it, or name another output")
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:

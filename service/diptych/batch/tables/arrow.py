@@ -68,12 +68,12 @@ def open_parquet(name: str, rows: int, sides: Sequence[str]) -> Iterator[tuple[l
                 kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
                 if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
                     raise BatchError(f"{name}: {side} holds {kind}; expected the paths of pictures as text")
-            yield schema.names, _bounded(file.iter_batches(batch_size=min(rows, _ROWS)), rows, name)
+            yield schema.names, _bound_batches(file.iter_batches(batch_size=min(rows, _ROWS)), rows, name)
     except pyarrow.ArrowException as error:
         raise BatchError(f"{name} cannot be read as Parquet: {error}") from None
 
 
-def _bounded(found: Iterator[Any], rows: int, name: str) -> Iterator[Records]:
+def _bound_batches(found: Iterator[Any], rows: int, name: str) -> Iterator[Records]:
     pyarrow, _ = import_arrow()
     kept, count, size = list[Any](), 0, 0
     for batch in found:
