@@ -31,15 +31,6 @@ def test_two_processes_do_not_work_on_one_job(open_job, pairs, tmp_path):
             assert again == manifest, "the second one has touched nothing"
 
 
-def test_a_folder_of_parts_that_is_a_link_is_refused_and_left_alone(open_job, pairs, tmp_path):
-    (tmp_path / "theirs").mkdir()
-    (tmp_path / "theirs" / "manifest.json").write_text("{}")
-    folder_of(tmp_path / "out.csv").symlink_to(tmp_path / "theirs")
-    with pytest.raises(BatchError, match="is a link"), open_job(pairs, tmp_path / "out.csv", force=True):
-        pass
-    assert [file.name for file in (tmp_path / "theirs").iterdir()] == ["manifest.json"]
-
-
 def test_resuming_with_another_table_model_or_pair_of_columns_is_refused(open_job, other_artifact, pairs, tmp_path):
     output = tmp_path / "out.csv"
     with open_job(pairs, output):
