@@ -58,7 +58,7 @@ def test_a_model_s_panel_part_is_measured_alone_by_late_interaction_and_by_its_e
         np.testing.assert_allclose(seen.embeddings, embeddings, atol=1e-6)
         expected = 10 * embeddings[:1] @ embeddings[1:].T - 5
         np.testing.assert_allclose(twin.pair_logits(seen.tokens[:1], seen.tokens[1:]), expected[0], atol=1e-2)
-        assert late.name == f"late:{checkpoint}"
+        assert late.name == f"late:{checkpoint.name}"
 
 
 def test_without_torch_a_checkpoint_is_refused_with_the_line_that_installs_it(

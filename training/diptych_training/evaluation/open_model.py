@@ -47,7 +47,8 @@ def open_model(model: str, question: str | None = None, *, threads: int | None =
         # Pairs enough to see a fault; ten thousand are for what is to be kept.
         if control:
             made = {"late": partial(related_by, "late"), "twin": partial(related_by, "siamese"), "untrained": untrained}
-            export_artifact(made[control](find_checkpoint(of)), artifact, name=model, pairs=400)
+            name = f"{control}:{Path(of).resolve().name}"
+            export_artifact(made[control](find_checkpoint(of)), artifact, name=name, pairs=400)
         else:
             export_checkpoint(model, artifact, name=Path(model).resolve().name, pairs=400)
         yield Runtime.open(artifact, threads=threads).asking(question)
