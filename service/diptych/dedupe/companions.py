@@ -68,13 +68,18 @@ class Companions:
 
         None if there is none. Raises OSError for a file that cannot be read.
         """
+        alike = (
+            other for other in self._alike(companion, keeper) if self.id_of(other.path) == self.id_of(companion.path)
+        )
+        return next(alike, None)
+
+    def _alike(self, companion: Companion, keeper: str) -> Iterator[Companion]:
+        """The other files of the same size and kind that belong to the picture at `keeper`. Raises OSError."""
         size = os.lstat(companion.path).st_size
         for other in self.of(keeper):
-            if other.kind == companion.kind and os.lstat(other.path).st_size == size:
-                apart = not os.path.samefile(other.path, companion.path)  # noqa: PTH121
-                if apart and self.id_of(other.path) == self.id_of(companion.path):
-                    return other
-        return None
+            is_alike = other.kind == companion.kind and os.lstat(other.path).st_size == size
+            if is_alike and not os.path.samefile(other.path, companion.path):  # noqa: PTH121
+                yield other
 
     def id_of(self, path: str) -> str:
         """The id of a file's content. Raises OSError."""
@@ -82,19 +87,22 @@ class Companions:
             self._ids[path] = file_id(path)
         return self._ids[path]
 
-    def reason_to_stay(self, going: str, keeper: str) -> str | None:
+    def reason_to_stay(self, going: str, keeper: str, *, by_size: bool = False) -> str | None:
         """The reason why a picture must not go though another is kept: something of it would be lost or left behind.
 
         That is a film, a sound note, a raw file or an edited version without an equal one beside the picture at
-        `keeper`, or a companion that cannot be read. None if there is no reason; sidecars are none.
+        `keeper`, or a companion that cannot be read. None if there is no reason; sidecars are none. `by_size` takes
+        files of one size for equal, and reads none.
         """
         for companion in self.of(going):
             if keeper == companion.path or keeper in companion.owners:
                 continue  # it stays with the keeper
             its = f"its {companion.kind} {Path(companion.path).name}"
             try:
-                self.id_of(companion.path)
-                if companion.kind != SIDECAR and self.equal_of(companion, keeper) is None:
+                if not by_size:
+                    self.id_of(companion.path)
+                equal = next(self._alike(companion, keeper), None) if by_size else self.equal_of(companion, keeper)
+                if companion.kind != SIDECAR and equal is None:
                     return f"{its} has no equal beside the picture to keep, {keeper}"
             except OSError as error:
                 return f"{its} cannot be read: {error.strerror}"

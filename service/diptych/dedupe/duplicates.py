@@ -23,7 +23,8 @@ class Member:
 
     `replaced_by` is the picture that stays and can stand for it: only then it goes unless a person says otherwise.
     `kept_because` is the reason for which that one is kept ("more pixels"), or for which this one stays too ("they
-    differ in a part"), and `edit` says what distinguishes it ("mirrored, smaller").
+    differ in a part"), and `edit` says what distinguishes it ("mirrored, smaller"). One that `has_its_own` film, sound
+    note, raw file or edited version stays for that.
     """
 
     picture: Picture
@@ -34,6 +35,7 @@ class Member:
     kept_because: str = ""
     replaced_by: Picture | None = None
     edit: str = ""
+    has_its_own: bool = False
 
 
 @dataclass(frozen=True)

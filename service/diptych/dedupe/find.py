@@ -14,6 +14,7 @@ from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.collection.collection import Collection
 from diptych.dedupe.candidates import CANDIDATES, candidate_pairs
 from diptych.dedupe.closer import CloserLook
+from diptych.dedupe.companions import Companions
 from diptych.dedupe.duplicates import Duplicates, Group, Member
 from diptych.dedupe.file_facts import with_file_facts
 from diptych.dedupe.groups import Ask, Matches, Pair, grouped, matches_of
@@ -211,7 +212,8 @@ def named(
     least: Mapping[Verdict, float],
     keep: Sequence[str],
 ) -> list[Group]:
-    """Groups of contents, and contents that several files have, as groups of pictures.
+    """Groups of contents, and contents that several files have, as groups of pictures, of which none goes of whose
+    companions one would be lost.
 
     Contents are places in `ids`, and `matching` has the scores of those that match.
     """
@@ -223,7 +225,7 @@ def named(
     place = {id: number for number, id in enumerate(ids)}
     taken = {id for group in groups for id in (*group.stays, *group.replaced)}
     alone = [Settled([id]) for id in ids if id not in taken and len(files[id]) > 1]
-    found = []
+    found, companions = [], Companions()
     for group in [*groups, *alone]:
         keeper, members = files[group.stays[0]][0], list[Member]()
         for id in (*group.stays, *group.replaced):
@@ -235,10 +237,13 @@ def named(
                 instead = stands or (None if number == 0 else files[id][0])
                 why = group.reasons.get(id, "") if stands or number == 0 else reason(files[id][0], picture, keep)
                 edit = group.edits.get(id, "") if stands or number == 0 else ""
+                held = companions.reason_to_stay(picture.path, instead.path, by_size=True) if instead else None
+                if held:
+                    instead, why = None, held
                 if picture is not keeper:
                     exact = id == keeper.id
                     one = (1.0, True, "same", None) if exact else (score, False, *said)
-                    members.append(Member(picture, *one, kept_because=why, replaced_by=instead, edit=edit))
+                    members.append(Member(picture, *one, why, instead, edit, has_its_own=held is not None))
         found.append(Group(keeper, tuple(sorted(members, key=lambda one: not one.exact))))
     return sorted(found, key=lambda group: group.keeper.path)
 

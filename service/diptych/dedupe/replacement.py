@@ -6,6 +6,7 @@ from diptych.pictures.file_info import Picture
 from diptych_runtime.closer_look.comparison import LOSSES, Comparison, Side
 
 UNKNOWN = "it cannot be told which of the two is the original"
+ALIKE = "neither lacks what the other has"
 _SURELY_NOTHING = -1.5  # log-odds that anything is lost, below which a picture may go
 _PIXELS = 0.97  # of the other's along a direction: a picture of as many has no fewer but for rounding
 _DIFFERING = 0.0015  # of what both show, in which they show something else

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -157,6 +158,17 @@ def test_a_picture_whose_raw_file_is_nowhere_else_stays_and_the_reason_is_said(a
     assert (said.code, path.with_suffix(".ARW").exists()) == (0, True)
     again = act("--delete", "--json").json
     assert again["staying"] == [{"path": str(path), "reason": reason}]
+
+
+def test_what_stays_for_its_raw_file_is_not_said_to_go(act, album, tmp_path):
+    said = act("-o", tmp_path / "groups.json").out
+    assert "a file that belongs to it alone (1)" in said
+    rows = json.loads((tmp_path / "groups.json").read_text())["rows"]
+    (row,) = [row for row in rows if row["path"] == f"{album[1]}/IMG_2.JPG"]
+    assert (row["goes"], row["exact"]) == (False, True)
+    assert (
+        row["kept_because"] == f"its raw file IMG_2.ARW has no equal beside the picture to keep, {album[0]}/IMG_2.JPG"
+    )
 
 
 def test_sidecars_that_the_kept_picture_lacks_are_named(act, album):

@@ -153,7 +153,8 @@ def act_on(
 
     roots, references = folders
     link = act == "hardlink"
-    if chosen is None and (left := found.undecided):
+    its_own = sum(one.has_its_own for group in found.groups for one in group.others)
+    if chosen is None and (left := found.undecided - its_own):
         why = "only a hash takes for a copy" if found.method == "phash" else "may hold something that the others lack"
         lines.append(
             f"{counted(left, 'picture')} left alone that {why}: look at the --report, and name those that go in a "

@@ -59,7 +59,8 @@ def _to_look_at(found: Duplicates, count: int) -> str:
     more = counted(count, "more picture")
     if found.method == "phash":
         return f"; {more} to be looked at, which only a hash takes for {'a copy' if count == 1 else 'copies'}"
-    left = Counter(one.kept_because for group in found.groups for one in group.others if one.replaced_by is None)
+    members = [one for group in found.groups for one in group.others if one.replaced_by is None]
+    left = Counter("a file that belongs to it alone" if one.has_its_own else one.kept_because for one in members)
     why = ", ".join(f"{reason} ({times:,})" for reason, times in left.most_common(_REASONS))
     others = "" if len(left) <= _REASONS else ", ..."
     return f"; {more} left to you (--report shows each beside the one to keep): {why}{others}"

@@ -92,14 +92,16 @@ def planned(
         folders = tops = [to] if len(roots) == 1 else _distinct(to, roots)
         journal = _free(to / f"diptych-journal-{stamp}.jsonl")
     going = _suggested(groups) if chosen is None else _chosen(groups, chosen, references)
-    count = len(going)
+    unlinked, companions, staying = 0, Companions(), dict[str, str]()
     if link:
+        suggested = {picture.path for picture, _ in going}
         going = _linkable(groups, None if chosen is None else set(chosen))
         if references:  # in which another name of the file may lie, whatever it ends in
             going = [(one, kept) for one, kept in going if _names_of(kept) <= 1]
-    unlinked, companions, staying = count - len(going), Companions(), dict[str, str]()
+        unlinked = len(suggested - {picture.path for picture, _ in going})
     if chosen is None and not link:
         reasons = [(picture.path, companions.reason_to_stay(picture.path, keeper.path)) for picture, keeper in going]
+        reasons += [(one.picture.path, one.kept_because) for group in groups for one in group.others if one.has_its_own]
         staying = {path: reason for path, reason in reasons if reason}
         going = [(picture, keeper) for picture, keeper in going if picture.path not in staying]
     steps = [_step(picture, keeper, roots, tops) for picture, keeper in going]
