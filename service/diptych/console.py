@@ -114,6 +114,7 @@ class PairBars:
         self._pairs = self._bar(desc, None)
         self._keypoints: ProgressBar[Any] | None = None
         self._looks: ProgressBar[Any] | None = None
+        self._groups: ProgressBar[Any] | None = None
 
     def begin(self, missing: int, known: int) -> PairBars:
         """So many pairs are to be scored, and so many have their score already."""
@@ -144,11 +145,18 @@ class PairBars:
         self._looks.total = (self._looks.total or 0) + missing
         return self._looks.update
 
+    def settling(self, groups: int) -> Callable[[int], object]:
+        """Of so many groups it is to be decided what goes; returns the callback of those that are done."""
+        if not groups:
+            return lambda done: None
+        self._groups = self._bar("comparing in full size", groups, "group")
+        return self._groups.update
+
     def __enter__(self) -> PairBars:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for bar in filter(None, (self._looks, self._keypoints, self._pairs)):
+        for bar in filter(None, (self._groups, self._looks, self._keypoints, self._pairs)):
             bar.close()
 
     def _bar(self, desc: str, total: int | None, unit: str = "pair") -> ProgressBar[Any]:

@@ -116,10 +116,14 @@ def test_pairs_keypoints_and_closer_looks_have_a_bar_each(monkeypatch):
         assert "looking closer" not in stderr.getvalue()
         for missing in (3, 0, 2):
             bars.closer_looks(missing, 7)(missing)
+        bars.settling(0)(0)
+        assert "comparing in full size" not in stderr.getvalue()
+        bars.settling(2)(2)
     said = stderr.getvalue()
     assert "30/30 pairs" in said
     assert "4/4 pictures" in said
     assert "5/5 pairs" in said
+    assert "2/2 groups" in said
     assert said.index("comparing") < said.index("finding keypoints") < said.index("looking closer")
 
 

@@ -47,6 +47,10 @@ class LookProgress(Protocol):
         """So many more closer looks are to be taken, and so many are known; returns the callback of those taken."""
         ...
 
+    def settling(self, groups: int) -> Callable[[int], object]:
+        """Of so many groups it is to be decided what goes; returns the callback of those that are done."""
+        ...
+
 
 def breadth_first(pairs: Sequence[tuple[int, int]]) -> list[int]:
     """The permutation of pairs in which those of one picture lie close together, so that few views need be held.
@@ -150,6 +154,10 @@ class CloserLook:
     def judged(self, network: PairScores, pairs: np.ndarray) -> np.ndarray:
         """Scores float64 (P,) of pairs int64 (P, 2) of places in `ids`, from those that the network gives them."""
         return self.scores(pairs, network.of(pairs))
+
+    def settling(self, groups: int) -> Callable[[int], object]:
+        """The callback of groups of which it is decided what goes."""
+        return self.tick.settling(groups) if isinstance(self.tick, LookProgress) else lambda done: None
 
     def _signatures(self, places: list[int]) -> list[np.ndarray]:
         """The signatures of the keypoints of the pictures at some places, none of a picture without a file."""

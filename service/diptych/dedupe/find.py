@@ -101,7 +101,10 @@ def duplicates_among(
     compare = PixelComparisons(closer, ledger, scores.tick, apart).compare
     if same_orientation:
         groups = _upright(groups, known, [first[id] for id in ids], compare)
-    settled = [settle([first[ids[content]] for content in group], compare, checked_rules(keep)) for group in groups]
+    tick, settled = closer.settling(len(groups)), []
+    for group in groups:
+        settled.append(settle([first[ids[content]] for content in group], compare, checked_rules(keep)))
+        tick(1)
     least = _least_of(asked, limit if threshold == "auto" else 1.0)
     return Duplicates(
         groups=named(settled, matching, closer.looks, ids, found, order, least, keep),

@@ -53,6 +53,10 @@ class Stint:
         self.looks += known + missing
         return self._look
 
+    def settling(self, groups: int) -> Callable[[int], object]:
+        """Of so many groups it is to be decided what goes, of which the answer tells nothing until all are."""
+        return lambda done: None
+
     def progress(self) -> dict[str, Any]:
         """The fields of `Pairs` that say how far it is."""
         stage = "closer_looks" if self.looks else "keypoints" if self.crowd else "pairs"

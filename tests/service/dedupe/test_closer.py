@@ -120,6 +120,9 @@ class Counted:
 
         return tick
 
+    def settling(self, groups):
+        return lambda done: None
+
     def closer_looks(self, missing, known):
         def tick(done):
             self.looks += done
