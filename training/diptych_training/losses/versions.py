@@ -534,7 +534,10 @@ def _median(version: Version, rng: np.random.Generator, props: Props) -> Version
 def _denoise(version: Version, rng: np.random.Generator, props: Props) -> Version:
     """Take what is fine and leave edges: stars, grain, the texture of skin and of cloth."""
     size, levels = int(rng.integers(5, 12)), float(rng.uniform(25, 80))
-    smooth = cv2.bilateralFilter(np.asarray(version.picture), size, levels, size / 2)
+    pixels = np.asarray(version.picture)
+    smooth = cv2.bilateralFilter(pixels, size, levels, size / 2)
+    if np.abs(smooth.astype(int) - pixels).mean() < 2:
+        return _blur(version, rng, props)
     return _soften(version, Image.fromarray(smooth), 0.2 * size)
 
 
