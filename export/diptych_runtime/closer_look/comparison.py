@@ -28,6 +28,7 @@ GRAPH = "losses.onnx"
 SIDE = 192  # pixels of the sides of both views, the whole and the windows
 TILE = SIDE // 2  # pixels of a window
 WHOLE = 0.02  # by which the corners of a picture may miss those of the other that shows the same frame
+_CUT = 0.005  # by which what they show may lie off the same frame: beyond, one is cut a little
 _ABRUPT = 16  # levels of a colour
 _PALE = 6.0  # levels between the channels of what has no hues
 _LEAST = 300  # pixels of either, as a whole, that the other has to show
@@ -138,12 +139,21 @@ def estimate_losses(views: np.ndarray) -> list[dict[str, float]]:
 def _lay_views(a: np.ndarray, b: np.ndarray, corners: np.ndarray, is_whole: bool) -> tuple[np.ndarray, np.ndarray]:
     """What `see_pair` gives, and the homography from the first picture to the second that it was laid by."""
     moved = _homography(corners, a.shape[1::-1], b.shape[1::-1])
-    moved = moved if is_whole else _refine(a, b, moved)
+    refined = _refine(a, b, moved)
+    is_exact = is_whole and _farthest(np.linalg.inv(moved) @ refined, a.shape[1::-1]) < _CUT
+    moved = moved if is_exact else refined
     views = []
     for going, kept, onto in ((a, b, np.linalg.inv(moved)), (b, a, moved)):
         whole = _lay_whole(going, kept, onto)
-        views.append(np.stack([whole, _lay_windows(going, kept, onto, whole, is_whole)]))
+        views.append(np.stack([whole, _lay_windows(going, kept, onto, whole, is_exact)]))
     return np.stack(views), moved
+
+
+def _farthest(moved: np.ndarray, size: tuple[int, int]) -> float:
+    """The share of a side by which a homography of a picture of this size moves one of its corners at most."""
+    corners = _CORNERS * size
+    there = opencv().perspectiveTransform(corners[None], moved)[0]
+    return float((np.abs(there - corners) / size).max())
 
 
 def _lay_whole(going: np.ndarray, kept: np.ndarray, moved: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from diptych_runtime.closer_look.comparison import LOSSES, SIDE
-from diptych_training.losses.pairs import DOCUMENTS, draw_examples, find_losses
+from diptych_training.losses.pairs import draw_examples, find_losses
 from diptych_training.losses.versions import PLACES, Version, original
 
 FIRST = original(Image.new("RGB", (96, 64)))
@@ -85,7 +85,7 @@ def test_what_nobody_could_see_does_not_count_nor_whether_anything_is_lost(chang
 
 def test_the_same_seed_draws_the_same_examples_from_documents_and_archives(archives: Path):
     drawn = [
-        draw_examples(9, [seed], (DOCUMENTS, "flowers"), 8, ("writing", "covers"), archives, "train")
+        draw_examples(9, [seed], ("documents", "flowers"), 8, ("writing", "covers"), archives, "train")
         for seed in (1, 1, 2)
     ]
     for one, again in zip(*drawn[:2], strict=True):

@@ -14,8 +14,7 @@ import numpy as np
 from PIL import Image
 
 from diptych_runtime.closer_look.comparison import LOSSES, see_pair
-from diptych_training.data.archives import list_photos, read_photos
-from diptych_training.data.documents import draw_documents
+from diptych_training.data.archives import generated_sources, list_photos, read_photos
 from diptych_training.data.edits.props import Props
 from diptych_training.losses.versions import (
     CHANCES,
@@ -30,7 +29,7 @@ from diptych_training.losses.versions import (
 ENLARGED = (1.0, 1.4, 1.8, 2.2, 2.8)  # times that the photos of the archives are made larger
 NOISY = 0.2  # chance of an original that a camera made noisy
 LONGEST = 620  # pixels of an original
-DOCUMENTS, DOCUMENT = "documents", 480  # what stands for an archive of drawn documents, and their pixels a side
+DRAWN = 480  # pixels a side of what a program draws
 COUNTS = (0.1, 0.58, 0.26, 0.06)  # chances of a version of no, one, two and three edits
 OFF = (0.0005, 0.0015, 0.003)  # of the longer side, by which a registration misses the corners
 _PAIRS, _CHANCES = ((0, 1), (0, 2), (1, 2)), (0.5, 0.25, 0.25)  # of the original and two versions of it
@@ -64,8 +63,8 @@ def draw_examples(
     folder: Path,
     split: str,
 ) -> list[Example]:
-    """Draw examples of pictures of archives, or of drawn `DOCUMENTS`, where that is among the names of the archives; up
-    to `most` photos of the `split` of an archive are used, and no edit of the families `without`.
+    """Draw examples of pictures of archives, of which those that a program draws have a quarter of `most`; up to `most`
+    photos of the `split` of an archive are used, and no edit of the families `without`.
     """
     pools, props = _read_pools(archives, most, folder, split)
     rng = np.random.default_rng(seed)
@@ -106,7 +105,7 @@ def find_losses(kept: Version, going: Version, detail: np.ndarray, *, has_hues: 
     paler, stepped = going.colour - kept.colour, kept.shades / going.shades
     is_worse = kept.quality <= 62 and going.quality >= kept.quality + 15
     answers = {
-        "scope": (missing > 0.03, missing < 0.012 or (missing > 0.03 and is_rich)),
+        "scope": (missing > 0.011, missing < 0.004 or (missing > 0.011 and is_rich)),
         "cleanness": (bool(kept.marks - going.marks), True),
         "sharpness": (blurred > 1.3, blurred > 1.3 or blurred < 1.1),
         "colours": (paler > 0.2, paler < 0.03 or (paler > 0.2 and has_hues)),
@@ -170,11 +169,12 @@ def _measure_detail(picture: Image.Image) -> np.ndarray:
 
 @cache
 def _read_pools(archives: tuple[str, ...], most: int, folder: Path, split: str) -> tuple[list[list[np.ndarray]], Props]:
-    """Photos of the split of each archive, or drawn documents; and what is stuck on or pasted."""
+    """Photos of the split of each archive, or what a program draws; and what is stuck on or pasted."""
     pools = []
     for archive in archives:
-        if archive == DOCUMENTS:
-            pools.append(list(draw_documents(most // 4, DOCUMENT)))
+        if archive in generated_sources():
+            draw, _, _ = generated_sources()[archive]
+            pools.append(list(draw(most // 4, DRAWN)))
             continue
         rows = [photo for photo in list_photos(folder, [archive]) if photo.split == split]
         rows = rows[:: max(1, len(rows) // most)][:most]

@@ -116,7 +116,7 @@ def _learn(
     """The network of averaged weights, and the loss of each step."""
     device, budget = default_device(), recipe.learning
     network = load_losses(Path(recipe.start)) if recipe.start else LossesNetwork()
-    network = network.to(device).train()
+    network = network.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
     optimiser = torch.optim.AdamW(network.parameters(), budget.rate, weight_decay=budget.decay)
     average = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     rng, curve = np.random.default_rng(recipe.seed), list[float]()

@@ -18,7 +18,7 @@ from diptych_training.data.edits import detail, overlays, tones
 from diptych_training.data.edits.geometry import any_colour
 from diptych_training.data.edits.props import Props, fitting, font, phrase, words
 
-PLACES = 48  # along each side of the original, whose places are followed
+PLACES = 160  # along each side of the original, whose places are followed
 LARGEST = 1000  # pixels of the longer side of a version
 _SHARP = 0.5  # pixels of blur in what has none
 
@@ -215,6 +215,27 @@ def _hide(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     return Image.fromarray(pixels)
 
 
+def _cover(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """A thing of one colour of the picture, shaded from one side, as flat as what is in it."""
+    pixels, (width, height) = np.array(picture), picture.size
+    mask = Image.new("L", picture.size)
+    centre, reach = rng.uniform(0.1, 0.9, 2) * (width, height), rng.uniform(0.02, 0.12) * width
+    angles = np.sort(rng.uniform(0, 2 * np.pi, int(rng.integers(3, 9))))
+    rim = centre + reach * rng.uniform(0.6, 1, (len(angles), 1)) * np.stack([np.cos(angles), np.sin(angles)], 1)
+    if rng.random() < 0.5:
+        ImageDraw.Draw(mask).polygon([tuple(place) for place in rim.tolist()], 255)
+    else:
+        ImageDraw.Draw(mask).ellipse((*(centre - reach), *(centre + reach * rng.uniform(0.3, 1))), 255)
+    inside = np.asarray(mask) > 0
+    colour = pixels[rng.integers(height), rng.integers(width)].astype(np.float32)
+    shade = 1 + rng.uniform(-0.3, 0.3) * np.linspace(-1, 1, width, dtype=np.float32)[None, :, None]
+    other = np.clip(colour * np.repeat(shade, height, 0), 0, 255)
+    if not inside.any() or np.abs(other - pixels)[inside].max(1).mean() < 12:
+        return _bar(picture, rng)
+    soft = cv2.GaussianBlur(inside.astype(np.float32), (0, 0), float(rng.uniform(0.4, 1.5)))[..., None]
+    return Image.fromarray((pixels * (1 - soft) + other * soft).astype(np.uint8))
+
+
 def _weather(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     """Streaks of rain, or flakes of snow."""
     copy, (width, height) = picture.copy(), picture.size
@@ -280,6 +301,22 @@ def _replace_part(version: Version, rng: np.random.Generator, props: Props) -> V
         picture=Image.fromarray((pixels * (1 - soft) + other * soft).astype(np.uint8)),
         parts=version.parts | _new(rng),
     )
+
+
+def _replace_detail(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    """Put something else in the place of a word, a digit or another small thing, or nothing but its ground."""
+    pixels, (width, height) = np.array(version.picture), version.picture.size
+    for _ in range(40):
+        sides = np.maximum(6, rng.uniform(0.012, 0.09, 2) * width).astype(int)
+        (left, top), (x, y) = (rng.integers(1, np.maximum(2, np.array([width, height]) - sides - 1)) for _ in range(2))
+        part = pixels[top : top + sides[1], left : left + sides[0]]
+        other = pixels[y : y + sides[1], x : x + sides[0]].copy()
+        if rng.random() < 0.4:
+            other[:] = np.median(np.concatenate([part[0], part[-1], part[:, 0], part[:, -1]]), axis=0)
+        if np.abs(other.astype(int) - part).max(2).mean() > 20:
+            part[:] = other
+            return replace(version, picture=Image.fromarray(pixels), parts=version.parts | _new(rng))
+    return _replace_part(version, rng, props)
 
 
 # What lies around.
@@ -381,9 +418,22 @@ def _set_beside(version: Version, rng: np.random.Generator, props: Props) -> Ver
 def _crop(version: Version, rng: np.random.Generator, props: Props) -> Version:
     shares = rng.uniform(0, 0.25, 4)
     shares[rng.integers(4)] += 0.06
+    return _cut_sides(version, shares)
+
+
+def _cut(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    """Cut a little off one side, or off some."""
+    shares = np.zeros(4)
+    sides = rng.choice(4, int(rng.choice([1, 1, 2, 4])), replace=False)
+    shares[sides] = rng.uniform(0.008, 0.06, len(sides))
+    return _cut_sides(version, shares)
+
+
+def _cut_sides(version: Version, shares: np.ndarray) -> Version:
+    """The version without such shares of it at the left, above, at the right and below."""
     width, height = version.picture.size
-    left, top = int(shares[0] * width), int(shares[1] * height)
-    box = left, top, int((1 - shares[2]) * width), int((1 - shares[3]) * height)
+    left, top = round(shares[0] * width), round(shares[1] * height)
+    box = left, top, round((1 - shares[2]) * width), round((1 - shares[3]) * height)
     return _move(version, version.picture.crop(box), np.array([[1, 0, -left], [0, 1, -top], [0, 0, 1.0]]))
 
 
@@ -481,6 +531,16 @@ def _median(version: Version, rng: np.random.Generator, props: Props) -> Version
     return _soften(version, version.picture.filter(ImageFilter.MedianFilter(size)), 0.28 * size)
 
 
+def _denoise(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    """Take what is fine and leave edges: stars, grain, the texture of skin and of cloth."""
+    size, levels = int(rng.integers(5, 12)), float(rng.uniform(25, 80))
+    pixels = np.asarray(version.picture)
+    smooth = cv2.bilateralFilter(pixels, size, levels, size / 2)
+    if np.abs(smooth.astype(int) - pixels).mean() < 2:
+        return _blur(version, rng, props)
+    return _soften(version, Image.fromarray(smooth), 0.2 * size)
+
+
 def _move_camera(version: Version, rng: np.random.Generator, props: Props) -> Version:
     return _soften(version, detail.motion_blur(version.picture, rng), 0.012 * min(version.picture.size))
 
@@ -528,24 +588,24 @@ FAMILIES: dict[str, tuple[Edit, ...]] = {
         _mark(overlays.watermark),
     ),
     "covers": (
-        *(_mark(_pen),) * 2, _mark(_bar), *(_stick,) * 2, _mark(_hide), _mark(_weather), _mark(overlays.stripes),
-        _mark(_round_corners),
+        *(_mark(_pen),) * 2, _mark(_bar), *(_mark(_cover),) * 2, *(_stick,) * 2, _mark(_hide), _mark(_weather),
+        _mark(overlays.stripes), _mark(_round_corners),
     ),
-    "parts": (_replace_part,),
+    "parts": (_replace_part, _replace_detail),
     "frames": (_frame, _frame, _write_beside, _screenshot, _screenshot, _turn),
     "scenes": (_print_on_page, _set_beside),
-    "crops": (_crop,),
+    "crops": (_crop, _cut),
     "sizes": (_shrink, _shrink, _enlarge),
     "tones": tuple(
         map(_tone, (_brighten, _contrast, _gamma, _warm, _equalise, tones.vignette, _fog, _gaudy, tones.colour_filter))
     ),
     "hues": (_grey, _grey, _duotone, _fade),
     "shades": (_posterise, _few_colours, _two_colours),
-    "blurs": (_blur, _blur, _median, _move_camera, _pixelate, _blur_half),
+    "blurs": (_blur, _blur, _median, _denoise, _move_camera, _pixelate, _blur_half),
     "grain": (_roughen(_sharpen), _roughen(_grain)),
     "saves": (_compress,),
 }  # fmt: skip
 CHANCES = {
-    "writing": 2.0, "covers": 2.0, "parts": 1.0, "frames": 1.6, "scenes": 0.8, "crops": 1.0, "sizes": 1.6, "tones": 1.6,
+    "writing": 2.0, "covers": 2.0, "parts": 1.6, "frames": 1.6, "scenes": 0.8, "crops": 1.2, "sizes": 1.6, "tones": 1.6,
     "hues": 1.0, "shades": 0.8, "blurs": 1.4, "grain": 1.0, "saves": 1.4,
 }  # fmt: skip
