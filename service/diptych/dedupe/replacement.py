@@ -7,13 +7,12 @@ from diptych_runtime.closer_look.comparison import LOSSES, Comparison, Side
 
 UNKNOWN = "it cannot be told which of the two is the original"
 ALIKE = "neither lacks what the other has"
-_SURELY_NOTHING = -1.5  # log-odds that anything is lost, below which a picture may go
+_SURELY_NOTHING = -2.0  # log-odds that anything is lost, below which a picture may go
 _PIXELS = 0.97  # of the other's along a direction: a picture of as many has no fewer but for rounding
 _DIFFERING = 0.0015  # of what both show, in which they show something else
 _SURELY_DRAWN = 2.0  # log-odds that only the kept one has nothing drawn on it, by which they may differ in a part
-_HUES, _GREY, _PALE = 1.5, 0.6, 0.35  # levels of hues of what has some, and of what has none; and a share of them
+_HUES, _GREY = 1.5, 0.6  # levels of hues of what has some, and of what has none
 _SET_IN = 0.5  # of the border between a picture and what lies around it, from which on it is set into something else
-_BEYOND = 0.03  # of a picture, which goes on beyond what the other shows
 _AROUND = 0.02  # of a picture: less of it that the other does not show is the error of laying one over the other
 # What is lost, said of the picture that has it and of the one that lacks it.
 _WORDS: dict[str, tuple[str, str]] = {
@@ -42,10 +41,6 @@ def can_replace(kept: Picture, going: Picture, seen: Comparison | None) -> str |
         return "they do not lie the same way"
     if _is_framed(seen.a):
         return "nothing around it"
-    if seen.b.outside > _BEYOND and not _is_framed(seen.b):
-        return "it shows more"
-    if seen.b.hues > _HUES and seen.a.hues < _PALE * seen.b.hues:
-        return "its colours"
     if seen.differing > _DIFFERING and seen.a.losses["cleanness"] < _SURELY_DRAWN:
         return "they differ in a part"
     is_grey = seen.a.hues > _HUES and seen.b.hues < _GREY  # of which nobody could say how its tones were
