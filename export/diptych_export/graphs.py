@@ -119,10 +119,10 @@ def export_aligned(network: AlignedPairNetwork) -> onnx.ModelProto:
 
 
 def export_losses(network: LossesNetwork) -> onnx.ModelProto:
-    """The ONNX graph views uint8 (B, 2, 192, 192, 8) -> odds float32 (B, 10) of a network of losses. Raises
+    """The ONNX graph views uint8 (B, 2, 2, 192, 192, 8) -> odds float32 (B, 2, 11) of a network of losses. Raises
     ArtifactError where ONNX Runtime and torch differ.
     """
-    shape = 2, 2, SIDE, SIDE, 8
+    shape = 2, 2, 2, SIDE, SIDE, 8
     views = torch.randint(256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     graph = _export(network, {"views": views}, ["odds"], LOOK_OPSET)
     with torch.inference_mode():

@@ -20,9 +20,10 @@ from diptych_runtime.closer_look.homography import opencv
 from diptych_runtime.session import open_session, run_session
 
 # What may be lost: what only it shows; that nothing is drawn on it; detail; hues; steps between tones; what JPEG takes;
-# the tones themselves; that it was neither sharpened nor made noisy; what it shows otherwise; and any of these.
+# the tones themselves; that it was neither sharpened nor made noisy; what it shows otherwise; that nothing lies around
+# it; and any of these.
 LOSSES = (
-    "scope", "cleanness", "sharpness", "colours", "shades", "quality", "tones", "grain", "part", "anything",
+    "scope", "cleanness", "sharpness", "colours", "shades", "quality", "tones", "grain", "part", "frame", "anything",
 )  # fmt: skip
 GRAPH = "losses.onnx"
 SIDE = 192  # pixels of the sides of both views, the whole and the windows
@@ -131,8 +132,8 @@ def see_pair(a: np.ndarray, b: np.ndarray, corners: np.ndarray) -> np.ndarray:
 
 
 def estimate_losses(views: np.ndarray) -> list[dict[str, float]]:
-    """The log-odds of the `LOSSES` for what `see_pair` gives, uint8 (B, 2, SIDE, SIDE, 8)."""
-    found = run_session(_session(), {"views": views})[0]
+    """The log-odds of the `LOSSES` for what `see_pair` gives, uint8 (2, 2, SIDE, SIDE, 8)."""
+    found = run_session(_session(), {"views": views[None]})[0][0]
     return [{loss: round(float(odds), _DECIMALS) for loss, odds in zip(LOSSES, row, strict=True)} for row in found]
 
 

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 WEIGHTS = "losses.safetensors"
-OUTPUTS = 10  # log-odds, as `diptych_runtime.closer_look.comparison.LOSSES` names them
+OUTPUTS = 11  # log-odds, as `diptych_runtime.closer_look.comparison.LOSSES` names them
 _CHANNELS = 11  # of what the layers see: pixels, differences, fine detail of both, masks, differences of brightness
 _LUMA = (0.299, 0.587, 0.114)  # of red, green and blue in the brightness that a grey copy keeps
 _SMALL = 0.05  # a difference of colours from which on more of it says little
@@ -21,8 +21,11 @@ _STRIDE = 16  # pixels from one of the deepest places to the next
 
 
 class LossesNetwork(nn.Module):
-    """Two views of a pair, uint8 (B, 2, S, S, 8) as `diptych_runtime.closer_look.comparison.see_pair` makes them, to
-    the log-odds (B, 10) of what is lost. S is a multiple of 16, `widths` are the channels of the layers.
+    """The views of pairs, uint8 (B, 2, 2, S, S, 8) as `diptych_runtime.closer_look.comparison.see_pair` makes them, to
+    the log-odds (B, 2, 11) of what is lost where the first picture goes and where the second does.
+
+    Either answer knows what was seen both ways: of a pair it is the other one that was edited. S is a multiple of 16,
+    `widths` are the channels of the layers.
     """
 
     def __init__(self, widths: tuple[int, ...] = (24, 32, 48, 64, 64), hidden: int = 96) -> None:
@@ -35,11 +38,16 @@ class LossesNetwork(nn.Module):
             )
         )
         self.answer = nn.Sequential(
-            nn.Linear(4 * widths[-1], hidden), nn.ReLU(), nn.Dropout(0.1), nn.Linear(hidden, OUTPUTS)
+            nn.Linear(8 * widths[-1], hidden), nn.ReLU(), nn.Dropout(0.1), nn.Linear(hidden, OUTPUTS)
         )
 
-    def forward(self, views: UInt8[Tensor, "batch 2 rows cols 8"]) -> Float[Tensor, "batch 10"]:
-        """(B, 2, S, S, 8) -> (B, 10)."""
+    def forward(self, views: UInt8[Tensor, "batch 2 2 rows cols 8"]) -> Float[Tensor, "batch 2 11"]:
+        """(B, 2, 2, S, S, 8) -> (B, 2, 11)."""
+        seen = self._summarise(views.flatten(0, 1)).reshape(views.shape[0], 2, -1)
+        return self.answer(torch.cat([seen, seen.flip(1)], 2))
+
+    def _summarise(self, views: UInt8[Tensor, "batch 2 rows cols 8"]) -> Float[Tensor, "batch features"]:
+        """What is seen in both views of one reading, (B, 2, S, S, 8) -> (B, 4 * the last width)."""
         batch = views.shape[0]
         pixels = views.flatten(0, 1).permute(0, 3, 1, 2).float() / 255
         going, kept, masks = pixels.split([3, 3, 2], 1)
@@ -52,7 +60,7 @@ class LossesNetwork(nn.Module):
         inside = (F.avg_pool2d(within, _STRIDE) > 0).to(found.dtype)
         found = found * inside
         mean = found.sum((2, 3)) / inside.sum((2, 3)).clamp(min=1)
-        return self.answer(torch.cat([mean, found.amax((2, 3))], 1).reshape(batch, -1))
+        return torch.cat([mean, found.amax((2, 3))], 1).reshape(batch, -1)
 
 
 def _fine(pixels: Float[Tensor, "batch 3 rows cols"]) -> Float[Tensor, "batch 1 rows cols"]:

@@ -25,6 +25,7 @@ _WORDS: dict[str, tuple[str, str]] = {
     "tones": ("its tones", "with other tones"),
     "grain": ("neither sharpened nor noisy", "sharpened or noisy"),
     "part": ("they differ in a part", "different in a part"),
+    "frame": ("nothing around it", "framed"),
 }
 
 

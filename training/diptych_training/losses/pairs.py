@@ -36,8 +36,8 @@ _PAIRS, _CHANCES = ((0, 1), (0, 2), (1, 2)), (0.5, 0.25, 0.25)  # of the origina
 
 
 class Example(NamedTuple):
-    """What the network sees, uint8 (2, SIDE, SIDE, 8), the answer to each of the `LOSSES`, 0 or 1, and how much it
-    counts: 0 where nobody could say.
+    """What the network sees, uint8 (2, 2, SIDE, SIDE, 8), and where either picture goes the answer to each of the
+    `LOSSES`, 0 or 1, and how much it counts, (2, 11): 0 where nobody could say.
     """
 
     views: np.ndarray
@@ -90,12 +90,12 @@ def draw_pairs(
         one, other = (files[which] for which in _PAIRS[place])
         views = _see(one, other, rng)
         if views is not None:
-            yield Example(views[0], *find_losses(other, one, detail, has_hues=bool(has_hues)))
-            yield Example(views[1], *find_losses(one, other, detail, has_hues=bool(has_hues)))
+            both = [find_losses(*pair, detail, has_hues=bool(has_hues)) for pair in ((other, one), (one, other))]
+            yield Example(views, *(np.stack(part) for part in zip(*both, strict=True)))
 
 
 def find_losses(kept: Version, going: Version, detail: np.ndarray, *, has_hues: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The answers and weights of an `Example`: what `going` has and `kept` lacks, of an original with so much `detail`
+    """The answers and weights of one side of an `Example`: what `going` has and `kept` lacks, of an original with so much `detail`
     (PLACES, PLACES) at each place.
     """
     gone = going.shown & ~kept.shown
@@ -114,6 +114,7 @@ def find_losses(kept: Version, going: Version, detail: np.ndarray, *, has_hues: 
         "tones": (bool(kept.tones - going.tones), True),
         "grain": (bool(kept.grain - going.grain), True),
         "part": (bool(kept.parts ^ going.parts), True),
+        "frame": (bool(kept.frames - going.frames), True),
     }
     answers |= {"scope": (True, True)} if going.scope - kept.scope else {}
     answers |= {"sharpness": (True, True)} if kept.softened - going.softened else {}

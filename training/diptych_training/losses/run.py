@@ -32,7 +32,7 @@ from diptych_training.threads import torch_threads
 from diptych_training.workers import worker_pool
 
 BEST, STATE, METRICS = "best", "state.pt", "metrics.json"
-CHUNK = 32  # examples that a process draws at a time
+CHUNK = 16  # examples that a process draws at a time
 AHEAD = 3  # chunks for each process that are drawn before they are needed
 SMOOTHED = 0.01  # of either answer
 SAVE_EVERY = 100
@@ -133,7 +133,7 @@ def _learn(
             odds = network(views.to(device)).float()
         wanted = answers.to(device) * (1 - 2 * SMOOTHED) + SMOOTHED
         errors = F.binary_cross_entropy_with_logits(odds, wanted, reduction="none") * weights.to(device)
-        loss = errors.mean(0) @ errors.new_tensor([1 / 3] * (len(LOSSES) - 1) + [1.0])
+        loss = errors.mean((0, 1)) @ errors.new_tensor([1 / 3] * (len(LOSSES) - 1) + [1.0])
         optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
@@ -153,12 +153,12 @@ def _learn(
 def _stack(
     examples: Sequence[Example], rng: np.random.Generator | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Views uint8 (B, 2, S, S, 8), answers and weights float32 (B, 10); mirrored and transposed by chance."""
+    """Views uint8 (B, 2, 2, S, S, 8), answers and weights float32 (B, 2, 11); mirrored and transposed by chance."""
     views = np.stack([example.views for example in examples])
     if rng is not None and rng.random() < 0.5:
-        views = views[:, :, :, ::-1]
+        views = views[..., ::-1, :]
     if rng is not None and rng.random() < 0.5:
-        views = views.swapaxes(2, 3)
+        views = views.swapaxes(3, 4)
     answers, weights = (np.stack([example[place] for example in examples]) for place in (1, 2))
     return torch.from_numpy(np.ascontiguousarray(views)), torch.from_numpy(answers), torch.from_numpy(weights)
 
@@ -177,8 +177,8 @@ def examine(network: LossesNetwork, examples: Sequence[Example]) -> dict[str, di
     """For each of the losses the number of examples that have it, and that do not, and the share `auc` of pairs of them
     in which the one that has it gets the higher log-odds.
     """
-    odds, found = odds_of(network, examples), {}
-    answers, weights = (np.stack([example[place] for example in examples]) for place in (1, 2))
+    odds, found = odds_of(network, examples).reshape(-1, len(LOSSES)), {}
+    answers, weights = (np.concatenate([example[place] for example in examples]) for place in (1, 2))
     for place, loss in enumerate(LOSSES):
         counts, lost = weights[:, place] > 0, answers[:, place] > 0
         if (counts & lost).any() and (counts & ~lost).any():
@@ -188,7 +188,7 @@ def examine(network: LossesNetwork, examples: Sequence[Example]) -> dict[str, di
 
 
 def odds_of(network: LossesNetwork, examples: Sequence[Example]) -> np.ndarray:
-    """The log-odds float32 (B, 10) that the network gives to examples."""
+    """The log-odds float32 (B, 2, 11) that the network gives to examples."""
     with torch.inference_mode():
         parts = [network(_stack(examples[begin : begin + 16])[0]) for begin in range(0, len(examples), 16)]
     return torch.cat(parts).numpy()

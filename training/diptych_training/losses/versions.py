@@ -33,8 +33,8 @@ class Version:
     """A picture, the homography `place` from places in the original to places in it, and which of `PLACES` x `PLACES`
     of the original it shows. `blur` is the blur of its detail in pixels of the original, `colour` the share of its
     hues, `shades` how many a channel has, and `quality` that of JPEG. The rest are edits: what was drawn on it,
-    changed its tones, sharpened it or made it noisy, took the detail of a part or replaced one, and what
-    added a scene.
+    changed its tones, sharpened it or made it noisy, took the detail of a part or replaced one, what put
+    something around it, and what of that is a scene.
     """
 
     picture: Image.Image
@@ -49,6 +49,7 @@ class Version:
     grain: Ids = _NONE
     softened: Ids = _NONE
     parts: Ids = _NONE
+    frames: Ids = _NONE
     scope: Ids = _NONE
 
     @property
@@ -129,6 +130,14 @@ def _roughen(paint: Paint) -> Edit:
     return lambda version, rng, props: replace(
         version, picture=paint(version.picture, rng), grain=version.grain | _new(rng)
     )
+
+
+def _surround(edit: Edit) -> Edit:
+    def surrounded(version: Version, rng: np.random.Generator, props: Props) -> Version:
+        edited = edit(version, rng, props)
+        return replace(edited, frames=version.frames | _new(rng))
+
+    return surrounded
 
 
 # What is written or drawn on a picture.
@@ -592,8 +601,8 @@ FAMILIES: dict[str, tuple[Edit, ...]] = {
         _mark(overlays.stripes), _mark(_round_corners),
     ),
     "parts": (_replace_part, _replace_detail),
-    "frames": (_frame, _frame, _write_beside, _screenshot, _screenshot, _turn),
-    "scenes": (_print_on_page, _set_beside),
+    "frames": tuple(map(_surround, (_frame, _frame, _write_beside, _screenshot, _screenshot, _turn))),
+    "scenes": tuple(map(_surround, (_print_on_page, _set_beside))),
     "crops": (_crop, _cut),
     "sizes": (_shrink, _shrink, _enlarge),
     "tones": tuple(
