@@ -40,10 +40,6 @@ def can_replace(kept: Picture, going: Picture, seen: Comparison | None) -> str |
         return None
     if seen.is_turned:
         return "they do not lie the same way"
-    if _is_framed(seen.a):
-        return "nothing around it"
-    if seen.differing > _DIFFERING and seen.a.losses["cleanness"] < _SURELY_DRAWN:
-        return "they differ in a part"
     is_grey = seen.a.hues > _HUES and seen.b.hues < _GREY  # of which nobody could say how its tones were
     others = [odds for loss, odds in seen.b.losses.items() if loss not in ("tones", "colours", "anything")]
     if (max(others) if is_grey else seen.b.losses["anything"]) < _SURELY_NOTHING:
