@@ -14,7 +14,7 @@ from diptych_model.networks.translation import TranslationConfig
 from diptych_training.benchmarks import resnets
 from diptych_training.benchmarks.operators import bench_operators
 from diptych_training.benchmarks.resnets import Count
-from diptych_training.studies import pairs, step_cost, variants
+from diptych_training.studies import pairs, variants
 from diptych_training.studies.papers import translation, xcit
 from diptych_training.studies.papers.bert import study_bert
 from diptych_training.studies.papers.networks import study_networks
@@ -99,7 +99,7 @@ def test_the_cost_of_a_step_is_timed_and_nothing_is_trained_to_its_end(
     omniglot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(variants, "BASE", replace(variants.BASE, pixels=16, blocks=1))
-    monkeypatch.setattr(step_cost, "ROUNDS", 2)
+    monkeypatch.setattr(pairs, "ROUNDS", 2)
     monkeypatch.setenv("DIPTYCH_DATA", str(omniglot))
     monkeypatch.chdir(tmp_path)
     assert main(["study", "mixers", "--cost", "--only", "convolution", "--json"]) == 0

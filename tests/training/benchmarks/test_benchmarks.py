@@ -15,11 +15,9 @@ from torch import Tensor, nn
 from diptych_model import MSAC, Scale, relative_attention
 from diptych_model.flops import flops, parameters
 from diptych_model.mixers import MIXERS, Place
-from diptych_training.benchmarks.memory import peak_bytes
-from diptych_training.benchmarks.operators import bench_operators
+from diptych_training.benchmarks.operators import bench_operators, bench_text
 from diptych_training.benchmarks.plot import bench_plot, spread
-from diptych_training.benchmarks.tables import bench_text
-from diptych_training.benchmarks.timing import Contender, run_race
+from diptych_training.benchmarks.timing import Contender, peak_bytes, run_race
 from diptych_training.errors import DataError
 
 

@@ -42,9 +42,8 @@ def operators(
     quiet: Quiet = False,
 ) -> int:
     """Time, memory and FLOPs of MSAC and its rivals."""
-    from diptych_training.benchmarks.operators import bench_operators
+    from diptych_training.benchmarks.operators import bench_operators, bench_text
     from diptych_training.benchmarks.plot import bench_plot, check_plot
-    from diptych_training.benchmarks.tables import bench_text
 
     console = Console(as_json, quiet)
     if not no_plot:

@@ -235,9 +235,9 @@ class _Measurement:
 
     def run(self, measure: Callable[[Entrants], Evidence]) -> int:
         """Open all who are measured, measure them, print the result and write the report."""
+        from diptych_training.evaluation.figures import text
         from diptych_training.evaluation.open_model import open_model
         from diptych_training.evaluation.stages import Entrants
-        from diptych_training.evaluation.text_table import text
 
         controls = self._controls()
         with ExitStack() as models:

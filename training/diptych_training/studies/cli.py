@@ -162,9 +162,8 @@ def _study_pairs(
     from diptych_training.benchmarks.plot import check_plot
     from diptych_training.data.archives import data_folder
     from diptych_training.errors import DataError
-    from diptych_training.studies.pairs import study, study_text
+    from diptych_training.studies.pairs import ROUNDS, WARM, step_cost_text, study, study_step_cost, study_text
     from diptych_training.studies.photo_pairs.study import plot_on_photos, study_on_photos, study_on_photos_text
-    from diptych_training.studies.step_cost import ROUNDS, WARM, step_cost_text, study_step_cost
 
     shared = {"steps": steps, "rates": rates, "seeds": seeds, "only": only, "processes": processes}
     note = lambda name: console.remark(f"finished {name}")  # noqa: E731

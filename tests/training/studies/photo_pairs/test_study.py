@@ -19,8 +19,14 @@ from diptych_training.errors import DataError
 from diptych_training.studies import variants
 from diptych_training.studies.photo_pairs import run, study
 from diptych_training.studies.photo_pairs.run import answers, learn, measure, measure_embedding, train_and_measure
-from diptych_training.studies.photo_pairs.study import PRIOR, plot_on_photos, study_on_photos, study_on_photos_text
-from diptych_training.studies.photo_pairs.table import COLUMNS, RunTable
+from diptych_training.studies.photo_pairs.study import (
+    COLUMNS,
+    PRIOR,
+    RunTable,
+    plot_on_photos,
+    study_on_photos,
+    study_on_photos_text,
+)
 from diptych_training.studies.photo_pairs.tokens import SETS, Drawn, Tokens, panel_digest
 from diptych_training.studies.variants import ON_PHOTOS, PHOTO, chosen
 
