@@ -172,8 +172,8 @@ def calibration(
     quiet: Quiet = False,
 ) -> int:
     """The calibration of probabilities on kinds of pictures that they were not fitted to."""
-    from diptych_training.benchmarks.plot import check_plot
     from diptych_training.evaluation.calibration import calibration_text, draw_calibration, measure_calibration
+    from diptych_training.plot_files import check_plot
 
     console = Console(as_json, quiet)
     if plot:
