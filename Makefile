@@ -95,7 +95,7 @@ format: $(TOOLS)/installed ## put the code into its form
 	@$(TOOLS)/bin/ruff format .
 
 docs: $(TOOLS)/installed ## build the documentation as a site, build/docs/index.html
-	@NO_MKDOCS_2_WARNING=1 $(TOOLS)/bin/mkdocs build --quiet --strict --config-file docs/site/mkdocs.yml
+	@NO_MKDOCS_2_WARNING=1 $(TOOLS)/bin/mkdocs build --strict --config-file docs/site/mkdocs.yml
 	@echo "Open build/docs/index.html, or: $(TOOLS)/bin/mkdocs serve --config-file docs/site/mkdocs.yml"
 
 lock: $(TOOLS)/installed ## take the newest releases of what the image installs into service/requirements-*.txt

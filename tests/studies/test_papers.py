@@ -1,4 +1,4 @@
-"""docs/papers.md against the project: files, symbols, tests and commands exist, and no number of a paper is missing."""
+"""docs/studies/papers.md against the project: files, symbols, tests and commands exist, and no number of a paper is missing."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ from typer import TyperException
 from diptych.command_tree import explained
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/papers.md"
+PAGE = ROOT / "docs/studies/papers.md"
 COLUMNS = ["place", "subject", "code", "test", "command"]
 # The numbers that each paper gives, by a word of its heading.
 NUMBERED = {

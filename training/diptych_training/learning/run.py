@@ -53,7 +53,7 @@ from diptych_training.threads import torch_threads
 LARGEST = 224  # the side that photos are kept in: the archives' own are hardly larger
 # One in a hundred of a query's hundred nearest is a false copy for every query: no threshold to throw pictures away by.
 COPY_RATES = FALSE_POSITIVE_RATES[1:]
-CROPS = 0.6  # of a query's sides, in which it is looked for as a copy: docs/measuring.md
+CROPS = 0.6  # of a query's sides, in which it is looked for as a copy: docs/studies/2026-11-accuracy.md
 _FIGURES = {"map": "mAP", "micro_ap": "micro-AP"}  # as people write them
 METRICS, EVENTS = "metrics.jsonl", "tensorboard"
 STATE, ENVIRONMENT, BEST, LAST = "state.pt", "environment.json", "best", "last"
