@@ -1,4 +1,4 @@
-"""docs/studies/papers.md against the project: files, symbols, tests and commands exist, and no number of a paper is missing."""
+"""The page on the papers against the project: files, symbols, tests and commands exist, and no number is missing."""
 
 import ast
 import re
