@@ -18,7 +18,7 @@ EXTRA = $(shell nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 COMMA := ,
 MEMORY = $(shell [ -w /dev/shm ] && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 4000000 { print "/dev/shm" }')
 
-.PHONY: help run demo test lint types format docs lock audit train wheel clean pytest
+.PHONY: help run demo test lint types format docs lock audit train wheel clean pytest studies
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -77,10 +77,10 @@ test: ## lint and tests, in five minutes on two cores; ARGS="-k name" for some
 # What they write is in memory where there are 4 GB of it: commits, of which they make thousands, wait for a disk for
 # longer than all the rest takes. TMPDIR=folder keeps it elsewhere.
 pytest: $(TOOLS)/installed ## the tests of `make test` alone, three at a time; ARGS="-k name" for some
-	@folder=$$(mktemp -d "$(or $(TMPDIR),$(MEMORY),/tmp)/tests-XXXXXX") && trap 'rm -rf "$$folder"' EXIT INT TERM && \
-	TMPDIR=$$folder PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(TOOLS)/bin/pytest -m "not slow" --numprocesses 3 \
-	--dist loadfile --no-loadscope-reorder --longest 40 --durations 15 --durations-min 1 \
-	-o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true $(ARGS)
+	$(call run_tests,-m "not slow" --longest 40 --ignore tests/studies)
+
+studies: $(TOOLS)/installed ## the tests of the papers' studies, which `make test` leaves out; ARGS="-k name" for some
+	$(call run_tests,tests/studies)
 
 lint: $(TOOLS)/installed ## ruff, and the arrows between packages and floors (import-linter)
 	@$(TOOLS)/bin/ruff check .
@@ -95,7 +95,7 @@ format: $(TOOLS)/installed ## put the code into its form
 	@$(TOOLS)/bin/ruff format .
 
 docs: $(TOOLS)/installed ## build the documentation as a site, build/docs/index.html
-	@NO_MKDOCS_2_WARNING=1 $(TOOLS)/bin/mkdocs build --quiet --strict --config-file docs/site/mkdocs.yml
+	@NO_MKDOCS_2_WARNING=1 $(TOOLS)/bin/mkdocs build --strict --config-file docs/site/mkdocs.yml
 	@echo "Open build/docs/index.html, or: $(TOOLS)/bin/mkdocs serve --config-file docs/site/mkdocs.yml"
 
 lock: $(TOOLS)/installed ## take the newest releases of what the image installs into service/requirements-*.txt
@@ -133,6 +133,13 @@ $(TOOLS)/installed: pyproject.toml
 	@$(TOOLS)/bin/pip install --quiet torch==2.13.0
 	$(call install,$(TOOLS),--editable ".[cpu$(COMMA)train$(COMMA)dev]")
 	@touch $@
+
+define run_tests
+@folder=$$(mktemp -d "$(or $(TMPDIR),$(MEMORY),/tmp)/tests-XXXXXX") && trap 'rm -rf "$$folder"' EXIT INT TERM && \
+TMPDIR=$$folder PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(TOOLS)/bin/pytest $(1) --numprocesses 3 \
+--dist loadfile --no-loadscope-reorder --durations 15 --durations-min 1 \
+-o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true $(ARGS)
+endef
 
 define new_environment
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pillow_heif
 import pytest
+from archives import write_archives, write_omniglot
 from exported import copy_of_kernel, copy_of_literal, copy_of_tiny, copy_of_two, make_tiny_network
 from PIL import Image, ImageDraw
 
@@ -39,6 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     places = [path for top in sorted(root.iterdir()) for path in (sorted(top.iterdir()) if top.is_dir() else [top])]
     places = [path for path in places if path.match("test_*.py") or (path.is_dir() and any(path.rglob("test_*.py")))]
+    left_out = {Path(name).absolute() for name in config.getoption("ignore") or ()}
+    places = [path for path in places if path not in left_out]
     begin = len(places) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
     config.args[:] = map(str, [*places[begin:], *places[:begin]])
 
@@ -265,3 +268,19 @@ def vnni():
     if not library.byte_instructions:
         pytest.skip("this processor has no AVX-512 VNNI")
     return library
+
+
+@pytest.fixture(scope="session")
+def archives(tmp_path_factory: pytest.TempPathFactory, photo_bytes) -> Path:
+    """A folder with clothing.zip, flowers.zip, goods.zip and grocery.zip of drawn pictures."""
+    folder = tmp_path_factory.mktemp("archives")
+    write_archives(folder, photo_bytes)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def omniglot(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with omniglot.zip: alphabets of 21 and 3 characters, each drawn by 4 hands, in both splits."""
+    folder = tmp_path_factory.mktemp("omniglot")
+    write_omniglot(folder)
+    return folder

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = {
     "diptych_model": ROOT / "model/diptych_model",
     "diptych_training": ROOT / "training/diptych_training",
+    "diptych_studies": ROOT / "training/diptych_studies",
     "diptych_export": ROOT / "export/diptych_export",
     "diptych_runtime": ROOT / "export/diptych_runtime",
     "diptych": ROOT / "service/diptych",
@@ -180,6 +181,18 @@ def test_whatever_is_imported_is_declared_and_the_service_needs_no_further_extra
     assert "onnxruntime" in extras["cpu"]
     assert "onnxruntime" not in extras["gpu"]
     assert "onnxruntime-gpu" not in extras["cpu"]
+
+
+def test_no_package_names_the_studies_but_where_their_command_is_registered() -> None:
+    """By an import they would be a layer above, which is a contract; by name they could be loaded."""
+    named = {
+        module.name
+        for module in modules().values()
+        if module.package != "diptych_studies"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Constant) and str(node.value).startswith("diptych_studies")
+    }
+    assert named == {"diptych_training.cli"}
 
 
 def test_no_function_has_more_than_80_lines() -> None:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from typed import command_names, options
 
 import diptych.errors
 import diptych_runtime.errors
@@ -30,8 +31,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "-m",
         "mkdocs",
         "build",
-        "--quiet",
-        "--strict",
+        "--strict",  # which counts no warning beside --quiet
         "-f",
         "docs/site/mkdocs.yml",
         "-d",
@@ -76,6 +76,19 @@ def test_the_api_page_has_every_public_name_with_its_words(site: Path) -> None:
     plain = html.unescape(re.sub(r"<[^>]+>", "", text))
     assert "Probabilities float32 (P,) in [0, 1] of P pairs" in plain
     assert "activation_fn: Activation | None = None" in plain
+
+
+def test_the_page_of_commands_has_every_option_of_every_command(site: Path) -> None:
+    text = html.unescape((site / "commands" / "index.html").read_text("utf-8"))
+    sections = {re.sub(r"<[^>]+>", "", part.partition("</h3>")[0]): part for part in re.split(r"<h3[^>]*>", text)[1:]}
+    names = list(command_names())
+    assert len(names) > 40
+    for name in names:
+        heading = f"diptych {name}\N{PILCROW SIGN}"
+        section = next(part for begin, part in sections.items() if begin.startswith(heading))
+        assert not [option for option in options(name) if f"<code>{max(option.opts, key=len)}</code>" not in section], (
+            name
+        )
 
 
 def test_examples_of_docstrings_are_code_and_no_quotations(site: Path) -> None:

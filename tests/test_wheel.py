@@ -51,7 +51,8 @@ def test_the_wheel_has_every_source_file_of_the_five_packages(content: set[str])
         assert f"{package}/py.typed" in content
 
 
-def test_the_wheel_has_nothing_else_at_its_top(content: set[str]) -> None:
+def test_the_wheel_has_nothing_else_at_its_top_and_the_studies_neither(content: set[str]) -> None:
+    assert (ROOT / "training/diptych_studies/__init__.py").is_file()
     tops = {name.partition("/")[0] for name in content}
     assert tops - set(PACKAGES) == {next(top for top in tops if top.endswith(".dist-info"))}
     assert not {name for name in content if "__pycache__" in name or name.endswith((".pyc", ".sqlite"))}
@@ -114,6 +115,15 @@ def test_an_empty_environment_gets_the_command_and_no_torch(installed: Path, tmp
     assert "doctor" in call(installed / "diptych", "--help", cwd=tmp_path)
     doctor = json.loads(call(installed / "diptych", "doctor", "--json", cwd=tmp_path))
     assert doctor["runtime"]["attention_path"].startswith("kernel (" if _compiles() else "function body: no kernel")
+
+
+def test_the_studies_are_refused_with_what_they_need(installed: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [installed / "diptych", "study", "mixers", "--steps", "1"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "they need a checkout of Diptych" in done.stderr
+    assert "study" in call(installed / "diptych", "--help", cwd=tmp_path)
 
 
 def test_the_bundled_model_scores_an_edited_copy_above_a_picture_of_another_kind(

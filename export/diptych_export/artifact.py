@@ -10,7 +10,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import torch
 from pydantic import TypeAdapter
+from torch import Tensor
 
 from diptych_export.byte_artifact import byte_pair_if_judged
 from diptych_export.card import make_card, written_here
@@ -18,8 +20,8 @@ from diptych_export.folding import cost
 from diptych_export.graphs import OPSET, PREPROCESSING, Graphs, export_graphs
 from diptych_export.parity import PAIRS, OnPairs, Parity, compare
 from diptych_export.precision import PRECISIONS, Pictures, compare_ranking, in_precision
-from diptych_export.resize import resized
 from diptych_model.checkpoint import checkpoint_files, load_checkpoint
+from diptych_model.correspondence import resized_position
 from diptych_model.embedding import weights_of_parts
 from diptych_model.network import PairNetwork
 from diptych_runtime.atomic import replacing_folder
@@ -43,6 +45,7 @@ from diptych_runtime.parsing import check_depth
 FILES = (PANEL_GRAPH, PAIR_GRAPH, PAIR_INT8_GRAPH, EXPLAIN_GRAPH, MANIFEST, CARD, CHECKPOINT)
 FEWER_PAIRS = 400  # compared where the panel graph is one that was
 MOST_FLOPS = 10**12  # of the pairs that each way to run the graphs ranks: half a minute or so
+MOST_PIXELS = 2048  # of a side: a pair of panels has a product of all tokens with all
 
 
 def export_checkpoint(
@@ -323,3 +326,42 @@ def _package_version() -> str:
         return version("diptych")
     except PackageNotFoundError:  # run from a source tree that was never installed
         return "unknown"
+
+
+def resized(network: PairNetwork, pixels: int) -> PairNetwork:
+    """A network for panels of `pixels` a side with the same weights, its tables of positions brought to that size as
+    the network itself brings them to other panels.
+
+    Raises ArtifactError for a size it does not take.
+    """
+    step = network.config.encoder.divisor
+    if not 0 < pixels <= MOST_PIXELS or pixels % step:
+        raise ArtifactError(
+            f"panels of {pixels} pixels cannot be written: take a multiple of {step} from {step} to {MOST_PIXELS}"
+        )
+    if pixels == network.config.pixels:
+        return network
+    made = PairNetwork(replace(network.config, pixels=pixels))
+    state = made.state_dict()
+    for name, theirs in network.state_dict().items():
+        state[name] = theirs if theirs.shape == state[name].shape else _brought(name, theirs, state[name])
+    made.load_state_dict(state)
+    return made.train(network.training)
+
+
+def _brought(name: str, theirs: Tensor, mine: Tensor) -> Tensor:
+    if name.endswith(("position", "x_seg", "z_seg")):
+        return resized_position(theirs, mine.shape[0])
+    if name.endswith("bias.table"):
+        rows, cols = (_within(theirs.shape[axis], torch.arange(mine.shape[axis])) for axis in (-2, -1))
+        return theirs.index_select(-2, rows).index_select(-1, cols)
+    if name.endswith(("r_H.r", "r_W.r")):
+        # Vectors of the offsets from -reach to reach.
+        reach, theirs_reach = mine.shape[1] // 2, theirs.shape[1] // 2
+        return theirs.index_select(1, _within(theirs.shape[1], torch.arange(-reach, reach + 1) + theirs_reach))
+    raise ArtifactError(f"{name} is made for one size of panel; train a network of the size that you need")
+
+
+def _within(size: int, places: Tensor) -> Tensor:
+    """Places of a table, those beyond its ends being its ends."""
+    return places.clamp(0, size - 1)

@@ -8,11 +8,13 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from PIL import Image, features
+from PIL import Image, ImageCms, features
 from PIL.AvifImagePlugin import AvifImageFile
 from PIL.BmpImagePlugin import BmpImageFile
 from PIL.GifImagePlugin import GifImageFile
@@ -22,7 +24,6 @@ from PIL.PngImagePlugin import PngImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
-from diptych_runtime.colour import to_srgb
 from diptych_runtime.crops import boxes
 from diptych_runtime.errors import PictureError, TooLargeError
 from diptych_runtime.other_formats import OTHER_FORMATS
@@ -75,6 +76,12 @@ _BRANDS = {
 _MOST_BRANDS = 256  # bytes
 _NEAR_WHITE = [0] * 240 + [255] * 16  # by brightness
 _HIDDEN = 0.95  # of what is opaque: so much that is hidden on white leaves nothing to be recognised
+# An ICC profile defines the colours of a picture's pixels, and all that Diptych sees is sRGB.
+_SPACES = {"RGB": "RGB", "GRAY": "L", "CMYK": "CMYK"}  # of profiles, and the mode of the pixels they are about
+_MOST_PROFILE = 4 * 1024 * 1024  # bytes; the profiles of presses have up to 3 MB
+_SRGB = ImageCms.createProfile("sRGB")
+_STEPS = (0, 16, 48, 96, 144, 192, 240, 255)
+_ROUNDING = 2
 _ORIENTATION_TAG = 0x0112
 _ORIENTATIONS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -412,3 +419,45 @@ def _from_array(array: np.ndarray, label: str) -> Image.Image:
 
 def _reason(error: Exception) -> str:
     return str(error).strip() or type(error).__name__
+
+
+def to_srgb(picture: Image.Image) -> Image.Image:
+    """A picture of 8 bits with its colours as they are in sRGB, as RGB; the profile is that of its file.
+
+    Without a profile, with a damaged one, and with one that is for other pixels, colours are taken as they are, as web
+    browsers do. Transparency is lost.
+    """
+    profile, pixels = picture.info.get("icc_profile"), picture
+    if pixels.mode == "P":
+        pixels = pixels.convert("RGBA")  # to RGB, Pillow would warn of what is transparent
+    if pixels.mode not in _SPACES.values():
+        pixels = pixels.convert("L" if pixels.mode in ("1", "LA") else "RGB")
+    known = isinstance(profile, bytes) and 0 < len(profile) <= _MOST_PROFILE
+    transform = _transform(profile, pixels.mode) if known else None
+    if transform is not None:
+        return ImageCms.applyTransform(pixels, transform) or pixels
+    return pixels if pixels.mode == "RGB" and pixels is not picture else pixels.convert("RGB")
+
+
+@lru_cache(maxsize=8)
+def _transform(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform | None:
+    """The transform of a mode's pixels to sRGB; None if they are sRGB already, or if the profile is unreadable or of
+    another mode.
+    """
+    try:
+        read = ImageCms.ImageCmsProfile(BytesIO(profile))
+        core: Any = read.profile
+        if _SPACES.get(core.xcolor_space.strip()) != mode:
+            return None
+        transform = ImageCms.buildTransform(read, _SRGB, mode, "RGB")
+    except (OSError, ImageCms.PyCMSError):
+        return None
+    return None if mode == "RGB" and _changes_nothing(transform) else transform
+
+
+def _changes_nothing(transform: ImageCms.ImageCmsTransform) -> bool:
+    """True if the profile is one of the many of sRGB, which differ in rounding."""
+    colours = bytes(value for r in _STEPS for g in _STEPS for b in _STEPS for value in (r, g, b))
+    before = Image.frombytes("RGB", (len(colours) // 3, 1), colours)
+    after = ImageCms.applyTransform(before, transform) or before
+    return all(abs(a - b) <= _ROUNDING for a, b in zip(colours, after.tobytes(), strict=True))

@@ -223,6 +223,12 @@ class Commands(_Shared, TyperGroup):
             self.below[name] = below
         return below
 
+    def refuse(self, name: str, summary: str, reason: str) -> None:
+        """Add a command that this installation lacks: whatever is asked of it, the answer is the reason."""
+        refused = _Refused(name=name)
+        refused.summary, refused.reason = summary, reason
+        self.below[name] = refused
+
     def list_commands(self, ctx: Any) -> list[str]:
         """The names below this one, in the order in which they were added."""
         return list(self.below)
@@ -260,6 +266,18 @@ class Commands(_Shared, TyperGroup):
         with formatter.section("commands"):
             formatter.write_dl([(name, below.summary) for name, below in self.below.items()])
         super().format_options(ctx, formatter)
+
+
+class _Refused(Commands):
+    """A command of which there is no more than the reason why it is not here."""
+
+    reason = ""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Raise a usage error, but for a shell that completes words."""
+        if not ctx.resilient_parsing:
+            ctx.fail(self.reason)
+        return []
 
 
 def root(run: Callable[..., object]) -> Commands:

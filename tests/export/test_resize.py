@@ -2,7 +2,7 @@ import pytest
 import torch
 from networks import small_network
 
-from diptych_export.resize import resized
+from diptych_export.artifact import resized
 from diptych_model.mixers import AttentionAugmented
 from diptych_runtime.errors import ArtifactError
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn.functional import adaptive_avg_pool2d
 
-from diptych_model.segments import Segments
+from diptych_model.network import Segments
 
 PANEL = torch.zeros(3, 6, 6, 5)
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms
 
-from diptych_runtime.colour import to_srgb
-from diptych_runtime.decoder import open_picture, panel_pixels
+from diptych_runtime.decoder import open_picture, panel_pixels, to_srgb
 
 # Chromaticities as XYZ columns under D50: of sRGB, and with red and green swapped, which no eye would miss.
 RED, GREEN, BLUE = (0.4361, 0.2225, 0.0139), (0.3851, 0.7169, 0.0971), (0.1431, 0.0606, 0.7141)

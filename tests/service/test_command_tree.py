@@ -144,6 +144,15 @@ def test_the_summary_of_every_command_is_the_first_sentence_of_its_help():
         assert f"{summary}." == (getattr(import_module(module), function).__doc__ or "").split("\n")[0], name
 
 
+@pytest.mark.parametrize("words", [["decorate"], ["decorate", "--help"], ["decorate", "walls", "--coats", "2"]])
+def test_a_command_that_is_not_installed_is_listed_and_refused_with_the_reason(commands, words):
+    commands.refuse("decorate", "Decorate rooms", "it needs a ladder")
+    assert "decorate" in commands.list_commands(None)
+    with pytest.raises(TyperException) as refused:
+        parse(commands, words)
+    assert explained(refused.value) == "it needs a ladder"
+
+
 def test_the_help_of_all_commands_imports_no_module_of_one():
     program = (
         "import sys; from diptych.cli.main import main\n"
@@ -153,7 +162,7 @@ def test_the_help_of_all_commands_imports_no_module_of_one():
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     imported = set(found.stderr.split())
     assert "diptych.cli.commands" in imported
-    assert not imported & {"diptych.cli.search", "diptych_training.studies.cli", "pydantic", "rich", "numpy", "logging"}
+    assert not imported & {"diptych.cli.search", "diptych_studies.cli", "pydantic", "rich", "numpy", "logging"}
 
 
 @pytest.mark.parametrize(

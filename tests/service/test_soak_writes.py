@@ -1,4 +1,4 @@
-"""The soak of writes, for a few rounds of few pictures; docs/faults.md has the figures of a long one."""
+"""The soak of writes, for a few rounds of few pictures. docs/studies/2026-11-faults.md has a long one."""
 
 import soak_writes
 from soak_writes import Week, grown

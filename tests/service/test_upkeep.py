@@ -1,4 +1,4 @@
-"""docs/backup.md does what it says: its commands are run in their order, over another model and an older format."""
+"""docs/operating.md does what it says: its commands are run in their order, over another model and an older format."""
 
 import re
 import shlex
@@ -12,7 +12,7 @@ from diptych.store.open import open_store
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE, VERSION, connect
 
-PAGE = Path(__file__).parents[2] / "docs" / "backup.md"
+PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
 
 
 def commands() -> dict[str, list[list[str]]]:

@@ -2,7 +2,8 @@
 
 A child adds, removes, saves, rebuilds and searches, and says before and after each step what it is about to do and what
 was acknowledged. It meets a fault and is killed at a moment drawn from the seed; then the parent opens the collection,
-which repairs itself, and settles the account: see `Torture.reckon`. `--table` prints the table of docs/faults.md.
+which repairs itself, and settles the account: see `Torture.reckon`. `--table` prints the table of
+docs/studies/2026-11-faults.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A child carries out a plan and is killed at a moment drawn from the seed. Then every picture has to be somewhere, whole;
 another child undoes or empties and is killed too, as often as the seed says; and in the end all is as it was before, or
-of each group the one that was kept is there. `--table` prints the rows of docs/faults.md.
+of each group the one that was kept is there. `--table` prints the rows of docs/studies/2026-11-faults.md.
 """
 
 from __future__ import annotations

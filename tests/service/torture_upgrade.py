@@ -3,7 +3,7 @@
 The store of a fixture, with a thousand more pictures and their pairs, is opened by a child, which brings it to the
 present format and is killed at a moment drawn from the seed, often several times. Then it is opened in peace, and all
 that was in it before has to be there. `first` is the first format of 0.1, `undigested` the one before checksums.
-`--table` prints the rows of docs/faults.md.
+`--table` prints the rows of docs/studies/2026-11-faults.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The subcommands of this package: train, edit, unpack; bench, study and evaluate have files of their own."""
+"""The subcommands of this package: train, edit, unpack; evaluate has a file of its own, and studies a package."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -21,41 +23,7 @@ if TYPE_CHECKING:
 
 def register(commands: Commands) -> None:
     """Add all of them to the command line."""
-    bench = commands.group("bench", "Measure costs on this machine")  # the service's, which is there first
-    bench.add("diptych_training.benchmarks.cli:operators", "Time, memory and FLOPs of MSAC and its rivals")
-    bench.add("diptych_training.benchmarks.cli:resnets", "Attention ResNets counted beside their paper's table")
-    study = commands.group("study", "Train and compare variants alike in all but one part")
-    study.add("diptych_training.studies.cli:mixers", "Every operator in MSAC's place, on Omniglot or on photos")
-    study.add(
-        "diptych_training.studies.cli:ablation",
-        "MSAC's scales, heads, H_R, segments, bias and seam, on Omniglot or on photos",
-    )
-    study.add("diptych_training.studies.cli:shapes", "The pair part's shape, accuracy beside cost, on photos")
-    study.add("diptych_training.studies.papers.cli:networks", "MSAC-ResNet and MSAC-DenseNet as classifiers of photos")
-    study.add("diptych_training.studies.papers.cli:language", "MSAC's scales in a language model of bytes or words")
-    study.add("diptych_training.studies.papers.cli:bert", "A small BERT of hidden words and following spans")
-    study.add("diptych_training.studies.papers.cli:xcit", "XCiT beside self-attention in XCA's place, on flowers")
-    study.add(
-        "diptych_training.studies.papers.cli:translation",
-        "A Transformer and recurrent networks with attention, on reversing, sorting and number words",
-    )
-    study.add(
-        "diptych_training.studies.papers.cli:questions",
-        "Questions about drawn pictures, by dot and additive relevance, and blind",
-    )
-    study.add(
-        "diptych_training.studies.papers.cli:sagan",
-        "SAGAN's attention in a small generator and discriminator, on drawn shapes",
-    )
-    study.add(
-        "diptych_training.studies.cli:marks",
-        "A model on the project's own validation sets, copies and things, in one table",
-    )
-    study.add("diptych_training.studies.cli:limits", "Drawn pairs that a model errs on, and its answers to them")
-    study.add(
-        "diptych_training.studies.cli:verification",
-        "The worth of a closer look at the pairs that a model takes for copies",
-    )
+    _register_studies(commands)
     evaluate = commands.group("evaluate", "Measure a model")
     evaluate.add("diptych_training.evaluation.cli:oneshot", "One-shot runs of characters, in Lake's layout")
     evaluate.add("diptych_training.evaluation.cli:episodes", "Random one-shot episodes within an alphabet")
@@ -73,6 +41,15 @@ def register(commands: Commands) -> None:
     commands.add("diptych_training.cli:train", "Train a pair network, or a classifier, from a recipe")
     commands.add("diptych_training.cli:edit", "Make edited copies of photos, with the truth, to measure with")
     commands.add("diptych_training.cli:unpack", "Write the photos of a training archive into a folder, with its splits")
+
+
+def _register_studies(commands: Commands) -> None:
+    """Add `diptych study` and the benchmarks of operators, whose package is in no wheel."""
+    if find_spec("diptych_studies") is None:
+        reason = "this installation has no studies; they need a checkout of Diptych: `pip install -e '.[train]'` in it"
+        commands.refuse("study", "Train and compare variants of the network; needs a checkout", reason)
+    else:
+        import_module("diptych_studies.commands").register(commands)
 
 
 def train(

@@ -13,7 +13,7 @@ import numpy as np
 UNSURE = 0.3  # the score from which on pairs are made consistent: what is less likely is proposed nowhere
 OUTVOTED = 3  # pictures that match both, for one that matches one of the two
 # What two scores of one picture have in common, such as how damaged it is, tells nothing of which of them is right: the
-# difference of their log-odds says so many times as much, as measured (docs/dedupe.md).
+# difference of their log-odds says so many times as much, as measured (docs/studies/2026-11-dedupe.md).
 SHARPER = 2.0
 RIVALS = 3  # of the best matches of a picture, with which its other matches are compared
 _MOST = 1e7  # odds: scores have 7 decimals

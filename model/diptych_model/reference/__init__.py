@@ -5,16 +5,21 @@ batch; indices count from one as in the papers and are moved by one where a tens
 check them too.
 """
 
-from diptych_model.reference.attention_augmented import average_pooling, relative_self_attention
+from diptych_model.reference.convolutional import (
+    average_pooling,
+    non_local,
+    non_local_block,
+    relative_self_attention,
+    squeeze,
+    squeeze_excitation,
+)
 from diptych_model.reference.cross_covariance import (
     class_attention,
     cross_covariance_attention,
     cross_covariance_layer,
     local_patch_interaction,
 )
-from diptych_model.reference.non_local import non_local, non_local_block
 from diptych_model.reference.sac import attention, attention_over_panels, convolution, msac, sac
-from diptych_model.reference.squeeze_excitation import squeeze, squeeze_excitation
 from diptych_model.reference.stand_alone import attention_stem, stand_alone
 from diptych_model.reference.transformer import decoder_layer, encoder_layer, facing_decoder, multi_head, sinusoids
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from math import comb
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -18,7 +20,6 @@ import numpy as np
 
 from diptych.bench import hashes
 from diptych.bench.command import run_command
-from diptych.bench.dedupe_truth import figures
 from diptych.bench.model import processor
 from diptych.console import counted, table
 from diptych.dedupe.pair_cache import LEDGER, PairCache
@@ -128,3 +129,28 @@ def _groups(path: Path) -> list[list[str]]:
         for row in csv.DictReader(file):
             groups.setdefault(row["group"], []).append(row["path"])
     return list(groups.values())
+
+
+def figures(groups: Sequence[Sequence[str]], truth: Mapping[str, str]) -> dict[str, Any]:
+    """Precision and recall of groups of names, the keeper first; `truth` has the original of every name.
+
+    `pairs` are all within a group, of those that have one original; `wrong` counts pictures that would go though their
+    keeper shows another photo; `to_original` is the share of copies that are in their original's group.
+    """
+    place = {name: number for number, group in enumerate(groups) for name in group}
+    inside = sum(comb(len(group), 2) for group in groups)
+    right = sum(comb(n, 2) for group in groups for n in Counter(truth[name] for name in group).values())
+    possible = sum(comb(n, 2) for n in Counter(truth.values()).values())
+    going = sum(len(group) - 1 for group in groups)
+    wrong = sum(truth[name] != truth[keeper] for keeper, *others in groups for name in others)
+    copies = [(name, original) for name, original in truth.items() if name != original]
+    found = sum(name in place and place[name] == place.get(original) for name, original in copies)
+    return {
+        "groups": len(groups),
+        "could_go": going,
+        "wrong": wrong,
+        "wrong_share": wrong / going if going else 0.0,
+        "pair_precision": right / inside if inside else 1.0,
+        "pair_recall": right / possible if possible else 1.0,
+        "to_original": found / len(copies) if copies else 1.0,
+    }

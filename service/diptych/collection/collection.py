@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from diptych.collection import search as stages
-from diptych.collection.calibrated import calibrated
 from diptych.collection.ingest import (
     Added,
     AlreadyStored,
@@ -44,6 +43,8 @@ from diptych.store.sqlite.backend import SqliteBackend
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import ArgumentError, PictureError
+from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration
+from diptych_runtime.paths import shell_word
 
 Records = list[Record]
 Labels = list[Label]
@@ -387,3 +388,22 @@ class Collection:
     def _unknown(self, id: str) -> UnknownPictureError:
         # Without the collection's name: the paths of a server are nobody's business.
         return UnknownPictureError(f"the collection has no picture {id[:64]!r}")
+
+
+def calibrated(scorer: Scorer, folder: Path | None) -> Scorer:
+    """The scorer with the calibration in the folder of a collection over it, if there is one that was made over its
+    model; another one is left out, with a warning. Raises ArtifactError for a damaged one.
+
+    A scorer that was opened with a calibration stays as it is.
+    """
+    if folder is None or scorer.runtime.own is not None or (own := OwnCalibration.beside(folder)) is None:
+        return scorer
+    if own.fits(scorer.runtime.released):
+        return scorer.calibrated(own)
+    logger.warning(
+        "%s was made over another model or calibration (%s %s) than this (%s %s) and is left out; "
+        "make it again with `diptych calibrate --store %s`",
+        *(folder / CALIBRATION, own.model, own.revision),
+        *(scorer.runtime.name, scorer.runtime.revision, shell_word(folder)),
+    )
+    return scorer

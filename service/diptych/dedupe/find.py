@@ -97,14 +97,11 @@ def duplicates_among(
     ask = _ask_about(known, bound, lambda pairs: asking[pairs].any(1) & ~among(pairs, labelled), judged, transitivity)
     matching = _reaching(known, limit)
     groups = grouped(contents, matching, limit, ask)
-    first = {found[number].id: found[number] for number in reversed(order)}
+    shown = list(map({found[number].id: found[number] for number in reversed(order)}.__getitem__, ids))
     compare = PixelComparisons(closer, ledger, scores.tick, apart).compare
-    if same_orientation:
-        groups = _upright(groups, known, [first[id] for id in ids], compare)
-    tick, settled = closer.settling(len(groups)), []
-    for group in groups:
-        settled.append(settle([first[ids[content]] for content in group], compare, checked_rules(keep)))
-        tick(1)
+    groups = _upright(groups, known, shown, compare) if same_orientation else groups
+    members = [[shown[content] for content in group] for group in groups]
+    settled = _settle_groups(members, compare, keep, closer.settling(len(groups)))
     least = _least_of(asked, limit if threshold == "auto" else 1.0)
     return Duplicates(
         groups=named(settled, matching, closer.looks, ids, found, order, least, keep),
@@ -122,6 +119,17 @@ def duplicates_among(
         closer_looks=closer.taken,
         look_seconds=closer.seconds,
     )
+
+
+def _settle_groups(
+    groups: Iterable[list[Picture]], compare: Compare, keep: str | Sequence[str], tick: Callable[[int], object]
+) -> list[Settled]:
+    """Decide of each group what goes, and tell `tick`."""
+    settled = []
+    for members in groups:
+        settled.append(settle(members, compare, checked_rules(keep)))
+        tick(1)
+    return settled
 
 
 def _upright(

@@ -4,8 +4,8 @@ After a closer look it follows from the scores of the collection: see `diptych_r
 
 Without one, a pair of different photos passes by mistake with some small probability, and there are pairs by the square
 of the pictures, so a fixed threshold gets worse the more pictures there are. What is held is the number of false pairs
-for each picture, by the model's calibration. Measured on validation photos, see docs/dedupe.md: a pair drawn at random
-passes 1/1000 as often as one of the near look-alikes that the model's rates are of.
+for each picture, by the model's calibration. Measured on validation photos (docs/studies/2026-11-dedupe.md), a pair
+drawn at random passes 1/1000 as often as one of the near look-alikes that the model's rates are of.
 """
 
 from __future__ import annotations

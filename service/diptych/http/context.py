@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated
+from weakref import WeakKeyDictionary, finalize
 
 import numpy as np
 from fastapi import Depends, Query, Request
@@ -17,10 +19,16 @@ from starlette.concurrency import run_in_threadpool
 
 from diptych.collection.collection import Collection
 from diptych.collection.registry import Collections
-from diptych.errors import CollectionNameError, DamagedCollectionError, UnknownCollectionError, UnknownPictureError
+from diptych.dedupe.pair_cache import LEDGER, PairCache
+from diptych.errors import (
+    CollectionNameError,
+    DamagedCollectionError,
+    DeadlineError,
+    UnknownCollectionError,
+    UnknownPictureError,
+)
 from diptych.http.metrics import Metrics
 from diptych.http.middleware.errors import RequestError
-from diptych.http.pair_caches import PairCaches
 from diptych.http.probe import Probe
 from diptych.http.request_pool import RequestPool
 from diptych.http.schemas.images import Fetch, Picture, Upload, reference
@@ -30,9 +38,54 @@ from diptych.http.settings import Settings
 from diptych.http.warmup import WarmUp
 from diptych.pictures.content import content_id, thumbnail
 from diptych.scoring.scorer import Original, Scorer
+from diptych.scoring.view_cache import ViewCache
 from diptych_runtime.decoder import open_picture
 from diptych_runtime.errors import ArtifactError, DiptychError, PictureError
 from diptych_runtime.runtime import Panels
+
+
+class PairCaches:
+    """One ledger a collection: beside it on the disk, or, where that may not be written, in memory.
+
+    The `views` of pictures are those of all collections, and held while there are closer looks to be taken.
+
+    One request at a time searches a collection: two would score the same pairs.
+    """
+
+    def __init__(self) -> None:
+        self._turns: WeakKeyDictionary[Collection, asyncio.Lock] = WeakKeyDictionary()
+        self._memory: WeakKeyDictionary[Collection, PairCache] = WeakKeyDictionary()
+        self.views = ViewCache()
+
+    @asynccontextmanager
+    async def turn(self, collection: Collection, seconds: float) -> AsyncIterator[None]:
+        """Wait, without a thread, for the turn to search the collection. Raises DeadlineError."""
+        lock = self._turns.setdefault(collection, asyncio.Lock())
+        try:
+            await asyncio.wait_for(lock.acquire(), seconds)
+        except TimeoutError:
+            raise DeadlineError(
+                f"others searched the collection for duplicates for more than {seconds:g} s; try again later"
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @contextmanager
+    def of(self, collection: Collection) -> Iterator[PairCache]:
+        """The ledger of a collection, for whose turn it is. Raises DedupeError."""
+        revision = collection.scorer.runtime.scores_revision
+        folder = collection.backend.folder
+        if folder is not None and not collection.backend.read_only:
+            with PairCache(folder / LEDGER, revision) as ledger:
+                yield ledger
+            return
+        if collection not in self._memory:
+            ledger = self._memory[collection] = PairCache(None, revision)
+            finalize(collection, ledger.close)
+        yield self._memory[collection]
+
 
 _FETCHES = 8  # at once for one request
 

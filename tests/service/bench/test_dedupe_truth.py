@@ -1,4 +1,4 @@
-from diptych.bench.dedupe_truth import figures
+from diptych.bench.dedupe import figures
 
 TRUTH = {"a": "a", "a1": "a", "a2": "a", "b": "b", "b1": "b", "c": "c"}
 

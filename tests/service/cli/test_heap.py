@@ -6,7 +6,7 @@ import pytest
 # Eight threads that hold memory at once, then the number of glibc's heaps.
 HEAPS = """
 import ctypes, sys, threading
-from diptych.cli.heap import share_one_heap
+from diptych.cli.options import share_one_heap
 if sys.argv[1] == "one":
     share_one_heap()
 libc = ctypes.CDLL(None)
@@ -52,7 +52,7 @@ def test_all_threads_share_one_heap_unless_the_environment_says_otherwise(how, e
 # Twelve blocks of three megabytes, taken and freed together twenty times: the pages that the system gave.
 PAGES = """
 import resource, sys
-from diptych.cli.heap import share_one_heap
+from diptych.cli.options import share_one_heap
 if sys.argv[1] == "kept":
     share_one_heap()
 def faults(): return resource.getrusage(resource.RUSAGE_SELF).ru_minflt

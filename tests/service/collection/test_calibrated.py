@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from diptych import Collection, Scorer
-from diptych.collection.calibrated import calibrated
+from diptych.collection.collection import calibrated
 from diptych.collection.root import is_ours
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration, OwnQuestion, released_digest

@@ -11,7 +11,7 @@ import pytest
 from diptych import Collection
 from diptych.dedupe.pair_cache import LEDGER
 from diptych.errors import DeadlineError, DedupeError
-from diptych.http.pair_caches import PairCaches
+from diptych.http.context import PairCaches
 
 PAIR = ("0" * 32, "1" * 32)
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from diptych_training.evaluation.figures import text
 from diptych_training.evaluation.protocols.copies import evaluate_copies
 from diptych_training.evaluation.protocols.episodes import evaluate_episodes, open_drawings
 from diptych_training.evaluation.protocols.pairs import LabelledPairs, evaluate_pairs
 from diptych_training.evaluation.protocols.retrieval import Labelled, evaluate_retrieval
 from diptych_training.evaluation.series import Evidence
 from diptych_training.evaluation.stages import Entrants
-from diptych_training.evaluation.text_table import text
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from diptych_training.learning.metrics_log import MetricsLog
+from diptych_training.learning.run import MetricsLog
 
 
 def test_numbers_go_to_the_metrics_file_and_to_tensorboard(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from diptych_model import PairConfig, PairNetwork, load_checkpoint, save_checkpo
 from diptych_training.errors import DataError
 from diptych_training.learning import run
 from diptych_training.learning.distributed import Processes
-from diptych_training.learning.metrics_log import MetricsLog
+from diptych_training.learning.run import MetricsLog
 from diptych_training.learning.trainer import Learner
 from diptych_training.recipe import Recipe, read_recipe, recipe_from
 from diptych_training.run_folder import RECIPE, locked
@@ -113,7 +113,7 @@ def test_a_run_killed_with_minus_9_at_any_moment_resumes_to_the_same_numbers(
     command = f"""
 import json, pathlib
 from diptych_training.learning import run
-from diptych_training.learning.metrics_log import MetricsLog
+from diptych_training.learning.run import MetricsLog
 from diptych_training.recipe import recipe_from
 note = MetricsLog.note
 def tell(*values, **named):

@@ -71,7 +71,7 @@ def test_a_part_that_shows_something_else_is_lost_either_way_and_so_is_a_scene_b
 @pytest.mark.parametrize(
     ("changes", "has_hues", "loss"),
     [
-        ({"shown": without(0.02)}, True, "scope"),
+        ({"shown": without(0.008)}, True, "scope"),
         ({"blur": 0.65}, True, "sharpness"),
         ({"colour": 0.9}, True, "colours"),
         ({"colour": 0.0}, False, "colours"),

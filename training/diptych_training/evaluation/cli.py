@@ -172,8 +172,8 @@ def calibration(
     quiet: Quiet = False,
 ) -> int:
     """The calibration of probabilities on kinds of pictures that they were not fitted to."""
-    from diptych_training.benchmarks.plot import check_plot
     from diptych_training.evaluation.calibration import calibration_text, draw_calibration, measure_calibration
+    from diptych_training.plot_files import check_plot
 
     console = Console(as_json, quiet)
     if plot:
@@ -235,9 +235,9 @@ class _Measurement:
 
     def run(self, measure: Callable[[Entrants], Evidence]) -> int:
         """Open all who are measured, measure them, print the result and write the report."""
+        from diptych_training.evaluation.figures import text
         from diptych_training.evaluation.open_model import open_model
         from diptych_training.evaluation.stages import Entrants
-        from diptych_training.evaluation.text_table import text
 
         controls = self._controls()
         with ExitStack() as models:

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import tomli_w
 import torch
+from torch.utils.tensorboard import SummaryWriter
 
-from diptych.console import counted
+from diptych.console import Console, counted
 from diptych.signals import deferred
 from diptych_model import load_checkpoint, save_checkpoint
 from diptych_model.checkpoint import read_description
-from diptych_runtime.atomic import replacing
+from diptych_runtime.atomic import replacing, write_atomic
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.calibration.thresholds import NEGATIVES, Negatives
 from diptych_runtime.manifest import Question
@@ -38,7 +39,6 @@ from diptych_training.learning.fitting.calibration import (
 )
 from diptych_training.learning.fitting.negatives import NEAREST
 from diptych_training.learning.fitting.tempering import temper
-from diptych_training.learning.metrics_log import MetricsLog
 from diptych_training.learning.pretrained import PICTURES, initial_network
 from diptych_training.learning.retention import PHOTOS, remember
 from diptych_training.learning.trainer import Learner
@@ -53,8 +53,9 @@ from diptych_training.threads import torch_threads
 LARGEST = 224  # the side that photos are kept in: the archives' own are hardly larger
 # One in a hundred of a query's hundred nearest is a false copy for every query: no threshold to throw pictures away by.
 COPY_RATES = FALSE_POSITIVE_RATES[1:]
-CROPS = 0.6  # of a query's sides, in which it is looked for as a copy: docs/measuring.md
+CROPS = 0.6  # of a query's sides, in which it is looked for as a copy: docs/studies/2026-11-accuracy.md
 _FIGURES = {"map": "mAP", "micro_ap": "micro-AP"}  # as people write them
+METRICS, EVENTS = "metrics.jsonl", "tensorboard"
 STATE, ENVIRONMENT, BEST, LAST = "state.pt", "environment.json", "best", "last"
 
 
@@ -104,6 +105,51 @@ def _trained(recipe: Recipe, directory: Path, *, data: Path | None, resume: bool
             journal.close()
             processes.end()
     return read_description(directory / BEST)["metadata"]["metrics"]
+
+
+class MetricsLog:
+    """`metrics.jsonl` and TensorBoard's events in the directory of a run; nothing at all where `silent`.
+
+    On resuming, what was noted of steps after `step` is dropped: they will be made again.
+    """
+
+    def __init__(self, directory: Path, *, step: int, steps: int, quiet: bool, silent: bool = False) -> None:
+        self.path = directory / METRICS
+        self._console, self._events = Console(quiet=quiet or silent), None
+        self.bar = self._console.progress(total=steps, initial=step, unit="step")
+        if silent:
+            return
+        if self.path.exists():
+            lines = self.path.read_text().splitlines(keepends=True)
+            # A line that a crash cut short is of a step that will be made again.
+            kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
+            write_atomic(self.path, "".join(kept).encode())
+        self._events = SummaryWriter(str(directory / EVENTS), purge_step=step + 1, flush_secs=30)
+
+    def note(self, step: int, values: Mapping[str, Any], *, beneath: str = "") -> None:
+        """Note numbers of a step, in one group of that name if there is one."""
+        if self._events is None:
+            return
+        written = {"step": step} | ({beneath: dict(values)} if beneath else dict(values))
+        with self.path.open("a") as file:
+            file.write(json.dumps(written) + "\n")
+        for name, value in values.items():
+            self._events.add_scalar(f"{beneath or 'training'}/{name}", value, step)
+
+    def advance(self, shown: Mapping[str, str]) -> None:
+        """One step further on the terminal."""
+        self.bar.describe(", ".join(f"{name} {value}" for name, value in shown.items()))
+        self.bar.update()
+
+    def say(self, line: str) -> None:
+        """A line above the progress."""
+        self._console.remark(line)
+
+    def close(self) -> None:
+        """Finish the writes in progress."""
+        self.bar.close()
+        if self._events is not None:
+            self._events.close()
 
 
 class Run:

@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from diptych_model import PairNetwork, load_checkpoint
+from diptych_model.controls import LateInteraction
 from diptych_model.embedding import asked, parted, weights_of_parts
 from diptych_model.network import PairPart
-from diptych_model.relations.controls import LateInteraction
 from diptych_training.device import mixed_precision
 from diptych_training.errors import DataError
 from diptych_training.learning.batch import Step

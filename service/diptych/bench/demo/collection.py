@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import logging
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +11,6 @@ from io import BytesIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diptych.bench.demo.resume import MARK, missing
 from diptych.console import Console, counted
 from diptych_runtime.atomic import temporary, write_atomic
 from diptych_runtime.errors import DiptychError
@@ -186,3 +186,33 @@ def _draw(picture: Picture, seed: int) -> Image.Image:
         return image
     indexed = picture.path.parent.name == "photos"
     return edited(image, np.random.default_rng([seed, 3 + indexed, picture.series, picture.member]))[0]
+
+
+MARK = "drawing.json"  # the settings of a drawing, from before its first picture until it is complete
+
+
+def missing(folder: Path, pictures: Sequence[Path], count: int, seed: int) -> list[Path]:
+    """The `pictures` that are still to be drawn; those that something else has drawn are removed first.
+
+    The mark in the folder says whose pictures they are. Each was written whole, so one that is there is complete.
+    """
+    mark, settings = folder / MARK, _settings(count, seed)
+    if not mark.is_file() or mark.read_bytes() != settings:
+        for picture in pictures:
+            picture.unlink(missing_ok=True)
+        write_atomic(mark, settings)
+    return [picture for picture in pictures if not picture.exists()]
+
+
+def _settings(count: int, seed: int) -> bytes:
+    """All that the bytes of the pictures depend on: another version of any of it may draw others."""
+    import hashlib
+
+    import numpy as np
+    from PIL import __version__, features
+
+    sources = sorted(Path(__file__).parent.rglob("*.py"))
+    code = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+    versions = {"numpy": np.__version__, "pillow": __version__}
+    versions |= {name: str(features.version(name)) for name in ("jpg", "freetype2")}
+    return json.dumps({"count": count, "seed": seed, "program": code, **versions}, indent=2).encode()

@@ -8,7 +8,7 @@ import pytest
 from exported import drawn_collection
 from waiting import until
 
-from diptych.bench.demo import collection, resume
+from diptych.bench.demo import collection
 from diptych.bench.demo.collection import draw_collection
 from diptych.cli.main import main
 
@@ -40,7 +40,7 @@ def interrupt(folder: Path, after: int, count: int, seed: int = 0, program: byte
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(collection, "_draw", drawn)
         if program:
-            patch.setattr(resume, "_settings", lambda *_: program)
+            patch.setattr(collection, "_settings", lambda *_: program)
         with pytest.raises(KeyboardInterrupt):
             draw_collection(folder, count=count, seed=seed)
 

@@ -3,7 +3,7 @@ import socket
 import pytest
 from starlette.datastructures import Headers
 
-from diptych.http.middleware.cross_site import foreign_name, foreign_page
+from diptych.http.middleware.outer import foreign_name, foreign_page
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])

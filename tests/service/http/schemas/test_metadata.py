@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from diptych.http.schemas.metadata import Metadata, MetadataText
+from diptych.http.schemas.requests import Metadata, MetadataText
 
 
 def refusal(kind: Any, value: object) -> str:

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from diptych_training.data.archives import data_folder
-from diptych_training.evaluation.baselines.hausdorff import ModifiedHausdorff
+from diptych_training.evaluation.baselines import ModifiedHausdorff
 
 
 def dots(*places: tuple[int, int]) -> Image.Image:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from diptych_training.evaluation.baselines.histogram import ColourHistogram
+from diptych_training.evaluation.baselines import ColourHistogram
 
 
 def test_a_picture_shares_all_colours_with_itself_wherever_its_pixels_lie(photo) -> None:

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image, ImageFilter
 
 from diptych_training.evaluation.baselines import control
-from diptych_training.evaluation.baselines.local_features import Keypoints, orb, sift
+from diptych_training.evaluation.local_features import Keypoints, orb, sift
 
 
 def scene(seed: int) -> Image.Image:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from diptych_training.evaluation.baselines.phash import PerceptualHash
+from diptych_training.evaluation.baselines import PerceptualHash
 
 
 def test_a_picture_is_nearest_to_itself_and_its_negative_differs_in_almost_every_bit(photo) -> None:

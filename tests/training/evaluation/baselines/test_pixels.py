@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from diptych_training.evaluation.baselines.pixels import BlurredPixels
+from diptych_training.evaluation.baselines import BlurredPixels
 
 
 def drawing(*lines: tuple[int, ...], shift: tuple[int, int] = (0, 0)) -> Image.Image:

@@ -7,21 +7,19 @@ import pytest
 
 from diptych_training.evaluation.report.chart import HEIGHT, WIDTH, Axis, Chart
 from diptych_training.evaluation.report.charts import (
+    LIMIT,
     false_positives_chart,
+    histograms,
     kinds,
     legend,
+    log_odds,
     percent,
+    precision_recall,
     precision_recall_chart,
+    recall_by_false_positives,
     reliability_chart,
     scores_chart,
     short,
-)
-from diptych_training.evaluation.report.curves import (
-    LIMIT,
-    histograms,
-    log_odds,
-    precision_recall,
-    recall_by_false_positives,
 )
 from diptych_training.evaluation.report.markup import document, tag
 from diptych_training.evaluation.series import Series

@@ -1,6 +1,5 @@
 """Thresholds for defined negatives: which pairs they are of, and what passes them."""
 
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +10,9 @@ from diptych_runtime.manifest import Question
 from diptych_runtime.runtime import Runtime
 from diptych_training.data import planted
 from diptych_training.data.planted import Planted, open_planted
-from diptych_training.errors import DataError
 from diptych_training.learning.fitting import negatives
 from diptych_training.learning.fitting.examined import Examined
 from diptych_training.learning.fitting.negatives import Others, fit_negatives, others_of, random_pairs, strangers
-from diptych_training.studies.verification import study_verification, verification_text
 
 QUESTIONS = {"copy": Question(1.2, 0.1), "thing": Question(0.8, -0.3)}
 
@@ -83,39 +80,3 @@ def test_pairs_drawn_at_random_are_of_all_pictures_alike():
     assert len(np.unique(pairs, axis=0)) == len(pairs) == negatives.RANDOM
     halves = np.bincount(pairs.ravel() // (count // 2))
     assert halves / halves.sum() == pytest.approx([0.5, 0.5], abs=0.03)
-
-
-def test_the_study_fits_both_sorts_for_every_question(artifact_of_two, tmp_path, small, monkeypatch):
-    real = planted._prepare
-    monkeypatch.setattr(planted, "KINDS", ("pages", "more"))
-    monkeypatch.setattr(planted, "_prepare", lambda name, folder, sets: real("pages", folder, sets / name))
-    result = study_verification(Runtime.open(artifact_of_two), tmp_path, tmp_path, kinds=["pages", "more"])
-    assert {question: set(sorts) for question, sorts in result["negatives"].items()} == {
-        question: {"random", "nearest"} for question in ("copy", "thing")
-    }
-    stated = result["negatives"]["thing"]
-    assert 0 < stated["random"]["0.01"] < 1
-    assert 0 < stated["nearest"]["0.01"] < 1
-
-
-def test_the_thing_alone_may_be_fitted_to_a_model_that_takes_closer_looks(
-    artifact_of_two, artifact_that_looks, tmp_path, small, monkeypatch
-):
-    real = planted._prepare
-    monkeypatch.setattr(planted, "KINDS", ("pages", "more"))
-    monkeypatch.setattr(planted, "_prepare", lambda name, folder, sets: real("pages", folder, sets / name))
-
-    def study(artifact):
-        return study_verification(
-            Runtime.open(artifact), tmp_path, tmp_path, kinds=["pages", "more"], thing_alone=True, thing_above=0.8
-        )
-
-    result = study(artifact_that_looks)
-    known = Runtime.open(artifact_that_looks).manifest.questions["copy"].verification
-    assert known is not None
-    assert result["verification"] == asdict(known)
-    assert result["after_look"]["above"] == 0.8
-    assert result["kinds"] == []
-    assert verification_text(result).startswith("kind")
-    with pytest.raises(DataError, match="takes no closer look, or does not tell the thing: leave out --thing-alone"):
-        study(artifact_of_two)

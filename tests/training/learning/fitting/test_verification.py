@@ -1,16 +1,13 @@
 """The study of the closer look: collections with planted copies, what is fitted to them and what it is worth."""
 
-import json
-import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from looked_at import ABOVE, pairs
 
-from diptych.cli.main import main
-from diptych_model import load_checkpoint, save_checkpoint
 from diptych_runtime.calibration.evidence import FEATURES, Evidence, Verification
 from diptych_runtime.calibration.reliability import expected_calibration_error
 from diptych_runtime.judgement import probabilities
@@ -19,41 +16,17 @@ from diptych_runtime.runtime import Runtime
 from diptych_training.data import planted
 from diptych_training.data.documents import draw_documents
 from diptych_training.data.planted import open_planted
-from diptych_training.errors import DataError
 from diptych_training.learning.fitting import examined
 from diptych_training.learning.fitting.calibration import even_weights
 from diptych_training.learning.fitting.examined import Examined
 from diptych_training.learning.fitting.verification import (
     OVERLAP,
     Answers,
-    Pairs,
     fit_after_look,
     fit_verification,
     look_closer,
     looking,
 )
-from diptych_training.studies.verification import described, row, save_verification, verification_text
-
-ABOVE = 0.9  # the relevance of the pairs that these tests look at
-
-
-def pairs(kind: str, copies: int = 40, others: int = 60, rest: int = 940, seed: int = 0) -> Pairs:
-    """Pairs of which nine copies in ten can be laid over each other, and one other in ten; and `rest` others of which
-    the network says that they are none, beside a twentieth as many copies.
-    """
-    rng = np.random.default_rng(seed)
-    labels = np.arange(copies + others) < copies
-    registered = np.where(labels, rng.random(len(labels)) < 0.9, rng.random(len(labels)) < 0.1)
-    agreement = np.where(labels, rng.uniform(0.7, 1, len(labels)), rng.uniform(0, 0.8, len(labels)))
-    seen = [
-        Evidence(300, 100, 60, 0.4, agreement=float(value)) if laid else Evidence(300)
-        for laid, value in zip(registered, agreement, strict=True)
-    ]
-    apart = rng.uniform(0, ABOVE, rest + 10), np.arange(rest + 10) < (10 if copies else 0)
-    relevance = np.concatenate([rng.uniform(ABOVE, 1, len(labels)), np.where(apart[1], apart[0] ** 0.5, apart[0])])
-    labels = np.concatenate([labels, apart[1]])
-    found = np.stack([np.arange(len(labels)), np.arange(len(labels)) + 1], 1) % 200
-    return Pairs(kind, 200, found, relevance, [*seen, *[None] * (rest + 10)], labels, 0)
 
 
 def test_what_is_fitted_tells_copies_that_agree_from_others():
@@ -90,18 +63,6 @@ def test_a_threshold_lets_its_share_of_all_candidates_pass_on_the_mean_over_kind
 def test_a_kind_without_copies_and_one_without_others_are_learnt_from_too():
     sets = [pairs("one"), pairs("two", copies=0), pairs("three", others=0, rest=0)]
     assert fit_verification(sets, ABOVE).weights["agreement_60"] > 0
-
-
-def test_a_row_counts_the_copies_that_were_missed_and_the_pictures_that_were_wronged():
-    one = pairs("one")
-    fitted = fit_verification([pairs("two", seed=1)], ABOVE)
-    figures = row(fitted, one)
-    assert figures["copies"] == 50
-    bar = fitted.thresholds["0.01"]
-    passed = fitted.judged(one.relevance, one.seen) >= bar
-    assert figures["at"]["0.01"]["found"] == pytest.approx((passed & one.copies).sum() / 50)
-    wrong = {place for pair in one.found[passed & ~one.copies].tolist() for place in pair}
-    assert figures["at"]["0.01"]["wrong_pictures"] == pytest.approx(len(wrong) / 200)
 
 
 @pytest.mark.slow
@@ -247,70 +208,3 @@ def test_a_pair_is_scored_once(artifact_of_two, tmp_path, monkeypatch):
 
 def test_the_drawn_documents_are_not_those_of_training():
     assert (draw_documents(4, 32, planted.SEED) != draw_documents(4, 32)).any()
-
-
-def test_what_was_fitted_is_saved_for_the_next_export(tmp_path, tiny_network):
-    negatives = {"copy": {"random": {"0.001": 0.5}, "nearest": {"0.01": 0.7}}, "thing": {"random": {}}}
-    result = {
-        "verification": {"above": 0.9, "weights": {}, "thresholds": {}},
-        "after_look": {"looked": {}, "apart": {}, "thresholds": {}},
-        "negatives": negatives,
-    }
-    line = {"scale": 1.0, "offset": 0.0}
-    save_checkpoint(tiny_network, tmp_path / "model", {"questions": {"copy": line, "thing": line}})
-    save_verification(result, tmp_path / "model")
-    assert load_checkpoint(tmp_path / "model")[1]["questions"]["copy"] == {
-        "scale": 1.0,
-        "offset": 0.0,
-        "verification": result["verification"],
-        "negatives": negatives["copy"],
-    }
-    thing = load_checkpoint(tmp_path / "model")[1]["questions"]["thing"]
-    assert thing == line | {"after_look": result["after_look"], "negatives": negatives["thing"]}
-    before = (tmp_path / "model" / "weights.safetensors").read_bytes()
-    made = tmp_path / "artifact"
-    shutil.copytree(tmp_path / "model", made / "checkpoint")
-    stated = {"name": "m", "questions": {"copy": dict(line), "thing": dict(line)}}
-    (made / "manifest.json").write_text(json.dumps(stated))
-    save_verification(result, made)
-    told = json.loads((made / "manifest.json").read_text())
-    assert told["questions"] == load_checkpoint(made / "checkpoint")[1]["questions"] != stated["questions"]
-    assert (made / "checkpoint" / "weights.safetensors").read_bytes() == before
-    save_checkpoint(tiny_network, tmp_path / "other", {"questions": {"match": {"scale": 1.0, "offset": 0.0}}})
-    with pytest.raises(DataError, match="has no calibrated question 'copy'"):
-        save_verification(result, tmp_path / "other")
-    with pytest.raises(DataError, match="nowhere is neither a checkpoint nor an artifact"):
-        save_verification(result, tmp_path / "nowhere")
-
-
-def test_what_nothing_can_be_written_into_is_refused_before_anything_is_looked_at(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert main(["study", "verification", "--save", str(tmp_path / "nowhere")]) == 1
-    assert "nowhere is neither a checkpoint nor an artifact" in capsys.readouterr().err
-    for number, content in enumerate((b"{", b"\xff\xfe", b"[]", b'{"questions": 5}')):
-        damaged = tmp_path / str(number)
-        damaged.mkdir()
-        (damaged / "config.json").write_bytes(content)
-        with pytest.raises(DataError, match=r"config\.json is damaged: "):
-            described(damaged)
-        shutil.rmtree(damaged)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_table_has_a_row_for_every_kind():
-    sets = [pairs("one"), pairs("two", seed=1)]
-    fitted = fit_verification(sets, ABOVE)
-    auto = {"auto": {"found": 0.5, "wrong_pictures": 0.25}}
-    result = {
-        "model": "m",
-        "revision": "r",
-        "verification": {"in_collection": fitted.thresholds},
-        "negatives": {"copy": {"random": {"0.01": 0.25}, "nearest": {}}},
-        "kinds": [row(fitted, one) | {"in_collection": row(fitted, one)["at"] | auto} for one in sets],
-    }
-    lines = verification_text(result).splitlines()
-    assert [line.split()[0] for line in lines[-5:]] == ["one", "two", "copy,", "copy,", "model"]
-    assert lines[-3:-1] == ["copy, random negatives: 0.2500000 at 0.01", "copy, nearest negatives: -"]
-    assert "found at 0.001" in lines[0]
-    assert lines[0].endswith("found at auto  wrong pictures at auto")
-    assert lines[-4].split()[-2:] == ["0.500", "0.250"]

@@ -10,7 +10,7 @@ from itertools import count as counted
 import numpy as np
 from PIL import Image
 
-from diptych_training.data.documents import charts, codes, graphics, pages, papers, screens, textures
+from diptych_training.data.documents import charts, codes, graphics, pages, papers, screens
 from diptych_training.data.documents.sheet import Content, Sheet
 
 MEMBERS = 4
@@ -24,7 +24,7 @@ KINDS: dict[str, Callable[[Sheet], None]] = {
     "bars": charts.draw_bars,
     "code": screens.draw_code,
     "table": pages.draw_table,
-    "gradient": textures.draw_gradient,
+    "gradient": graphics.draw_gradient,
     "form": papers.draw_form,
     "map": graphics.draw_map,
     "app": screens.draw_app,
@@ -38,7 +38,7 @@ KINDS: dict[str, Callable[[Sheet], None]] = {
     "label": papers.draw_label,
     "pie": charts.draw_pie,
     "calendar": papers.draw_calendar,
-    "noise": textures.draw_noise,
+    "noise": graphics.draw_noise,
     "scatter": charts.draw_scatter,
     "music": graphics.draw_music,
     "barcode": codes.draw_barcode,

@@ -1,0 +1,175 @@
+"""Studies: variants alike in all but one part, trained on a grid, laid side by side."""
+
+import shutil
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diptych_model import PairNetwork
+from diptych_model.flops import parameters
+from diptych_model.mixers import MIXERS
+from diptych_studies import pairs as module
+from diptych_studies import variants
+from diptych_studies.pairs import study, study_text
+from diptych_studies.variants import BASE, STUDIES, TOLERANCE, chosen, equalised
+from diptych_training.errors import DataError
+
+
+def shrink(patch: pytest.MonkeyPatch) -> None:
+    """Let every network of a study have one block and small panels, and panel parts be taught for two steps."""
+    patch.setitem(module.PANEL, "steps", 2)
+    patch.setitem(module.PANEL_SHAPE, "pixels", 16)
+    for place in (module, variants):
+        patch.setattr(place, "BASE", replace(BASE, pixels=16, blocks=1))
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    shrink(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def finished(omniglot: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict, list[str]]:
+    """The folder of a study of two variants with two seeds each, its result, and what it said had ended."""
+    folder, ended = tmp_path_factory.mktemp("study"), []
+    with pytest.MonkeyPatch.context() as patch:
+        shrink(patch)
+        return folder, run(folder, omniglot, finished=ended.append), ended
+
+
+def run(folder: Path, data: Path, **changes) -> dict:
+    settings = {"steps": 2, "seeds": 2, "episodes": 2, "only": ("transformer",), "processes": 0} | changes
+    return study("mixers", folder, data, **settings)
+
+
+def test_every_mixer_is_in_the_study() -> None:
+    assert set(STUDIES["mixers"]()) == set(MIXERS)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_variant_differs_in_exactly_one_setting_from_the_one_it_is_laid_beside(name: str) -> None:
+    variants = STUDIES[name]()
+    assert len({variant.config for variant in variants.values()}) == len(variants) > 8
+    for label, variant in variants.items():
+        own, other = asdict(variant.config), asdict(variants[variant.against].config)
+        assert sum(own[key] != other[key] for key in own) == (label != variant.against)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_all_variants_of_a_study_have_the_same_parameters_within_a_twentieth(name: str) -> None:
+    configs = [variant.config for variant in STUDIES[name]().values()]
+    target = max(parameters(PairNetwork(config)) for config in configs)
+    counts = [parameters(PairNetwork(equalised(config, target))) for config in configs]
+    assert max(counts) <= (1 + TOLERANCE) * min(counts)
+    assert max(counts) <= 1.005 * min(counts)
+
+
+def test_a_variant_that_cannot_be_made_as_small_as_the_others_is_refused() -> None:
+    with pytest.raises(ValueError, match="the mixer 'msac' cannot be brought to 1000 parameters: it reaches"):
+        equalised(BASE, 1000)
+
+
+def test_a_study_measures_every_variant_with_every_seed_and_lays_the_baseline_and_the_embedding_beside(
+    finished: tuple[Path, dict, list[str]],
+) -> None:
+    _, result, ended = finished
+    assert [row["variant"] for row in result["rows"]] == ["embedding alone", "msac", "transformer"]
+    assert sorted(ended) == [
+        "mixers-msac-rate-0.002-seed-0",
+        "mixers-msac-rate-0.002-seed-1",
+        "mixers-transformer-rate-0.002-seed-0",
+        "mixers-transformer-rate-0.002-seed-1",
+        "panel-0",
+        "panel-1",
+    ]
+    for row in result["rows"]:
+        measured = row["accuracy"]
+        assert measured["mean"] == pytest.approx(np.mean(measured["by_seed"]))
+        assert len(measured["by_seed"]) == 2
+    embedding, baseline, _ = result["rows"]
+    assert embedding["mflops_stored"] is None
+    assert 0 < baseline["mflops_stored"] == pytest.approx(baseline["mflops"] - embedding["mflops"], rel=0.01)
+    assert baseline["against"] == "msac"
+    assert baseline["difference"]["mean"] == 0
+    other = result["rows"][2]
+    gained = other["accuracy"]["mean"] - baseline["accuracy"]["mean"]
+    assert other["difference"]["mean"] == pytest.approx(gained)
+    text = study_text(result)
+    assert "transformer" in text
+    assert "40 within-alphabet 20-way one-shot trials of 1 alphabets" in text
+    assert "512 training pairs" in text
+
+
+@pytest.mark.usefixtures("brief")
+@pytest.mark.slow
+def test_a_study_that_is_run_again_computes_only_what_is_new_and_elsewhere_the_same_numbers(
+    omniglot: Path, tmp_path: Path, finished: tuple[Path, dict, list[str]]
+) -> None:
+    folder, first = shutil.copytree(finished[0], tmp_path / "a"), finished[1]
+    ended: list[str] = []
+    more = run(folder, omniglot, only=("transformer", "convolution"), seeds=1, finished=ended.append)
+    assert ended == ["mixers-convolution-rate-0.002-seed-0"]
+    again = {row["variant"]: row["accuracy"]["by_seed"] for row in more["rows"]}
+    assert again.pop("convolution")
+    assert again == {row["variant"]: row["accuracy"]["by_seed"][:1] for row in first["rows"]}
+    elsewhere = run(tmp_path / "b", omniglot, only=("msac",), seeds=1)
+    assert again | {row["variant"]: row["accuracy"]["by_seed"] for row in elsewhere["rows"]} == again
+    (folder / "panel-0.safetensors").unlink()
+    ended.clear()
+    run(folder, omniglot, seeds=1, finished=ended.append)
+    assert ended == ["panel-0"]
+
+
+def test_an_unknown_variant_is_refused_with_those_there_are(omniglot: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="the study 'mixers' has no variant 'transfomer'; it has msac, "):
+        run(tmp_path, omniglot, only=("transfomer",))
+
+
+def test_the_literal_form_of_the_paper_is_among_the_ablation() -> None:
+    literal = STUDIES["ablation"]()["the paper's literal form"].config
+    assert (literal.segment, literal.bias, literal.seam) == ("added", "concatenated", "pixels")
+
+
+def test_some_variants_bring_those_they_differ_from() -> None:
+    assert list(chosen(STUDIES["ablation"](), "ablation", ["the paper's literal form"])) == [
+        "scales 1,3",
+        "segment added",
+        "bias concatenated",
+        "the paper's literal form",
+    ]
+
+
+def test_an_interval_over_seeds_sees_seeds_and_one_over_alphabets_sees_alphabets() -> None:
+    alphabets = np.repeat([0, 1, 2, 3], 5)
+    by_seed = np.array([[0.5], [0.6], [0.7]]) * np.ones((1, 20))
+    seeds = module._intervals(by_seed, alphabets)
+    # Student's t: 4.303 * 0.1 / sqrt(3) to either side.
+    assert seeds["over_seeds"] == pytest.approx([0.6 - 0.24843, 0.6 + 0.24843], abs=1e-4)
+    assert seeds["over_alphabets"] == pytest.approx([0.6, 0.6])
+    by_alphabet = np.ones((3, 1)) * (np.array([0.2, 0.4, 0.6, 0.8])[alphabets])
+    places = module._intervals(by_alphabet, alphabets)
+    assert places["over_seeds"] == pytest.approx([0.5, 0.5])
+    low, high = places["over_alphabets"]
+    assert 0.25 < low < 0.35
+    assert 0.65 < high < 0.75
+    assert module._intervals(by_seed[:1], alphabets)["over_seeds"] is None
+
+
+def test_a_variant_stands_with_the_rate_that_cost_its_first_seed_least() -> None:
+    runs = [("a", 0.1, 0), ("a", 0.2, 0), ("b", 0.1, 0), ("b", 0.2, 0)]
+    results = [{"losses": [9, 4.0]}, {"losses": [1, 2.0]}, {"losses": [0, 0.0]}, {"losses": [0, 0.5]}]
+    assert module._best_rates(runs, results) == {"a": 0.2, "b": 0.1}
+
+
+@pytest.mark.slow
+def test_other_seeds_are_trained_at_the_chosen_rate_alone(
+    omniglot: Path, finished: tuple[Path, dict, list[str]], brief: None, tmp_path: Path
+) -> None:
+    folder = tmp_path / "study"
+    shutil.copytree(finished[0], folder)
+    result = run(folder, omniglot, rates=(2e-3, 2e-2))
+    for row in result["rows"][1:]:
+        assert (folder / f"mixers-{row['variant']}-rate-0.02-seed-0.json").exists()
+        assert (folder / f"mixers-{row['variant']}-rate-0.02-seed-1.json").exists() == (row["rate"] == 2e-2)

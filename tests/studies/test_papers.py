@@ -1,0 +1,117 @@
+"""The page on the papers against the project: files, symbols, tests and commands exist, and no number is missing."""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from typed import parsed
+from typer import TyperException
+
+from diptych.command_tree import explained
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/studies/papers.md"
+COLUMNS = ["place", "subject", "code", "test", "command"]
+# The numbers that each paper gives, by a word of its heading.
+NUMBERED = {
+    "Barkan": [*(f"Eq. {n}" for n in range(1, 5)), "Definition 1", "Definition 2", "Lemma 1", "Figure 1", "Figure 2"],
+    "Hilario": [*(f"Eq. {n}" for n in range(1, 12)), *(f"Figure {n}" for n in range(1, 5))],
+    "Kim": [*(f"Figure {n}" for n in range(1, 6)), "Table 1", "Table 2"],
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table of the page: the heading above it, and the cells of its columns."""
+
+    paper: str
+    place: str
+    code: str
+    test: str
+    command: str
+
+    def __str__(self) -> str:
+        return f"{self.paper}, {self.place}"
+
+
+@cache
+def rows() -> tuple[Row, ...]:
+    found, paper, columns = [], "", []
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            paper, columns = line[3:], []
+        elif line.startswith("|"):
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            if cells == COLUMNS or columns == COLUMNS:
+                columns = COLUMNS
+                if cells != COLUMNS and set(line) != set("|-"):
+                    place, _, *rest = cells
+                    found.append(Row(paper, place, *(cell.strip("`") for cell in rest)))
+        else:
+            columns = []
+    return tuple(found)
+
+
+def numbers(text: str) -> Iterator[str]:
+    """The numbers of a place; `Figures 1 and 2` are two."""
+    for kind, *each in re.findall(r"(Eq\.|Definition|Lemma|Figure|Table)s? (\d+)(?: and (\d+))?", text):
+        yield from (f"{kind} {number}" for number in each if number)
+
+
+def located(name: str, folder: str) -> tuple[Path, str]:
+    """The file and the symbol of `path::symbol`; a path without a folder of the project is below `folder`."""
+    path, _, symbol = name.partition("::")
+    whole = ROOT / path if (ROOT / path.partition("/")[0]).is_dir() else ROOT / folder / path
+    return whole, symbol
+
+
+@pytest.mark.parametrize("row", rows(), ids=str)
+def test_the_code_of_a_place_can_be_imported(row: Row) -> None:
+    path, symbol = located(row.code, "model/diptych_model")
+    assert path.is_file(), path
+    module = path.relative_to(ROOT).with_suffix("")
+    found: object = import_module(".".join(module.parts[1:]))
+    for part in symbol.split("."):
+        found = getattr(found, part)
+    assert symbol
+    assert callable(found)
+
+
+@pytest.mark.parametrize("row", rows(), ids=str)
+def test_the_test_of_a_place_is_there(row: Row) -> None:
+    path, name = located(row.test, "tests/model")
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert name.startswith("test_")
+
+
+@pytest.mark.parametrize("command", sorted({row.command for row in rows() if row.command}))
+def test_the_command_of_a_place_is_understood(command: str) -> None:
+    program, *words = shlex.split(command)
+    assert program == "diptych"
+    try:
+        parsed(*words)
+    except TyperException as error:
+        pytest.fail(f"{command}: {explained(error)}")
+
+
+@pytest.mark.parametrize("paper", NUMBERED)
+def test_every_number_of_a_paper_has_a_place(paper: str) -> None:
+    told = {number for row in rows() if paper in row.paper for number in numbers(row.place)}
+    unmade = PAGE.read_text(encoding="utf-8").partition("## What is not reproduced")[2]
+    named = [line for line in unmade.splitlines() if paper in line]
+    assert not set(NUMBERED[paper]) - told - {number for line in named for number in numbers(line)}
+    assert told <= set(NUMBERED[paper])
+
+
+def test_every_paper_has_places_and_what_is_numbered_is_not_all() -> None:
+    assert len({row.paper for row in rows()}) == 5
+    assert len(rows()) > 60
+    sections = {row.place.partition(",")[0] for row in rows() if "Barkan" in row.paper}
+    assert {"1", "2.1", "3", "4", "5", "6", "6.1"} <= sections

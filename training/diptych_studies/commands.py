@@ -1,0 +1,44 @@
+"""The commands of this package: `diptych study`, and the benchmarks of operators."""
+
+from __future__ import annotations
+
+from diptych.command_tree import Commands
+
+
+def register(commands: Commands) -> None:
+    """Add them to the command line."""
+    bench = commands.group("bench", "Measure costs on this machine")  # the service's, which is there first
+    bench.add("diptych_studies.benchmarks.cli:operators", "Time, memory and FLOPs of MSAC and its rivals")
+    bench.add("diptych_studies.benchmarks.cli:resnets", "Attention ResNets counted beside their paper's table")
+    study = commands.group("study", "Train and compare variants alike in all but one part")
+    study.add("diptych_studies.cli:mixers", "Every operator in MSAC's place, on Omniglot or on photos")
+    study.add(
+        "diptych_studies.cli:ablation",
+        "MSAC's scales, heads, H_R, segments, bias and seam, on Omniglot or on photos",
+    )
+    study.add("diptych_studies.cli:shapes", "The pair part's shape, accuracy beside cost, on photos")
+    study.add("diptych_studies.papers.cli:networks", "MSAC-ResNet and MSAC-DenseNet as classifiers of photos")
+    study.add("diptych_studies.papers.cli:language", "MSAC's scales in a language model of bytes or words")
+    study.add("diptych_studies.papers.cli:bert", "A small BERT of hidden words and following spans")
+    study.add("diptych_studies.papers.cli:xcit", "XCiT beside self-attention in XCA's place, on flowers")
+    study.add(
+        "diptych_studies.papers.cli:translation",
+        "A Transformer and recurrent networks with attention, on reversing, sorting and number words",
+    )
+    study.add(
+        "diptych_studies.papers.cli:questions",
+        "Questions about drawn pictures, by dot and additive relevance, and blind",
+    )
+    study.add(
+        "diptych_studies.papers.cli:sagan",
+        "SAGAN's attention in a small generator and discriminator, on drawn shapes",
+    )
+    study.add(
+        "diptych_studies.cli:marks",
+        "A model on the project's own validation sets, copies and things, in one table",
+    )
+    study.add("diptych_studies.cli:limits", "Drawn pairs that a model errs on, and its answers to them")
+    study.add(
+        "diptych_studies.cli:verification",
+        "The worth of a closer look at the pairs that a model takes for copies",
+    )

@@ -1,0 +1,1 @@
+"""Data of the papers' other networks: texts and their words, numbers in two languages, drawn worlds."""

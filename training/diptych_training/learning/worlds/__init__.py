@@ -1,1 +1,0 @@
-"""Training on drawn worlds: networks that answer questions about them, and networks that make such pictures."""
