@@ -30,8 +30,6 @@ SIDE = 192  # pixels of the sides of both views, the whole and the windows
 TILE = SIDE // 2  # pixels of a window
 WHOLE = 0.02  # by which the corners of a picture may miss those of the other that shows the same frame
 _CUT = 0.005  # by which what they show may lie off the same frame: beyond, one is cut a little
-_ABRUPT = 16  # levels of a colour
-_PALE = 6.0  # levels between the channels of what has no hues
 _LEAST = 300  # pixels of either, as a whole, that the other has to show
 _SHIFT = 4.0  # pixels by which a registration may be off in a window
 _DECIMALS = 3  # processors differ in the last bits
@@ -43,15 +41,12 @@ _A, _B = slice(0, 3), slice(3, 6)  # the channels of the picture that goes, and 
 
 @dataclass(frozen=True)
 class Side:
-    """One of two pictures: the log-odds of each of the `LOSSES` where it goes and the other stays, the share of it that
-    the other does not show (`outside`), the share of their border at which it changes abruptly (`edge`), the deviation
-    of its hues where both show something, in levels (`hues`), and the pixels it has for each pixel of the other along
-    the direction in which it has fewest.
+    """One of two pictures: the log-odds of each of the `LOSSES` where it goes and the other stays, the deviation of its
+    hues where both show something, in levels (`hues`), and the pixels it has for each pixel of the other along the
+    direction in which it has fewest.
     """
 
     losses: dict[str, float]
-    outside: float = 0.0
-    edge: float = 0.0
     hues: float = 0.0
     pixels: float = 1.0
 
@@ -63,15 +58,13 @@ NOTHING = Side(dict.fromkeys(LOSSES, -9.0))
 class Comparison:
     """Both sides of a pair.
 
-    `equal` says that all pixels agree, perhaps turned by quarters or mirrored. `differing` is the largest share, of the
-    views that the network sees, in which the two show something else. `angle` is by how many degrees the second is
-    turned, clockwise.
+    `equal` says that all pixels agree, perhaps turned by quarters or mirrored. `angle` is by how many degrees the
+    second is turned, clockwise.
     """
 
     a: Side
     b: Side
     equal: bool = False
-    differing: float = 0.0
     mirrored: bool = False
     angle: float = 0.0
 
@@ -84,7 +77,7 @@ class Comparison:
     def swapped(self) -> Comparison:
         """The comparison of the same pair in the other order."""
         turned = self.angle if self.mirrored else -self.angle
-        return Comparison(self.b, self.a, self.equal, self.differing, self.mirrored, turned)
+        return Comparison(self.b, self.a, self.equal, self.mirrored, turned)
 
     def as_json(self) -> dict[str, Any]:
         """The measurements as JSON values."""
@@ -116,11 +109,10 @@ def compare_pixels(a: np.ndarray, b: np.ndarray, corners: np.ndarray | None) -> 
         return None
     fewest, most = _magnification(moved, a.shape[1::-1])
     sides = [
-        Side(losses, *_measure_outside(whole), _measure_hues(whole), pixels)
+        Side(losses, _measure_hues(whole), pixels)
         for losses, whole, pixels in zip(estimate_losses(views), views[:, 0], (1 / most, fewest), strict=True)
     ]
-    differing = max(_measure_differing(view) for view in views.reshape(-1, SIDE, SIDE, 8))
-    return Comparison(sides[0], sides[1], False, differing, mirrored, angle)
+    return Comparison(sides[0], sides[1], mirrored=mirrored, angle=angle)
 
 
 def see_pair(a: np.ndarray, b: np.ndarray, corners: np.ndarray) -> np.ndarray:
@@ -248,25 +240,6 @@ def _within(whole: np.ndarray) -> np.ndarray:
     return whole[:rows, :columns]
 
 
-def _measure_outside(whole: np.ndarray) -> tuple[float, float]:
-    """The share of a picture, in the view of the whole, that the other does not show, and the share of the border
-    between the two at which it changes abruptly: so a frame begins, and no other part of the same scene.
-    """
-    cv2 = opencv()
-    view = _within(whole)
-    picture, inside = np.ascontiguousarray(view[..., _A]), (view[..., 6] > 0).astype(np.uint8)
-    share = float(1 - inside.mean())
-    inner = cv2.erode(inside, np.ones((5, 5)), borderType=cv2.BORDER_REPLICATE)
-    border = (cv2.dilate(inside, np.ones((9, 9))) > 0) & (cv2.dilate(inside, np.ones((5, 5))) == 0)
-    if not border.any() or not inner.any():
-        return share, 0.0
-    _, nearest = cv2.distanceTransformWithLabels(1 - inner, cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL)
-    colours = np.zeros((nearest.max() + 1, 3), np.float32)
-    colours[nearest[inner > 0]] = picture[inner > 0]
-    jumps = np.abs(picture[border].astype(np.float32) - colours[nearest[border]]).max(1)
-    return share, float((jumps > _ABRUPT).mean())
-
-
 def _measure_hues(whole: np.ndarray) -> float:
     """The deviation of the hues of a picture: less what its brightness explains, so that sepia has none."""
     pixels = opencv().blur(np.ascontiguousarray(whole[..., _A]), (3, 3))[whole[..., 6] > 0].astype(np.float64)
@@ -274,44 +247,6 @@ def _measure_hues(whole: np.ndarray) -> float:
     known, left = np.column_stack([grey, np.ones(len(grey))]), pixels - grey[:, None]
     left -= known @ np.linalg.lstsq(known, left, rcond=None)[0]
     return float(np.sqrt((left**2).mean()))
-
-
-def _measure_differing(view: np.ndarray) -> float:
-    """The share of what both show in a view in which they show something else: where one is far from what a change of
-    tones makes of the other, farther than it is elsewhere and than edges that are blurred or moved a little.
-    """
-    cv2 = opencv()
-    shown = cv2.erode(view[..., 6], np.ones((5, 5)), borderType=cv2.BORDER_CONSTANT, borderValue=255) > 0
-    if shown.sum() < _LEAST:
-        return 0.0
-    a, b = (cv2.GaussianBlur(np.ascontiguousarray(view[..., part]), (0, 0), 1).astype(np.float32) for part in (_A, _B))
-    if min(float(np.quantile(np.ptp(one[shown], axis=1), 0.99)) for one in (a, b)) < _PALE:
-        a, b = (np.repeat(_luma(one.astype(np.uint8))[..., None], 3, 2) for one in (a, b))
-    errors = [_off_curves(one, other, shown) for one, other in ((a, b), (b, a))]
-    error = min(errors, key=lambda part: float(np.median(part[shown])))
-    edges = np.minimum(*(_gradient(one.astype(np.uint8)) / 8 for one in (a, b)))
-    allowed = 14 + 1.5 * cv2.blur(edges, (5, 5)) + 4 * np.median(error[shown])
-    where = cv2.morphologyEx(((error > allowed) & shown).astype(np.uint8), cv2.MORPH_OPEN, np.ones((2, 2)))
-    return float(where.sum() / shown.sum())
-
-
-def _off_curves(a: np.ndarray, b: np.ndarray, shown: np.ndarray) -> np.ndarray:
-    """By how much `b` differs, (h, w), from curves of the channels of `a`, fitted again without what is far off."""
-    kept, error = shown, np.zeros(shown.shape, np.float32)
-    for _ in range(2):
-        off = np.abs(b - np.stack([_curve(a[..., part], b[..., part], kept) for part in range(3)], 2))
-        error = off.max(2)
-        kept = shown & (error <= max(float(np.quantile(error[shown], 0.9)), 8.0))
-    return error
-
-
-def _curve(x: np.ndarray, y: np.ndarray, shown: np.ndarray) -> np.ndarray:
-    """The mean of `y` by the level of `x`, in 64 steps, as a picture."""
-    steps = np.clip(x / 4, 0, 63).astype(np.int64)
-    counts = np.bincount(steps[shown], minlength=64)
-    means = np.bincount(steps[shown], y[shown], 64) / np.maximum(counts, 1)
-    used = np.flatnonzero(counts)
-    return np.interp(np.arange(64), used, means[used])[steps].astype(np.float32)
 
 
 def _snap_corners(corners: np.ndarray) -> tuple[np.ndarray, bool]:

@@ -9,11 +9,7 @@ UNKNOWN = "it cannot be told which of the two is the original"
 ALIKE = "neither lacks what the other has"
 _SURELY_NOTHING = -2.0  # log-odds that anything is lost, below which a picture may go
 _PIXELS = 0.97  # of the other's along a direction: a picture of as many has no fewer but for rounding
-_DIFFERING = 0.0015  # of what both show, in which they show something else
-_SURELY_DRAWN = 2.0  # log-odds that only the kept one has nothing drawn on it, by which they may differ in a part
 _HUES, _GREY = 1.5, 0.6  # levels of hues of what has some, and of what has none
-_SET_IN = 0.5  # of the border between a picture and what lies around it, from which on it is set into something else
-_AROUND = 0.02  # of a picture: less of it that the other does not show is the error of laying one over the other
 # What is lost, said of the picture that has it and of the one that lacks it.
 _WORDS: dict[str, tuple[str, str]] = {
     "scope": ("it shows more", "cropped"),
@@ -58,8 +54,6 @@ def better_because(kept: Picture, going: Picture, seen: Comparison | None) -> st
     likely = _name_losses(seen.a)
     if likely:
         return _WORDS[likely[0]][0]
-    if _is_framed(seen.b) and not _is_framed(seen.a):
-        return "nothing around it"
     return "more pixels" if seen.b.pixels < _PIXELS else None
 
 
@@ -81,14 +75,7 @@ def name_edits(kept: Picture, going: Picture, seen: Comparison | None) -> list[s
         found.append("larger")
     if "scope" in _name_losses(other):
         found.append("showing more")
-    elif _is_framed(other):
-        found.append("framed")
     return [*found, *(_WORDS[loss][1] for loss in lacking)] or ["saved again"]
-
-
-def _is_framed(side: Side) -> bool:
-    """True for a picture that has something around what the other shows, and not more of the same scene."""
-    return side.outside > _AROUND and side.edge > _SET_IN
 
 
 def _name_losses(side: Side) -> list[str]:

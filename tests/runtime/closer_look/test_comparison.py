@@ -91,13 +91,11 @@ def test_what_an_edit_takes_is_lost_with_the_original_and_nothing_with_the_copy_
             assert one.losses[loss] > -1 or loss in ("colours", "shades"), "of which a drawn scene has few"
 
 
-def test_bars_are_outside_and_begin_abruptly(originals):
+def test_bars_lie_around_the_other_and_nothing_is_lost_with_them(originals):
     for original in originals:
         seen = compare(original, *barred(original))
-        assert seen.b.outside == pytest.approx(100 / (original.shape[0] + 100), abs=0.02)
-        assert seen.b.edge > 0.5
-        assert (seen.a.outside, seen.a.edge) == (0, 0)
-        assert seen.b.losses["anything"] < 0, "nothing is lost with bars"
+        assert seen.a.losses["frame"] > 0 > seen.b.losses["frame"]
+        assert seen.a.losses["anything"] > 0 > seen.b.losses["anything"]
 
 
 def test_a_grey_or_brown_one_has_no_hues(originals):
@@ -109,28 +107,12 @@ def test_a_grey_or_brown_one_has_no_hues(originals):
             assert seen.a.hues > 3 > 0.6 > seen.b.hues
 
 
-def test_more_of_the_same_scene_goes_on_over_the_border(originals):
-    for original in originals:
-        seen = compare(original, *cropped(original))
-        assert seen.a.outside == pytest.approx(0.36, abs=0.02)
-        assert seen.a.edge < 0.4
-
-
 def test_a_smaller_one_has_fewer_pixels_and_less_detail(originals):
     for original in originals:
         seen = compare(original, smaller(original))
         assert (seen.a.pixels, seen.b.pixels) == (pytest.approx(3, abs=0.05), pytest.approx(1 / 3, abs=0.01))
         assert seen.a.losses["anything"] > seen.b.losses["anything"]
         assert seen.b.losses["anything"] < 0
-
-
-def test_what_shows_something_else_in_one_place_differs_however_small_that_is(originals):
-    for original in originals:
-        height, width = original.shape[:2]
-        other = original.copy()
-        other[height // 2 : height // 2 + 14, width // 2 : width // 2 + 14] = 255 - original[height // 2, width // 2]
-        assert compare(original, other).differing > 0.01
-        assert compare(original, saved(original)).differing < 0.003
 
 
 def test_the_network_sees_the_whole_and_four_windows_of_the_one_that_goes(originals):

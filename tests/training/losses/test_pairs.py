@@ -48,6 +48,7 @@ def lost(kept: Version, going: Version, *, has_hues: bool = True) -> tuple[set[s
         ({"quality": 30}, {"quality"}),
         ({"tones": ONE}, {"tones"}),
         ({"grain": ONE}, {"grain"}),
+        ({"frames": ONE}, {"frame"}),
     ],
 )
 def test_what_an_edit_took_is_lost_with_the_original_and_nothing_with_the_copy(changes, expected):
@@ -92,6 +93,6 @@ def test_the_same_seed_draws_the_same_examples_from_documents_and_archives(archi
         assert all(np.array_equal(first, second) for first, second in zip(one, again, strict=True))
     assert not np.array_equal(drawn[0][0].views, drawn[2][0].views)
     for example in drawn[0]:
-        assert (example.views.shape, example.views.dtype) == ((2, SIDE, SIDE, 8), np.uint8)
-        assert example.views[0, ..., 7].any()
-    assert {float(example.answers[-1]) for example in drawn[0]} == {0.0, 1.0}
+        assert (example.views.shape, example.views.dtype) == ((2, 2, SIDE, SIDE, 8), np.uint8)
+        assert example.views[:, 0, ..., 7].any()
+    assert {float(answer) for example in drawn[0] for answer in example.answers[:, -1]} == {0.0, 1.0}

@@ -97,11 +97,11 @@ def test_a_run_becomes_a_graph_that_answers_as_torch_does(tmp_path: Path, capsys
     assert main(["export", str(checkpoint), "-o", str(tmp_path / "losses"), "--json"]) == 0
     graph = Path(json.loads(capsys.readouterr().out)["graph"])
     assert graph == tmp_path / "losses" / GRAPH
-    views = np.random.default_rng(1).integers(256, size=(3, 2, SIDE, SIDE, 8), dtype=np.uint8)
+    views = np.random.default_rng(1).integers(256, size=(3, 2, 2, SIDE, SIDE, 8), dtype=np.uint8)
     (odds,) = run_session(open_session(graph.read_bytes()), {"views": views})
     with torch.no_grad():
         np.testing.assert_allclose(odds, load_losses(checkpoint)(torch.from_numpy(views)).numpy(), atol=1e-4)
-    assert odds.shape == (3, OUTPUTS) == (3, len(LOSSES))
+    assert odds.shape == (3, 2, OUTPUTS) == (3, 2, len(LOSSES))
     with pytest.raises(SystemExit, match="2"):
         main(["export", str(checkpoint), "-o", str(tmp_path / "other"), "--precision", "int8"])
     assert "--precision is for a pair network, and" in capsys.readouterr().err

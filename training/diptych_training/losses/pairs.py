@@ -95,8 +95,8 @@ def draw_pairs(
 
 
 def find_losses(kept: Version, going: Version, detail: np.ndarray, *, has_hues: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The answers and weights of one side of an `Example`: what `going` has and `kept` lacks, of an original with so much `detail`
-    (PLACES, PLACES) at each place.
+    """The answers and weights of one side of an `Example`: what `going` has and `kept` lacks, of an original with so
+    much `detail` (PLACES, PLACES) at each place.
     """
     gone = going.shown & ~kept.shown
     missing = gone.sum() / max(1, going.shown.sum())
