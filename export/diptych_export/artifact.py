@@ -344,12 +344,12 @@ def resized(network: PairNetwork, pixels: int) -> PairNetwork:
     made = PairNetwork(replace(network.config, pixels=pixels))
     state = made.state_dict()
     for name, theirs in network.state_dict().items():
-        state[name] = theirs if theirs.shape == state[name].shape else _brought(name, theirs, state[name])
+        state[name] = theirs if theirs.shape == state[name].shape else _fit_table(name, theirs, state[name])
     made.load_state_dict(state)
     return made.train(network.training)
 
 
-def _brought(name: str, theirs: Tensor, mine: Tensor) -> Tensor:
+def _fit_table(name: str, theirs: Tensor, mine: Tensor) -> Tensor:
     if name.endswith(("position", "x_seg", "z_seg")):
         return resized_position(theirs, mine.shape[0])
     if name.endswith("bias.table"):

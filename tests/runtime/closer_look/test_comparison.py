@@ -88,7 +88,7 @@ def test_what_an_edit_takes_is_lost_with_the_original_and_nothing_with_the_copy_
         for one, other in ((seen.a, seen.b), (again.b, again.a)):
             assert one.losses["anything"] > other.losses["anything"]
             assert one.losses[loss] > other.losses[loss]
-            assert one.losses[loss] > -1 or loss in ("colours", "shades"), "of which a drawn scene has few"
+            assert one.losses[loss] > 0 or loss in ("colours", "shades"), "of which a drawn scene has few"
 
 
 def test_bars_lie_around_the_other_and_nothing_is_lost_with_them(originals):

@@ -133,11 +133,11 @@ def _roughen(paint: Paint) -> Edit:
 
 
 def _surround(edit: Edit) -> Edit:
-    def surrounded(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    def put_around(version: Version, rng: np.random.Generator, props: Props) -> Version:
         edited = edit(version, rng, props)
         return replace(edited, frames=version.frames | _new(rng))
 
-    return surrounded
+    return put_around
 
 
 # What is written or drawn on a picture.
