@@ -313,10 +313,12 @@ def _replace_part(version: Version, rng: np.random.Generator, props: Props) -> V
 
 
 def _replace_detail(version: Version, rng: np.random.Generator, props: Props) -> Version:
-    """Put something else in the place of a word, a digit or another small thing, or nothing but its ground."""
+    """Put something else in the place of a word, a digit, a line or another small thing, or nothing but its ground."""
     pixels, (width, height) = np.array(version.picture), version.picture.size
     for _ in range(40):
         sides = np.maximum(6, rng.uniform(0.012, 0.09, 2) * width).astype(int)
+        if rng.random() < 0.3:
+            sides[rng.integers(2)] = int(rng.uniform(0.15, 0.6) * min(width, height))
         (left, top), (x, y) = (rng.integers(1, np.maximum(2, np.array([width, height]) - sides - 1)) for _ in range(2))
         part = pixels[top : top + sides[1], left : left + sides[0]]
         other = pixels[y : y + sides[1], x : x + sides[0]].copy()
@@ -597,7 +599,7 @@ FAMILIES: dict[str, tuple[Edit, ...]] = {
         _mark(overlays.watermark),
     ),
     "covers": (
-        *(_mark(_pen),) * 2, _mark(_bar), *(_mark(_cover),) * 2, *(_stick,) * 2, _mark(_hide), _mark(_weather),
+        *(_mark(_pen),) * 4, _mark(_bar), *(_mark(_cover),) * 2, *(_stick,) * 2, _mark(_hide), _mark(_weather),
         _mark(overlays.stripes), _mark(_round_corners),
     ),
     "parts": (_replace_part, _replace_detail),
@@ -609,12 +611,12 @@ FAMILIES: dict[str, tuple[Edit, ...]] = {
         map(_tone, (_brighten, _contrast, _gamma, _warm, _equalise, tones.vignette, _fog, _gaudy, tones.colour_filter))
     ),
     "hues": (_grey, _grey, _duotone, _fade),
-    "shades": (_posterise, _few_colours, _two_colours),
+    "shades": (_posterise, _posterise, _few_colours, _two_colours),
     "blurs": (_blur, _blur, _median, _denoise, _move_camera, _pixelate, _blur_half),
     "grain": (_roughen(_sharpen), _roughen(_grain)),
     "saves": (_compress,),
 }  # fmt: skip
 CHANCES = {
-    "writing": 2.0, "covers": 2.0, "parts": 1.6, "frames": 1.6, "scenes": 0.8, "crops": 1.2, "sizes": 1.6, "tones": 1.6,
-    "hues": 1.0, "shades": 0.8, "blurs": 1.4, "grain": 1.0, "saves": 1.4,
+    "writing": 2.2, "covers": 2.4, "parts": 2.0, "frames": 1.6, "scenes": 0.8, "crops": 1.2, "sizes": 1.6, "tones": 1.6,
+    "hues": 1.0, "shades": 1.6, "blurs": 1.4, "grain": 1.0, "saves": 1.4,
 }  # fmt: skip
