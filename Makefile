@@ -18,11 +18,11 @@ EXTRA = $(shell nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 COMMA := ,
 MEMORY = $(shell [ -w /dev/shm ] && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 4000000 { print "/dev/shm" }')
 
-.PHONY: help run demo test lint types format docs lock audit train wheel clean pytest
+.PHONY: help run demo test lint types format docs lock audit train wheel clean pytest endurance
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  make run PHOTOS=folder [STORE=dir] [HOST=$(HOST)] [PORT=$(PORT)]    your own pictures; any target: [PYTHON=python3.12]"
 
@@ -81,6 +81,13 @@ pytest: $(TOOLS)/installed ## the tests of `make test` alone, three at a time; A
 	TMPDIR=$$folder PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(TOOLS)/bin/pytest -m "not slow" --numprocesses 3 \
 	--dist loadfile --no-loadscope-reorder --longest 40 --durations 15 --durations-min 1 \
 	-o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true $(ARGS)
+
+# Faults by the hundred, broken pictures by the thousand, traffic by the minute. What .ci/run runs of it is said by
+# tests/endurance/changed.py. Three at a time, for they wait for killed processes, services and deadlines; Ray in one.
+ENDURANCE := tests/endurance
+endurance: $(TOOLS)/installed ## torture, soak and fuzz, half an hour; before a release; ENDURANCE=tests/endurance/FILE for one
+	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(TOOLS)/bin/pytest --numprocesses 3 --dist loadgroup --durations 15 \
+	--durations-min 10 $(ENDURANCE) $(ARGS)
 
 lint: $(TOOLS)/installed ## ruff, and the arrows between packages and floors (import-linter)
 	@$(TOOLS)/bin/ruff check .

@@ -3,6 +3,8 @@
 import soak_writes
 from soak_writes import Week, grown
 
+DEPENDS_ON = ("service/diptych/collection", "service/diptych/http", "service/diptych/store")
+
 
 def test_rounds_of_writes_with_backups_lose_nothing(artifact, monkeypatch):
     monkeypatch.setattr(soak_writes, "FEWEST", 4)
