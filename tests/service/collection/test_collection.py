@@ -171,13 +171,6 @@ def test_searches_go_on_while_pictures_are_added_and_removed(collection, photo_b
     assert set(ids(collection)) == steady
 
 
-def test_another_model_is_refused_with_the_command_that_helps(collection, other_artifact):
-    collection.close()
-    other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
-    with pytest.raises(ModelMismatchError, match=rf"diptych index rebuild --store {collection.directory}"):
-        Collection.open(collection.directory, other)
-
-
 def test_rebuilding_embeds_from_files_and_kept_bytes_and_reports_what_is_missing(
     collection, gallery, other_artifact, photo_bytes
 ):
@@ -261,13 +254,6 @@ def test_pixels_in_memory_can_be_added(tmp_path, scorer, photo):
         assert collection.content(first.id)[1] == "image/png"
 
 
-def test_metadata_must_be_json(collection, photo_bytes):
-    for bad in ({"x": object()}, {"x": float("nan")}, ["x"]):
-        with pytest.raises(ValueError, match="metadata must be a dict of JSON values"):
-            collection.add(photo_bytes(70), metadata=bad)
-    assert len(collection) == 12
-
-
 def test_listing_goes_page_by_page_and_refuses_unknown_beginnings(collection):
     everything = ids(collection)
     first = collection.list(5)
@@ -276,22 +262,6 @@ def test_listing_goes_page_by_page_and_refuses_unknown_beginnings(collection):
         collection.list(5, "nobody")
     with pytest.raises(ValueError, match="limit must be at least 1"):
         collection.list(0)
-
-
-def test_verify_finds_what_is_damaged(collection):
-    assert collection.verify().healthy
-    with collection.store._transaction() as connection:
-        connection.execute("UPDATE pictures SET embedding=zeroblob(length(embedding)) WHERE row=2")
-        connection.execute("UPDATE pictures SET bytes=x'00' WHERE row=3")
-        connection.execute("UPDATE pictures SET tokens=x'00' WHERE row=4")
-    verdict = collection.verify()
-    assert not verdict.healthy
-    text = "\n".join(verdict.problems)
-    assert "its embedding has the length 0, expected 1" in text
-    assert "its kept bytes have another digest" in text
-    assert "its features are cut short" in text
-    assert collection.rebuild().embedded == 2, "the one whose tokens have a wrong size and the one of other embedding"
-    assert len(collection.verify().problems) == 1, "kept bytes cannot be made anew"
 
 
 def test_stats_count(collection, scorer):
