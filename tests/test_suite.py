@@ -1,4 +1,4 @@
-"""What the tests rest on: things made once a machine, a limit to what one may take, and which endurance a change needs."""
+"""What the tests rest on: things made once a machine, a limit to what one may take, and the endurance of a change."""
 
 import os
 import subprocess

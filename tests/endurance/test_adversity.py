@@ -30,11 +30,14 @@ DEPENDS_ON = (
     "service/diptych/console.py",
     "service/diptych/dedupe/actions",
     "service/diptych/dedupe/report",
+    "service/diptych/http/server.py",
     "service/diptych/labelling",
     "service/diptych/signals.py",
     "service/diptych/store",
+    "export/diptych_export/artifact.py",
     "export/diptych_export/cli.py",
     "training/diptych_training/cli.py",
+    "training/diptych_training/run_folder.py",
     "tests/service/adversity.py",
 )
 

@@ -12,7 +12,7 @@ from PIL import Image
 
 from diptych import Collection, Scorer
 from diptych.collection.rebuild import rebuild
-from diptych.errors import ModelMismatchError, StoreError, UnknownPictureError
+from diptych.errors import ModelMismatchError, UnknownPictureError
 from diptych.store.records import NewPicture
 from diptych_runtime.errors import ArtifactError, PictureError
 
@@ -49,15 +49,6 @@ def test_adding_the_same_content_again_changes_nothing(collection, gallery):
     copy = gallery / "copy.jpg"
     copy.write_bytes((gallery / "01.jpg").read_bytes())
     assert not collection.add(copy)[0].created
-
-
-def test_the_same_content_twice_in_one_batch_is_one_picture(tmp_path, scorer, photo_bytes):
-    for name in ("a.jpg", "b.jpg"):
-        (tmp_path / name).write_bytes(photo_bytes(1))
-    with Collection.open(tmp_path / "store", scorer, create=True) as collection:
-        added = collection.add([tmp_path / "a.jpg", tmp_path / "b.jpg"])
-        assert [one.created for one in added] == [True, False]
-        assert len(collection) == len(collection.index) == 1
 
 
 def test_each_bad_picture_gives_one_clear_error_and_leaves_the_collection_as_it_was(collection, bad_pictures, gallery):
@@ -135,16 +126,6 @@ def test_reopening_finds_everything_with_or_without_the_cache(collection, galler
     with Collection.open(collection.directory, scorer) as again:
         assert found(again, gallery / "01.jpg") == expected
     assert "rebuilt from the database (12)" in caplog.text
-
-
-def test_a_reader_beside_the_writer_sees_what_is_added_and_removed(collection, scorer, photo_bytes):
-    with Collection.open(collection.directory, scorer, read_only=True) as reader:
-        (added,) = collection.add(photo_bytes(50))
-        assert added.id in found(reader, photo_bytes(50))
-        collection.remove(added.id)
-        assert added.id not in found(reader, photo_bytes(50))
-        with pytest.raises(StoreError, match="opened for reading only"):
-            reader.add(photo_bytes(51))
 
 
 def test_searches_go_on_while_pictures_are_added_and_removed(collection, photo_bytes):
@@ -227,14 +208,6 @@ def test_content_is_never_that_of_another_file(collection, gallery, photo_bytes)
         collection.content(id)
 
 
-def test_bytes_that_come_later_are_kept_too(collection, gallery):
-    path = gallery / "05.jpg"
-    (added,) = collection.add([path], keep_originals=True)
-    data = path.read_bytes()
-    path.unlink()
-    assert collection.content(added.id) == (data, "image/jpeg")
-
-
 def test_a_thumbnail_is_a_small_jpeg_of_the_upright_picture(tmp_path, scorer, photo):
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -262,14 +235,6 @@ def test_listing_goes_page_by_page_and_refuses_unknown_beginnings(collection):
         collection.list(5, "nobody")
     with pytest.raises(ValueError, match="limit must be at least 1"):
         collection.list(0)
-
-
-def test_stats_count(collection, scorer):
-    stats = collection.stats()
-    assert stats["pictures"] == stats["index"]["count"] == 12
-    assert stats["revisions"] == {scorer.runtime.revision: 12}
-    assert stats["model"]["revision"] == scorer.runtime.revision
-    assert stats["disk_bytes"] > 0
 
 
 def test_a_disk_that_does_not_take_the_cache_costs_no_picture(collection, scorer, photo_bytes, monkeypatch, caplog):

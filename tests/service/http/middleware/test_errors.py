@@ -134,6 +134,7 @@ def test_without_a_collection_pairs_are_scored_and_the_rest_says_what_is_missing
             client.post("/v1/search", files={"image": photo_bytes(1)}),
             client.post("/v1/score", json={"queries": uri, "documents": {"id": "0123"}}),
             client.post("/v1/explain", json={"images": [{"id": "0123"}, uri], "overlay": True}),
+            client.post("/v1/duplicates", json={}),
             client.post("/v1/pairs/next", json={}),
             client.get("/v1/pairs/labels"),
         ):
