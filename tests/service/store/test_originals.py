@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from embedded import tamper
 
 from diptych.errors import UnknownPictureError
 from diptych.store.originals import original
@@ -29,8 +30,7 @@ def test_kept_bytes_are_given_whatever_became_of_the_file(collection, record, ga
 
 def test_kept_bytes_that_are_damaged_are_not_given(collection, record, gallery):
     collection.add(gallery / "01.jpg", keep_originals=True)
-    with collection.store._transaction() as connection:
-        connection.execute("UPDATE pictures SET bytes=zeroblob(length(bytes)) WHERE id=?", (record.id,))
+    tamper(collection.store, "UPDATE pictures SET bytes=zeroblob(length(bytes)) WHERE id=?", record.id)
     with pytest.raises(UnknownPictureError, match=f"bytes kept of picture {record.id} are damaged; remove it and add"):
         ask(collection, record)
 
