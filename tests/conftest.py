@@ -88,7 +88,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     the tests of training take.
     """
     if (jaxtyping := sys.modules.get("jaxtyping")) is not None:
-        enforced = any(Path(__file__).with_name(name) in item.path.parents for name in ("model", "export"))
+        enforced = any(
+            Path(__file__).parent / name in item.path.parents for name in ("model", "export", "studies/networks")
+        )
         jaxtyping.config.update("jaxtyping_disable", not enforced)
 
 
