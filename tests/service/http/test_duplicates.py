@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
@@ -16,15 +18,17 @@ from diptych import Collection, Scorer
 from diptych.dedupe import pair_scores
 from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.pair_cache import LEDGER
-from diptych.http import stint
+from diptych.errors import DeadlineError, DedupeError
+from diptych.http import pair_jobs
+from diptych.http.pair_jobs import PairCaches, PairProgress, TimeIsUp
 from diptych.http.routes import duplicates
-from diptych.http.stint import TimeIsUp
 from diptych_runtime.closer_look.registration import Keypoints
 from diptych_runtime.closer_look.verification import View
 
 COUNT = 16
 VIEW = View(np.zeros((9, 9, 3), np.uint8), Keypoints.none())
 PATH = "/v1/duplicates"
+PAIR = ("0" * 32, "1" * 32)
 
 
 pytestmark = pytest.mark.usefixtures("compared")
@@ -62,8 +66,8 @@ def client(running, scenes, photo):
 @pytest.fixture
 def slowly(monkeypatch):
     """Thirty pairs a request."""
-    monkeypatch.setattr(stint, "SECONDS", 0.0)
-    monkeypatch.setattr(stint, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(pair_jobs, "SECONDS", 0.0)
+    monkeypatch.setattr(pair_jobs, "time", SimpleNamespace(monotonic=lambda: 0.0))
     monkeypatch.setattr(pair_scores, "BATCH", 30)
 
 
@@ -275,11 +279,11 @@ def test_too_many_pictures_and_a_model_without_thresholds_are_refused_with_the_n
 
 
 def test_the_time_in_which_pictures_are_described_is_time_of_the_request(slowly):
-    one = stint.Stint(0.0)
+    one = PairProgress(0.0)
     tick = one.begin(3, 0).keypoints(5, 2)
     with pytest.raises(TimeIsUp):
         tick(1)
-    progress = one.progress()
+    progress = one.fields()
     assert (progress["stage"], progress["scored"]) == ("keypoints", 0)
     assert progress["keypoints"] == {"described": 3, "total": 7}
 
@@ -297,3 +301,31 @@ def test_a_pair_that_is_labelled_different_is_proposed_no_more(client, scenes):
     assert frozenset((a, b)) in before - proposed()
     named = [picture["id"] for picture in after["pictures"]]
     assert {a, b} not in [{named[one], named[other]} for one, other, _ in after["pairs"]]
+
+
+def test_who_waits_too_long_is_told_so_and_leaves_the_turn_to_others(collection):
+    caches = PairCaches()
+
+    async def impatient():
+        async with caches.wait_turn(collection, 10):
+            with pytest.raises(DeadlineError, match=r"for more than 0\.01 s; try again later"):
+                async with caches.wait_turn(collection, 0.01):
+                    pytest.fail("two had the turn")
+        async with caches.wait_turn(collection, 0.01):
+            return True
+
+    assert asyncio.run(impatient())
+
+
+def test_scores_of_a_collection_that_is_only_read_are_in_memory_as_long_as_it_is_there(collection):
+    caches = PairCaches()
+    reading = Collection.open(collection.directory, collection.scorer, read_only=True)
+    with caches.open(reading) as ledger:
+        ledger.add_scores([PAIR], np.array([1.5], np.float32), "copy")
+    with caches.open(reading) as again:
+        assert again.scores(PAIR, "copy")[1].tolist() == [1.5]
+    reading.close()
+    del reading
+    gc.collect()
+    with pytest.raises(DedupeError, match="closed"):
+        again.scores(PAIR, "copy")

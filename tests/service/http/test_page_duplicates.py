@@ -11,7 +11,7 @@ from exported import drawn_collection
 
 from diptych import Collection, Scorer, find_duplicates
 from diptych.dedupe import pair_scores
-from diptych.http import stint
+from diptych.http import pair_jobs
 from diptych.http.middleware.auth import new_key
 from diptych.http.routes import duplicates
 from diptych.http.settings import Settings
@@ -176,16 +176,16 @@ def test_why_a_pair_passes_is_a_click_away(looked):
 
 @pytest.mark.slow
 def test_leaving_the_view_stops_asking_and_coming_back_goes_on(visit, running, scenes, photo, says, monkeypatch):
-    monkeypatch.setattr(stint, "SECONDS", 0.0)
+    monkeypatch.setattr(pair_jobs, "SECONDS", 0.0)
     monkeypatch.setattr(pair_scores, "BATCH", 20)
-    asked, number, left, check = [], count(), Event(), duplicates._check
+    asked, number, left, check = [], count(), Event(), duplicates.check_request
 
     def held(*words) -> None:
         if next(number) >= 2:
             assert left.wait(20), "the third request is not through before the view is left"
         check(*words)
 
-    monkeypatch.setattr(duplicates, "_check", held)
+    monkeypatch.setattr(duplicates, "check_request", held)
     with running(scenes, photo) as client:
         page = visit(client, "#/duplicates")
         page.on("request", lambda request: asked.append(request.url) if "duplicates" in request.url else None)

@@ -9,7 +9,7 @@ import pytest
 
 from diptych.http.middleware.auth import new_key
 from diptych.http.routes import labels
-from diptych.http.schemas.labels import LabelCounts
+from diptych.http.schemas.responses import LabelCounts
 from diptych.http.settings import Settings
 from diptych.labelling.calibrate import FEWEST, FEWEST_OF_A_KIND
 
@@ -63,7 +63,7 @@ def test_the_names_of_files_are_hidden_until_their_pair_is_answered(view, collec
 
 def test_when_there_are_enough_labels_the_view_says_what_comes_next(visit, client, says, monkeypatch):
     enough = LabelCounts(same=FEWEST - FEWEST_OF_A_KIND, different=FEWEST_OF_A_KIND, cannot_tell=0)
-    monkeypatch.setattr(labels, "_counts", lambda *_: enough)
+    monkeypatch.setattr(labels, "count_labels", lambda *_: enough)
     page = visit(client, "#/label")
     says(page, "#label-next", "run diptych calibrate --store FOLDER")
     assert "restart the service" in page.inner_text("#label-next")
