@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 from diptych.collection.collection import Collection
 from diptych.collection.registry import Collections
 from diptych.http.context import Context
-from diptych.http.health import is_ready, warm_up
+from diptych.http.health import warm_up
 from diptych.http.metrics import Metrics
 from diptych.http.middleware.body_limits import BodyLimits
 from diptych.http.middleware.errors import RequestError, install_handlers
@@ -67,12 +67,10 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
     remote = None if settings.remote is None else Fetcher(settings.remote)
     # Python reads one body at a time, whatever it is given; two, so that small ones need not wait for a large one.
     parsing = RequestPool(workers=2, waiting=1024, seconds=settings.seconds)
-    context = Context(scorer, kept, settings, work, reads, metrics, fetch=remote and remote.fetch, parsing=parsing)
-    inlet = BodyLimits(settings.body_bytes, settings.bodies_bytes, settings.body_seconds)
-    metrics.add_gauge(
-        "diptych_ready", "1 if the service can answer, as /readyz says, else 0.", lambda: is_ready(context)
-    )
-    metrics.add_gauge("diptych_body_bytes", "Bytes of the bodies of requests being answered.", lambda: inlet.held)
+    context = Context(scorer, kept, settings, work, reads, parsing, metrics, fetch=remote and remote.fetch)
+    body_limits = BodyLimits(settings.body_bytes, settings.bodies_bytes, settings.body_seconds)
+    metrics.add_gauge("diptych_ready", "1 if the service can answer, as /readyz says, else 0.", context.health.is_ready)
+    metrics.add_gauge("diptych_body_bytes", "Bytes of the bodies of requests being answered.", lambda: body_limits.held)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -82,8 +80,8 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
             while not ending.is_set():
                 with suppress(RequestError):  # no room for it just now
                     # However long it takes: what is not ready at the deadline of a request may be so a little later.
-                    context.warm_up = await work.run(lambda: warm_up(scorer, kept), seconds=math.inf)
-                if context.warm_up is not None and not context.warm_up.passing:
+                    context.health.warm_up = await work.run(lambda: warm_up(scorer, kept), seconds=math.inf)
+                if (done := context.health.warm_up) is not None and not done.passing:
                     return
                 with suppress(TimeoutError):
                     await asyncio.wait_for(ending.wait(), WARM_AGAIN)
@@ -104,8 +102,10 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
         redoc_url=None,
         telemetry=_TELEMETRY,
     )
-    app.state.context, app.state.inlet = context, inlet
-    app.add_middleware(OuterMiddleware, inlet=inlet, keys=settings.keys, hosts=settings.hosts, metrics=metrics)
+    app.state.context, app.state.body_limits = context, body_limits
+    app.add_middleware(
+        OuterMiddleware, body_limits=body_limits, keys=settings.keys, hosts=settings.hosts, metrics=metrics
+    )
     install_handlers(app)
     for part in (pairs, search, duplicates, labels, images, collections, status):
         # As `include_router` would, which makes each of them anew at the first request: that would wait 80 ms for it.

@@ -29,7 +29,7 @@ from diptych.errors import (
     UnknownPictureError,
 )
 from diptych.http.bodies import read_body
-from diptych.http.health import Probe, WarmUp, check_model
+from diptych.http.health import Health
 from diptych.http.metrics import Metrics
 from diptych.http.middleware.errors import RequestError
 from diptych.http.pair_jobs import PairCaches, PairProgress, TimeIsUp
@@ -63,16 +63,15 @@ class Context:
     settings: Settings
     work: RequestPool
     reads: RequestPool
+    parsing: RequestPool
     metrics: Metrics
     started: int = field(default_factory=lambda: int(time.time()))
-    warm_up: WarmUp | None = None
     pair_caches: PairCaches = field(default_factory=PairCaches)
     fetch: Fetch | None = None  # pictures behind web addresses, where that is allowed
-    parsing: RequestPool = field(default_factory=lambda: RequestPool(workers=2, waiting=1024))
-    probe: Probe = field(init=False)
+    health: Health = field(init=False)
 
     def __post_init__(self) -> None:
-        self.probe = Probe(self.scorer)
+        self.health = Health(self.scorer, self.collections, self.settings.stuck_seconds, self.longest_running)
 
     async def read(
         self,
@@ -83,9 +82,9 @@ class Context:
     ) -> Body:
         """The checked body of a request (`read_body`), whose collection is open, and whose model and question are here.
 
-        It may have as many pictures as the settings say, or as few as are given.
+        Where it may be a form, it may have as many pictures as the settings say, or as few as are given.
         """
-        most = self.settings.pictures if pictures is None else pictures
+        most = 0 if form is None else pictures or self.settings.pictures
         body = await read_body(request, model, self.parsing, form=form, pictures=most)
         await self.open(body.collection)
         self.check(body)
@@ -343,7 +342,7 @@ async def _may_change(request: HttpRequest) -> None:
 
 
 async def _proven(request: HttpRequest) -> None:
-    check_model(request.app.state.context)
+    request.app.state.context.health.check_model()
 
 
 Here = Annotated[Context, Depends(_context)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock, Thread
-from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image
@@ -22,9 +22,6 @@ from diptych.scoring.deadline import Deadline, deadline_scope
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.closer_look.verification import describe_pixels
 from diptych_runtime.decoder import panel_pixels
-
-if TYPE_CHECKING:
-    from diptych.http.context import Context
 
 PROBE_SECONDS = 3.0  # that a tiny picture has to be decoded in
 _FRESH = 1.0  # seconds for which a probe that went well is not repeated
@@ -93,61 +90,66 @@ class Probe:
             answer.set_result(True)
 
 
-async def check_decoding(here: Context) -> None:
-    """503 unless a picture can be decoded within PROBE_SECONDS."""
-    decoded = False
-    with suppress(TimeoutError):  # a probe ends by itself, by its deadline; this is for one that does not
-        decoded = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(here.probe.start())), PROBE_SECONDS + 1)
-    if not decoded:
-        message = f"Not ready: no picture could be decoded within {PROBE_SECONDS:g} s."
-        raise RequestError(503, "not_ready", message, headers={"Retry-After": "1"})
+class Health:
+    """The health of a service over these collections, in which `longest_running()` seconds are computed at a time."""
+
+    def __init__(
+        self, scorer: Scorer, collections: Collections, stuck_seconds: float, longest_running: Callable[[], float]
+    ) -> None:
+        self.warm_up: WarmUp | None = None  # once it is done
+        self.draining = False  # somebody has told the process to end
+        self._probe, self._collections = Probe(scorer), collections
+        self._stuck_seconds, self._longest_running = stuck_seconds, longest_running
+
+    def check_model(self) -> WarmUp:
+        """The result of the warm-up; 503 until the model has scored the golden pair as it should."""
+        done = self.warm_up
+        if done is None:
+            raise _refuse_unready("The model is warming up; try again in a moment.")
+        if not done.proven:
+            raise _refuse_unready(f"Not ready: {done.fault}.", seconds=30)
+        return done
+
+    def check_service(self) -> WarmUp:
+        """The result of the warm-up; 503 if that failed, a computation is stuck or the service is about to end."""
+        if self.draining:
+            raise RequestError(503, "draining", "The service is ending; ask another one.")
+        done, oldest = self.check_model(), self._longest_running()
+        if done.fault is not None:
+            raise _refuse_unready(f"Not ready: {done.fault}.", seconds=30)
+        if oldest > self._stuck_seconds:
+            raise RequestError(503, "stuck", f"A computation has been running for {oldest:.0f} s.")
+        return done
+
+    def check_servers(self) -> None:
+        """Ask the servers that collections are on; 503 if one does not answer."""
+        for collection in self._collections.open_ones().values():
+            if collection.backend.folder is None:
+                try:
+                    collection.backend.check()
+                except StoreError as error:
+                    raise _refuse_unready(f"Not ready: {error}.", seconds=5) from None
+
+    async def check_decoding(self) -> None:
+        """503 unless a picture can be decoded within PROBE_SECONDS."""
+        decoded, probe = False, asyncio.wrap_future(self._probe.start())
+        with suppress(TimeoutError):  # a probe ends by itself, by its deadline; this is for one that does not
+            decoded = await asyncio.wait_for(asyncio.shield(probe), PROBE_SECONDS + 1)
+        if not decoded:
+            raise _refuse_unready(f"Not ready: no picture could be decoded within {PROBE_SECONDS:g} s.")
+
+    def is_ready(self) -> bool:
+        """True if the service is ready, the servers of its collections answer, and it decodes."""
+        try:
+            self.check_service()
+            self.check_servers()
+            return self._probe.start().result(PROBE_SECONDS + 1)
+        except (RequestError, TimeoutError):
+            return False
 
 
-def check_model(here: Context) -> WarmUp:
-    """The result of the warm-up; 503 until the model has scored the golden pair as it should."""
-    done = here.warm_up
-    if done is None:
-        message = "The model is warming up; try again in a moment."
-        raise RequestError(503, "not_ready", message, headers={"Retry-After": "1"})
-    if not done.proven:
-        raise _refuse_unready(done)
-    return done
-
-
-def check_ready(here: Context) -> WarmUp:
-    """The result of the warm-up; 503 if that failed, a computation is stuck or the service is about to end."""
-    if here.work.draining:
-        raise RequestError(503, "draining", "The service is ending; ask another one.")
-    done, oldest = check_model(here), here.longest_running()
-    if done.fault is not None:
-        raise _refuse_unready(done)
-    if oldest > here.settings.stuck_seconds:
-        raise RequestError(503, "stuck", f"A computation has been running for {oldest:.0f} s.")
-    return done
-
-
-def _refuse_unready(done: WarmUp) -> RequestError:
-    return RequestError(503, "not_ready", f"Not ready: {done.fault}.", headers={"Retry-After": "30"})
-
-
-def check_servers(here: Context) -> None:
-    """Ask the servers that collections are on; 503 if one does not answer."""
-    for collection in here.collections.open_ones().values():
-        if collection.backend.folder is None:
-            try:
-                collection.backend.check()
-            except StoreError as error:
-                raise RequestError(503, "not_ready", f"Not ready: {error}.", headers={"Retry-After": "5"}) from None
-
-
-def is_ready(here: Context) -> bool:
-    """True if the service is ready, the servers of its collections answer, and it decodes."""
-    try:
-        check_ready(here)
-        check_servers(here)
-        return here.probe.start().result(PROBE_SECONDS + 1)
-    except (RequestError, TimeoutError):
-        return False
+def _refuse_unready(message: str, *, seconds: int = 1) -> RequestError:
+    return RequestError(503, "not_ready", message, headers={"Retry-After": str(seconds)})
 
 
 def draw_golden_pair(side: int = 64) -> tuple[np.ndarray, np.ndarray]:

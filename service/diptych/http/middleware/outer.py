@@ -49,21 +49,21 @@ class OuterMiddleware:
 
     Takes X-Request-ID from the caller or makes one; refuses who brings none of the `keys`, on every route but `OPEN`,
     or, where there are none, who asks under a name that is none of `hosts`; refuses writes that a foreign web page
-    makes through a visitor's browser; bounds bodies by the `inlet`; turns what nobody caught into the envelope; counts
-    and logs what was answered.
+    makes through a visitor's browser; bounds bodies; turns what nobody caught into the envelope; counts and logs what
+    was answered.
     """
 
     def __init__(
         self,
         app: ASGIApp,
         *,
-        inlet: BodyLimits,
+        body_limits: BodyLimits,
         keys: Sequence[Key] = (),
         hosts: Collection[str] = (),
         metrics: Metrics | None = None,
     ) -> None:
         self.app = app
-        self.inlet, self.keys, self.hosts, self.metrics = inlet, keys, hosts, metrics
+        self.body_limits, self.keys, self.hosts, self.metrics = body_limits, keys, hosts, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, as ASGI calls it."""
@@ -98,7 +98,7 @@ class OuterMiddleware:
                 lost = True
                 raise
 
-        with self.inlet.bounded(headers, receive) as body:
+        with self.body_limits.limit(headers, receive) as body:
             refusal = None if scope["path"] in OPEN else self._refuse(scope, headers)
             try:
                 await (refusal or self.app)(scope, body, send_marked)

@@ -69,8 +69,8 @@ async def add(request: Request, response: Response, here: Here) -> AddAnswer | D
     """Add one or more pictures: `curl -F images=@a.jpg -F images=@b.jpg .../v1/images`, or as JSON.
 
     201 if at least one is new, 200 if all were there already: the same file has the same id. Of those, `metadata`
-    replaces what they had; without it, that stays. All are added, or, if one
-    cannot be read, none. With `dry_run` it is 200, nothing is written, and every picture that cannot be read is named.
+    replaces what they had; without it, that stays. All are added, or, if one cannot be read, none. With `dry_run` it
+    is 200, nothing is written, and every picture that cannot be read is named.
     """
     body = await here.read(request, AddRequest, form=AddRequest)
 

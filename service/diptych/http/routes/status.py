@@ -12,13 +12,13 @@ from starlette.concurrency import run_in_threadpool
 from diptych.collection.ingest import METADATA_BYTES
 from diptych.collection.registry import Collections
 from diptych.errors import CollectionNameError, DamagedCollectionError, UnknownCollectionError
-from diptych.http import health
 from diptych.http.context import CollectionQuery, Here
 from diptych.http.middleware.errors import document_errors
 from diptych.http.routes import duplicates
 from diptych.http.routes.collections import describe_collections
 from diptych.http.schemas.responses import (
     CalibrationItem,
+    CollectionItem,
     Health,
     Info,
     Limits,
@@ -48,9 +48,11 @@ async def models(here: Here) -> ModelList:
 async def info(here: Here, collection: CollectionQuery = None) -> Info:
     """The description of this service: model, provider, thresholds, limits, and figures of the collections."""
     settings = here.settings
-    figures, listed = await here.reads.run(
-        lambda: (_get_figures(here.collections, collection), describe_collections(here))
-    )
+
+    def read() -> tuple[dict[str, Any] | None, list[CollectionItem]]:
+        return _get_figures(here.collections, collection), describe_collections(here)
+
+    figures, listed = await here.reads.run(read)
     # A collection that is damaged, or none, has no calibration of its own.
     runtime = here.scorer_of(collection if figures else None).runtime
     return Info(
@@ -125,9 +127,9 @@ async def ready(here: Here) -> Ready:
     Of several collections some may be damaged: the others answer, so the service is ready, and they are named. A
     collection on a Milvus server is asked for, and the service is unready while it does not answer.
     """
-    done = health.check_ready(here)
-    await health.check_decoding(here)
+    done = here.health.check_service()
+    await here.health.check_decoding()
     if any(collection.backend.folder is None for collection in here.collections.open_ones().values()):
-        await run_in_threadpool(health.check_servers, here)  # servers, which may be away for a while
+        await run_in_threadpool(here.health.check_servers)  # servers, which may be away for a while
     damaged = list(here.collections.damaged())
     return Ready(warm_up_seconds=done.seconds, same=done.same, other=done.other, damaged=damaged)
