@@ -163,21 +163,23 @@ def test_a_connection_that_is_made_while_the_server_ends_is_closed_at_once_and_n
     assert kept >= 0.2, "uvicorn itself closes those that it knows"
 
 
+class Limit:
+    """The limit of descriptors, soft and hard, that the process sees."""
+
+    now = (0, 0)
+
+
 @pytest.fixture
-def limit(monkeypatch):
-    """`limit(soft, hard)` sets the limit of descriptors that the process sees; `limit.now` has what it made of it."""
-
-    def begin(soft: int, hard: int) -> None:
-        begin.now = (soft, hard)
-
-    monkeypatch.setattr(resource, "getrlimit", lambda _: begin.now)
-    monkeypatch.setattr(resource, "setrlimit", lambda _, wanted: begin(*wanted))
-    return begin
+def limit(monkeypatch) -> Limit:
+    limit = Limit()
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limit.now)
+    monkeypatch.setattr(resource, "setrlimit", lambda _, wanted: setattr(limit, "now", wanted))
+    return limit
 
 
 @pytest.mark.parametrize(("hard", "open"), [(256, 8), (1024, 32), (4096, 128), (2**20, 128)])
 def test_as_many_collections_are_open_as_leave_descriptors_for_connections_and_all_else(hard, open, limit):
-    limit(min(hard, 1024), hard)
+    limit.now = (min(hard, 1024), hard)
     assert openable(128) == open
     assert allowed(open) >= min(hard // 4, MOST)
     assert allowed(open) + EACH * open + min(RESERVED, hard // 4) <= limit.now[0]
@@ -194,7 +196,7 @@ INFINITE = resource.RLIM_INFINITY
     ],
 )
 def test_as_many_connections_are_allowed_as_leave_descriptors_for_all_else(soft, hard, expected, limit):
-    limit(soft, hard)
+    limit.now = (soft, hard)
     assert allowed() == expected
     assert limit.now[0] == INFINITE or limit.now[0] >= expected
     assert limit.now[1] == hard
