@@ -17,9 +17,8 @@ from PIL import Image
 from diptych_runtime.atomic import replacing_folder
 from diptych_runtime.decoder import open_picture
 from diptych_runtime.folders import pictures_below
-from diptych_training.data.edits.easy import EDITS, Edit
-from diptych_training.data.edits.hard import edit_hard, hard_edits
 from diptych_training.data.edits.props import Props, read_stickers
+from diptych_training.data.edits.repertoires import EDITS, Edit, edit_hard, edit_picture, hard_edits
 from diptych_training.errors import DataError
 
 __all__ = [
@@ -38,14 +37,6 @@ __all__ = [
 REPERTOIRES = ("easy", "hard")
 
 EditPicture = Callable[[Image.Image, np.random.Generator], tuple[Image.Image, list[str]]]
-
-
-def edit_picture(picture: Image.Image, rng: np.random.Generator) -> tuple[Image.Image, list[str]]:
-    """Apply one to three different easy edits in random order; return the edited picture and the names of the edits."""
-    names = [str(name) for name in rng.permutation(list(EDITS))[: rng.integers(1, 4)]]
-    for name in names:
-        picture = EDITS[name](picture, rng)
-    return picture, names
 
 
 def write_queries(

@@ -5,8 +5,7 @@ import math
 import numpy as np
 from PIL import Image, ImageFilter, ImageOps, ImageStat
 
-SMALLEST = 16  # pixels of a side
-Colour = tuple[int, int, int]
+from diptych_training.data.canvas import SMALLEST, Colour, resize_by
 
 
 def small_crop(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
@@ -19,7 +18,7 @@ def small_crop(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     height = max(1, round(picture.height * min(1.0, math.sqrt(share / stretch))))
     places = rng.random((4, 2)) * (picture.width - width + 1, picture.height - height + 1)
     parts = [picture.crop((x, y, x + width, y + height)) for x, y in places.astype(int).tolist()]
-    return resized(max(parts, key=_edges), rng.uniform(1.5, 2.5))
+    return resize_by(max(parts, key=_edges), rng.uniform(1.5, 2.5))
 
 
 def _edges(picture: Image.Image) -> float:
@@ -29,7 +28,7 @@ def _edges(picture: Image.Image) -> float:
 def stretch(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     """Change the ratio of the sides to 0.5 to 2 times its value, by at least a tenth."""
     ratio = math.exp(rng.choice([-1, 1]) * rng.uniform(0.1, math.log(2)))
-    return resized(picture, math.sqrt(ratio), 1 / math.sqrt(ratio))
+    return resize_by(picture, math.sqrt(ratio), 1 / math.sqrt(ratio))
 
 
 def square(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
@@ -123,17 +122,3 @@ def any_colour(rng: np.random.Generator, least: int = 0, most: int = 255) -> Col
     """A colour with red, green and blue each from `least` to `most`."""
     red, green, blue = rng.integers(least, most + 1, 3).tolist()
     return red, green, blue
-
-
-def resized(picture: Image.Image, scale: float, scale_y: float | None = None) -> Image.Image:
-    """Scale a picture, to no less than 16 pixels a side."""
-    factors = (scale, scale if scale_y is None else scale_y)
-    sides = [max(SMALLEST, round(side * factor)) for side, factor in zip(picture.size, factors, strict=True)]
-    return picture.resize((sides[0], sides[1]), Image.Resampling.BICUBIC)
-
-
-def bounded(picture: Image.Image, least: int, most: int) -> Image.Image:
-    """Scale a picture so that its longer side has at most `most` pixels, and its shorter one at least `least`."""
-    scale = min(most / max(picture.size), max(1.0, least / min(picture.size)))
-    width, height = (min(most, max(least, round(side * scale))) for side in picture.size)
-    return picture if (width, height) == picture.size else picture.resize((width, height), Image.Resampling.BICUBIC)

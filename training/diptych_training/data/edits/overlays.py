@@ -3,14 +3,15 @@
 import numpy as np
 from PIL import Image, ImageDraw
 
+from diptych_training.data.canvas import fit_text, font
 from diptych_training.data.edits.geometry import any_colour
-from diptych_training.data.edits.props import Props, fitting, font, phrase, words
+from diptych_training.data.edits.props import Props, phrase, words
 
 
 def caption(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     """Set one or two lines of dark text on a white bar above or below; one time in four, light on black."""
     lines = [phrase(rng) for _ in range(rng.integers(1, 3))]
-    size = min(fitting(line, 0.94 * picture.width, 0.14 * picture.height) for line in lines)
+    size = min(fit_text(line, 0.94 * picture.width, 0.14 * picture.height) for line in lines)
     bar = round(size * (1.25 * len(lines) + 0.5))
     paper, ink = ((255, 255, 255), (20, 20, 20)) if rng.random() < 0.75 else ((10, 10, 10), (245, 245, 245))
     canvas = Image.new("RGB", (picture.width, picture.height + bar), paper)
@@ -31,7 +32,7 @@ def meme(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     for wanted, y, anchor in ((top, 0.03, "ma"), (bottom, 0.97, "md")):
         if wanted:
             line = phrase(rng).upper()
-            size = fitting(line, 0.9 * picture.width, 0.2 * picture.height)
+            size = fit_text(line, 0.9 * picture.width, 0.2 * picture.height)
             rim = max(1, size // 10)
             place = (picture.width / 2, y * picture.height)
             draw.text(place, line, (255, 255, 255), font(size), anchor, stroke_width=rim, stroke_fill=(0, 0, 0))

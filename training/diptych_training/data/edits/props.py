@@ -7,14 +7,15 @@ import re
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFilter, ImageFont, ImageOps
+from PIL import Image, ImageDraw, ImageFilter, ImageOps
 
 from diptych_runtime.decoder import open_picture
 from diptych_runtime.paths import given_path
+from diptych_training.data.archives import read_member
+from diptych_training.data.canvas import font
 from diptych_training.data.edits.geometry import any_colour
 from diptych_training.errors import DataError
 
@@ -89,7 +90,7 @@ def read_stickers(archive: Path) -> list[bytes]:
             )
             stickers = []
             for name in names:
-                stickers.append(file.read(name))
+                stickers.append(read_member(file, name))
                 Image.open(io.BytesIO(stickers[-1]), formats=["PNG"]).verify()
     except (OSError, SyntaxError, zipfile.BadZipFile) as error:
         raise DataError(
@@ -162,17 +163,6 @@ def _face(draw: ImageDraw.ImageDraw, rng: np.random.Generator) -> None:
         draw.chord((32, 54, 96, 106), 10, 170, fill=(110, 40, 20))
     else:
         draw.arc((36, 50, 92, 100), 20, 160, fill=(110, 60, 10), width=6)
-
-
-@cache
-def font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """Pillow's own typeface, the same on every machine."""
-    return ImageFont.load_default(float(size))
-
-
-def fitting(text: str, width: float, most: float, least: float = 7) -> int:
-    """The size of type, from `least` to `most`, in which the text is no wider than `width`."""
-    return max(1, round(max(least, min(most, 100 * width / max(1.0, font(100).getlength(text))))))
 
 
 def phrase(rng: np.random.Generator) -> str:

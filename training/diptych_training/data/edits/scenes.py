@@ -5,9 +5,10 @@ import math
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageOps
 
-from diptych_training.data.edits.geometry import Colour, any_colour, bounded, resized, warped
+from diptych_training.data.canvas import Colour, bound_sides, font, resize_by
+from diptych_training.data.edits.geometry import any_colour, warped
 from diptych_training.data.edits.overlays import page_text
-from diptych_training.data.edits.props import NAMES, Props, font, phrase
+from diptych_training.data.edits.props import NAMES, Props, phrase
 
 # Paper, ink, pale ink.
 LIGHT: tuple[Colour, Colour, Colour] = ((255, 255, 255), (25, 25, 28), (200, 202, 206))
@@ -53,7 +54,7 @@ def phone(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
 def website(picture: Image.Image, rng: np.random.Generator, props: Props) -> Image.Image:
     """A screenshot of a web page that shows it: tabs and address, header, text, button, a row of other pictures."""
     paper, ink, pale = LIGHT if rng.random() < 0.8 else DARK
-    shown = bounded(picture, 32, 280)
+    shown = bound_sides(picture, 32, 280)
     width = round(max(shown.width / rng.uniform(0.42, 0.72), shown.height * 0.9))
     unit = width / 100
     top, row = round(17 * unit), round(18 * unit)
@@ -118,13 +119,13 @@ def screen_photo(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
 def paste_in(picture: Image.Image, rng: np.random.Generator, props: Props) -> Image.Image:
     """Paste it into another photo, at 30 to 70 % of that one's side; sometimes tilted, or with a white rim."""
     share = rng.uniform(0.3, 0.7)
-    small = bounded(picture, 16, 260)
+    small = bound_sides(picture, 16, 260)
     # The background is as large as the picture was, or so that the picture on it keeps 60 pixels.
     side = max(max(small.size), 60 / share * max(small.size) / min(small.size))
     side = min(420.0, side)
     shape = math.exp(rng.uniform(-0.35, 0.35))
     size = (round(side * max(1.0, shape)), round(side * max(1.0, 1 / shape)))
-    small = resized(small, share * min(size[0] / small.width, size[1] / small.height))
+    small = resize_by(small, share * min(size[0] / small.width, size[1] / small.height))
     scene = props.photo(rng, size)
     if rng.random() < 0.25:
         small = ImageOps.expand(small, max(1, min(small.size) // 25), (250, 250, 248))
@@ -139,7 +140,7 @@ def paste_in(picture: Image.Image, rng: np.random.Generator, props: Props) -> Im
 
 def collage(picture: Image.Image, rng: np.random.Generator, props: Props) -> Image.Image:
     """Lay it out with three other photos: two by two, large beside three, or a strip."""
-    own = bounded(picture, 48, 240)
+    own = bound_sides(picture, 48, 240)
     width, height = own.size
     kind = rng.integers(3)
     if kind == 0:

@@ -1,14 +1,20 @@
-"""The hard repertoire: what people and platforms do to pictures, one to five edits at once."""
+"""The repertoires: which edits there are, how many a picture gets, and in which order.
 
+*Easy* has seven edits, one to three at once; *hard* has them and thirty further ones, one to five at once: what people
+and platforms do to pictures. The order of the edits is part of what a seed draws.
+"""
+
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 from PIL import Image
 
-from diptych_training.data.edits import detail, geometry, overlays, scenes, tones
-from diptych_training.data.edits.easy import EDITS, Edit
-from diptych_training.data.edits.geometry import bounded
+from diptych_training.data.canvas import bound_sides
+from diptych_training.data.edits import easy, geometry, overlays, pixels, scenes
 from diptych_training.data.edits.props import Props
+
+Edit = Callable[[Image.Image, np.random.Generator], Image.Image]
 
 LEAST, MOST = 24, 720  # pixels of a side, after each edit
 
@@ -34,41 +40,35 @@ LIMITS = (
     (("caption", "meme", "stickers", "stripes", "watermark", "overlay"), 2),
 )
 
+EDITS: dict[str, Edit] = {
+    edit.__name__: edit
+    for edit in (easy.crop, easy.flip, easy.rotate, easy.colour, easy.jpeg, easy.overlay, easy.border)
+}
+
 
 def hard_edits(props: Props) -> dict[str, Edit]:
     """The edits by name, the easy ones first; `props` are put beside and upon a picture."""
-    return EDITS | {
-        "invert": tones.invert,
-        "posterise": tones.posterise,
-        "solarise": tones.solarise,
-        "channels": tones.channels,
-        "duotone": tones.duotone,
-        "vignette": tones.vignette,
-        "colour_filter": tones.colour_filter,
-        "pixelate": detail.pixelate,
-        "sharpen": detail.sharpen,
-        "blur": detail.blur,
-        "motion_blur": detail.motion_blur,
-        "noise": detail.noise,
-        "jpeg_twice": detail.jpeg_twice,
-        "jpeg_blocks": detail.jpeg_blocks,
-        "stretch": geometry.stretch,
-        "square": geometry.square,
-        "small_crop": geometry.small_crop,
-        "turn": geometry.turn,
-        "perspective": geometry.perspective,
-        "mirror_tile": geometry.mirror_tile,
-        "caption": overlays.caption,
-        "meme": overlays.meme,
-        "stickers": partial(overlays.stickers, props=props),
-        "stripes": overlays.stripes,
-        "watermark": overlays.watermark,
-        "phone": scenes.phone,
-        "website": partial(scenes.website, props=props),
-        "screen_photo": scenes.screen_photo,
-        "paste_in": partial(scenes.paste_in, props=props),
-        "collage": partial(scenes.collage, props=props),
+    further: tuple[Callable[..., Image.Image], ...] = (
+        *(pixels.invert, pixels.posterise, pixels.solarise, pixels.channels, pixels.duotone, pixels.vignette),
+        *(pixels.colour_filter, pixels.pixelate, pixels.sharpen, pixels.blur, pixels.motion_blur, pixels.noise),
+        *(pixels.jpeg_twice, pixels.jpeg_blocks, geometry.stretch, geometry.square, geometry.small_crop, geometry.turn),
+        *(geometry.perspective, geometry.mirror_tile, overlays.caption, overlays.meme, overlays.stickers),
+        *(overlays.stripes, overlays.watermark, scenes.phone, scenes.website, scenes.screen_photo, scenes.paste_in),
+        scenes.collage,
+    )
+    with_props = (overlays.stickers, scenes.website, scenes.paste_in, scenes.collage)
+    given: dict[str, Edit] = {
+        edit.__name__: partial(edit, **({"props": props} if edit in with_props else {})) for edit in further
     }
+    return EDITS | given
+
+
+def edit_picture(picture: Image.Image, rng: np.random.Generator) -> tuple[Image.Image, list[str]]:
+    """Apply one to three different easy edits in random order; return the edited picture and the names of the edits."""
+    names = [str(name) for name in rng.permutation(list(EDITS))[: rng.integers(1, 4)]]
+    for name in names:
+        picture = EDITS[name](picture, rng)
+    return picture, names
 
 
 def draw_names(rng: np.random.Generator, names: list[str]) -> list[str]:
@@ -94,7 +94,7 @@ def edit_hard(picture: Image.Image, rng: np.random.Generator, props: Props) -> t
     """
     edits = hard_edits(props)
     names = draw_names(rng, list(edits))
-    picture = bounded(picture, LEAST, MOST)
+    picture = bound_sides(picture, LEAST, MOST)
     for name in names:
-        picture = bounded(edits[name](picture, rng), LEAST, MOST)
+        picture = bound_sides(edits[name](picture, rng), LEAST, MOST)
     return picture, names
