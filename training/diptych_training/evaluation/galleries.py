@@ -1,40 +1,44 @@
-"""Searching a gallery: the whole of it ranked by a first stage, and the first K of every query looked at again."""
+"""Pictures searched in a gallery: all of it ranked, the first K of every query looked at again, by two protocols."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from diptych_runtime.calibration.evidence import Evidence
-from diptych_runtime.closer_look import verification as closer_look
+from diptych.console import counted
 from diptych_runtime.crops import second_looks
 from diptych_runtime.judgement import CLOSER_LOOKS, deserving, probabilities
 from diptych_runtime.runtime import Runtime
+from diptych_training.data.csv import read_table
+from diptych_training.data.edits import picture_names
 from diptych_training.errors import DataError
-from diptych_training.evaluation.estimates import Estimate, Resampling
-from diptych_training.evaluation.scored import Scored, Side
 from diptych_training.evaluation.stages import (
     Comparison,
     Entrants,
+    Estimate,
+    Evidence,
     Method,
     Progress,
+    Resampling,
+    Scored,
+    Side,
     all_logits,
     compare,
     describe,
     encode,
+    require,
 )
-from diptych_training.metrics import Ranking
+from diptych_training.learning.fitting.examined import spread_looks, take_looks
+from diptych_training.metrics import Pool, Ranking
 
 if TYPE_CHECKING:
-    from diptych_training.evaluation.baselines import Control
+    from diptych_training.evaluation.controls import Control
 
 _QUERIES = 256
-_VIEWS = 512  # pictures whose keypoints are kept, 1.3 MB each
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,7 @@ class Measured:
         return {"closer_look": {"without": self.alone.values, "interval": self.alone.intervals, "gain": gain}}
 
 
-def measure(entrants: Entrants, search: Search, figures: Figures) -> Measured:
+def measure_search(entrants: Entrants, search: Search, figures: Figures) -> Measured:
     """Both stages of every model and all controls on the same queries.
 
     A control that verifies takes the candidates of our first stage; any other ranks the whole gallery itself.
@@ -151,11 +155,11 @@ def measure(entrants: Entrants, search: Search, figures: Figures) -> Measured:
     searched: dict[int, Searched] = {}
 
     def look(runtime: Runtime) -> tuple[Found, Found]:
-        known = searched[id(runtime)] = _searched(runtime, search, entrants.progress)
+        known = searched[id(runtime)] = _search_gallery(runtime, search, entrants.progress)
         return known.first, known.reranked
 
     def ask(control: Control, first: Found) -> Found:
-        return _control(control, search, first, entrants.progress)
+        return _ask_control(control, search, first, entrants.progress)
 
     def judge(name: str, found: Found) -> Method:
         ranking = found.ranking(search)
@@ -165,17 +169,17 @@ def measure(entrants: Entrants, search: Search, figures: Figures) -> Measured:
     ours = searched[id(entrants.model)]
     labels, matches = ours.first.ranking(search).relevant, sum(len(right) for right in search.matches)
     shown = None if ours.judged is None else ours.judged.ravel()
-    pairs, logits = _pairs(ours.first), ours.logits.ravel()
+    pairs, logits = _list_pairs(ours.first), ours.logits.ravel()
     scored = Scored(search.queries, search.gallery, pairs, logits, labels.ravel(), matches, shown)
     return Measured(comparison, scored, None if shown is None else judge("network alone", ours.alone))
 
 
-def by_query(search: Search) -> Resampling:
+def resample_queries(search: Search) -> Resampling:
     """Queries drawn anew."""
     return Resampling("queries", np.arange(len(search.queries.files)))
 
 
-def _searched(runtime: Runtime, search: Search, progress: Progress) -> Searched:
+def _search_gallery(runtime: Runtime, search: Search, progress: Progress) -> Searched:
     """The gallery by cosine, exactly, and its candidates looked at together: as a search of a collection has it that
     answers with all of them.
     """
@@ -188,18 +192,20 @@ def _searched(runtime: Runtime, search: Search, progress: Progress) -> Searched:
     blocks = (asked[s : s + _QUERIES] @ columns for s in range(0, count, _QUERIES))
     first = _first_stage((views for block in blocks for views in block.astype(np.float32)), search)
     views = looked.tokens.reshape(count, -1, *runtime.token_shape)
-    logits = all_logits(runtime, views[:, 0], stored.tokens, _pairs(first), progress).reshape(*first.order.shape, -1)
+    logits = all_logits(runtime, views[:, 0], stored.tokens, _list_pairs(first), progress).reshape(
+        *first.order.shape, -1
+    )
     again = [second_looks(*of_one) for of_one in zip(logits[..., runtime.column], first.views, strict=True)]
     rows, places = np.repeat(np.arange(count), [len(of_one) for of_one in again]), np.concatenate(again)
     pairs = np.stack([rows * views.shape[1] + first.views[rows, places], first.order[rows, places]], 1)
     seen = all_logits(runtime, looked.tokens, stored.tokens, pairs, progress)
     logits[rows, places] = np.maximum(logits[rows, places], seen)
     logits[..., runtime.column] = runtime.normalized(logits[..., runtime.column])
-    judged = _judged(runtime, search, first, logits, progress)
+    judged = _judge_closer(runtime, search, first, logits, progress)
     return Searched(first, np.ascontiguousarray(logits[..., runtime.column]), judged)
 
 
-def _judged(
+def _judge_closer(
     runtime: Runtime, search: Search, found: Found, logits: np.ndarray, progress: Progress
 ) -> np.ndarray | None:
     """The probabilities float64 (Q, K) of candidates with logits (Q, K, questions) after a closer look at those that
@@ -210,22 +216,10 @@ def _judged(
         return None
     flat = logits.reshape(-1, logits.shape[-1])
     worth = np.stack([deserving(questions, row, runtime.question, CLOSER_LOOKS) for row in logits])
-    described = lru_cache(_VIEWS)(closer_look.describe)
-    chosen = np.argwhere(worth).tolist()
-
-    def look(place: list[int]) -> Evidence:
-        query, candidate = place
-        files = search.queries.files[query], search.gallery.files[found.order[query, candidate]]
-        return closer_look.verify(*(described(file) for file in files))
-
-    seen: list[Evidence | None] = [None] * worth.size
-    with ThreadPoolExecutor(runtime.threads) as pool:
-        for place, evidence in zip(
-            np.flatnonzero(worth).tolist(),
-            progress(pool.map(look, chosen), len(chosen), "looking closer"),
-            strict=True,
-        ):
-            seen[place] = evidence
+    places = np.argwhere(worth).tolist()
+    files = [(search.queries.files[query], search.gallery.files[found.order[query, k]]) for query, k in places]
+    looks = progress(take_looks(files, runtime.threads), len(files), "looking closer")
+    seen = spread_looks(worth.ravel(), looks)
     return probabilities(questions, flat, seen)[runtime.question].reshape(worth.shape)
 
 
@@ -247,7 +241,7 @@ def _first_stage(rows: Iterator[np.ndarray], search: Search) -> Found:
     return Found(np.stack(orders), np.stack(scores), np.stack(found), tuple(places))
 
 
-def _control(control: Control, search: Search, first: Found, progress: Progress) -> Found:
+def _ask_control(control: Control, search: Search, first: Found, progress: Progress) -> Found:
     gallery = describe(control, search.gallery.files, progress, "the gallery")
     asked = describe(control, search.queries.files, progress, "queries")
     queries = progress(range(len(asked)), len(asked), f"{control.name}, queries")
@@ -258,7 +252,158 @@ def _control(control: Control, search: Search, first: Found, progress: Progress)
     return _first_stage((np.asarray(control.scores(asked[q], gallery))[None] for q in queries), search)
 
 
-def _pairs(found: Found) -> np.ndarray:
+def _list_pairs(found: Found) -> np.ndarray:
     """Every query with each of its candidates, int (Q * K, 2)."""
     queries, depth = found.order.shape
     return np.stack([np.repeat(np.arange(queries), depth), found.order.ravel()], 1)
+
+
+def read_truth(path: Path) -> list[tuple[str, str]]:
+    """Read (query, reference) rows; an empty reference marks a query without a match."""
+    rows = [(row["query"], row["reference"] or "") for row in read_table(path, ["query", "reference"])]
+    if not any(reference for _, reference in rows):
+        raise DataError(f"{path} names no reference: at least one query needs a match")
+    return rows
+
+
+def evaluate_copies(
+    entrants: Entrants, references: Path, queries: Path, truth: Sequence[tuple[str, str]], *, candidates: int = 100
+) -> Evidence:
+    """Measure micro-AP, recall at 90 % precision and recall@1 over the first `candidates`, and recall@100 over all.
+
+    Raises `DataError` where the truth names a picture that is not there.
+    """
+    gallery = picture_names(references)
+    asked = list(dict.fromkeys(query for query, _ in truth))
+    place = {name: i for i, name in enumerate(gallery)}
+    matches: dict[str, set[int]] = {query: set() for query in asked}
+    for query, reference in truth:
+        if reference and reference not in place:
+            raise DataError(
+                f"the truth names the reference {reference!r}, which is not among the {len(gallery)} of {references}"
+            )
+        if reference:
+            matches[query].add(place[reference])
+    files = [queries / name for name in asked]
+    require(files, "queries", f"the truth's paths are relative to {queries}")
+    rows = [np.array(sorted(matches[query]), np.int64) for query in asked]
+    none = [np.empty(0, np.int64)] * len(asked)
+    looked, stored = Side(files, queries), Side([references / name for name in gallery], references)
+    search = Search(looked, stored, rows, none, candidates)
+    resampling = resample_queries(search)
+
+    def figures(found: Found, ranking: Ranking) -> dict[str, Estimate]:
+        pool = Pool(ranking.scores.ravel(), ranking.relevant.ravel(), np.repeat(np.arange(len(asked)), search.depth))
+        positives = ranking.positives.astype(np.int64)
+        best = np.array([places[0] if len(places) else np.inf for places in found.places])
+        return {
+            "micro_ap": resampling.estimate(lambda n: pool.average_precision(int(n @ positives), n)),
+            "recall_at_p90": resampling.estimate(lambda n: pool.recall_at_precision(int(n @ positives), counts=n)),
+            "recall@1": resampling.mean(ranking.relevant[:, 0], positives > 0),
+            "recall@100": resampling.mean(best < 100, positives > 0),
+        }
+
+    measured = measure_search(entrants, search, figures)
+    comparison, model, ours = measured.comparison, entrants.model, measured.comparison.ours
+    result = {
+        **ours.reranked.values,
+        "first_stage": ours.first.values,
+        "gain": ours.reranked.gains_over(ours.first),
+        **measured.closer_look(),
+        "interval": ours.reranked.intervals | {"first_stage": ours.first.intervals},
+        "queries": len(asked),
+        "distractors": sum(not len(right) for right in rows),
+        "references": len(gallery),
+        "candidates": search.depth,
+        "resampled": resampling.unit,
+    }
+    title = f"Copies: {counted(len(asked), 'query', 'queries')} among {counted(len(gallery), 'reference')}"
+    return measured.scored.evidence("copies", title, model, result | comparison.beside(), comparison.series())
+
+
+DEPTHS = (1, 10, 100)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Pictures, each with the name of its class."""
+
+    files: tuple[Path, ...]
+    classes: tuple[str, ...]
+
+
+def read_labelled(path: Path, root: Path) -> Labelled:
+    """Read the columns path (below `root`) and class; a row that comes twice counts once."""
+    rows = read_table(path, ["path", "class"])
+    if not rows:
+        raise DataError(f"{path} has no rows; expected the columns path and class")
+    if lacking := [row["path"] for row in rows if not row["path"] or not row["class"]]:
+        raise DataError(f"{path} has {len(lacking)} rows without a path or a class, such as that of {lacking[0]!r}")
+    known: dict[Path, str] = {}
+    for row in rows:
+        name, label = Path(row["path"]), row["class"]
+        if known.setdefault(name, label) != label:
+            raise DataError(f"{path} gives {row['path']!r} two classes, {known[name]!r} and {label!r}; keep one")
+    files = tuple(root / name for name in known)
+    require(files, f"pictures of {path.name}", f"its paths are relative to --root, which is {root}")
+    return Labelled(files, tuple(known.values()))
+
+
+def evaluate_retrieval(
+    entrants: Entrants, queries: Labelled, gallery: Labelled, root: Path, *, candidates: int = 100
+) -> Evidence:
+    """Measure recall@1, @10, @100 (is one of the class among the first?) and mAP over the whole ranking.
+
+    A gallery picture that is the query's own file is left out. Queries whose class the gallery lacks do not count,
+    except in calibration; `DataError` where that is all of them.
+    """
+    search = _match_classes(queries, gallery, root, candidates)
+    counted = np.array([len(right) > 0 for right in search.matches])
+    if not counted.any():
+        raise DataError(
+            f"no query has a picture of its class in the gallery: queries have classes such as {queries.classes[0]!r}, "
+            f"the gallery such as {gallery.classes[0]!r}; a query's own file does not count"
+        )
+    resampling = resample_queries(search)
+
+    def figures(found: Found, ranking: Ranking) -> dict[str, Estimate]:
+        best = np.array([places[0] if len(places) else np.inf for places in found.places])
+        return {
+            **{f"recall@{depth}": resampling.mean(best < depth, counted) for depth in DEPTHS},
+            "map": resampling.mean(np.array([average_precision(places) for places in found.places]), counted),
+        }
+
+    measured = measure_search(entrants, search, figures)
+    comparison, model, ours = measured.comparison, entrants.model, measured.comparison.ours
+    result = {
+        "first_stage": ours.first.values,
+        "reranked": ours.reranked.values,
+        "gain": ours.reranked.gains_over(ours.first),
+        **measured.closer_look(),
+        "interval": {"first_stage": ours.first.intervals, "reranked": ours.reranked.intervals},
+        "queries": int(counted.sum()),
+        "queries_without_match": int((~counted).sum()),
+        "gallery": len(gallery.files),
+        "classes": len(set(gallery.classes)),
+        "candidates": search.depth,
+        "resampled": resampling.unit,
+    }
+    title = f"Retrieval: {int(counted.sum())} queries, {len(gallery.files):,} pictures in the gallery"
+    return measured.scored.evidence("retrieval", title, model, result | comparison.beside(), comparison.series())
+
+
+def average_precision(places: np.ndarray) -> float:
+    """Average precision of one query from the 0-based places of all its matches, ascending; 0 where it has none."""
+    return float(np.mean((np.arange(len(places)) + 1) / (places + 1))) if len(places) else 0.0
+
+
+def _match_classes(queries: Labelled, gallery: Labelled, root: Path, candidates: int) -> Search:
+    of_class: dict[str, list[int]] = {}
+    of_file: dict[Path, list[int]] = {}
+    for row, (file, label) in enumerate(zip(gallery.files, gallery.classes, strict=True)):
+        of_class.setdefault(label, []).append(row)
+        of_file.setdefault(file.resolve(), []).append(row)
+    own = [np.array(of_file.get(file.resolve(), []), np.int64) for file in queries.files]
+    right = [np.array(of_class.get(label, []), np.int64) for label in queries.classes]
+    matches = [np.setdiff1d(rows, itself) for rows, itself in zip(right, own, strict=True)]
+    return Search(Side(queries.files, root), Side(gallery.files, root), matches, own, candidates)
