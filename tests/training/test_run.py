@@ -24,11 +24,11 @@ from diptych_training.run import BEST, METRICS, NOTES, RECIPE, MetricsLog, Run, 
 class Lines(RunRecipe):
     """A recipe of a line through noisy points."""
 
-    learning: Budget = field(default_factory=lambda: Budget(steps=12, batch=4, rate=0.05, warmup=2, average=0.9))
+    learning: Budget = field(default_factory=lambda: Budget(steps=12, batch=4, rate=0.2, warmup=2, average=0.9))
 
 
 class LineRun(Run):
-    """Learns a line; `ends` is called after the step of that number, if there is one."""
+    """Learns a line; it is interrupted in the step `stop`, or gets SIGINT in the step `signal`."""
 
     save_every, stop, signal = 5, 0, 0
 
@@ -41,7 +41,7 @@ class LineRun(Run):
         if self.optimisation.step + 1 == self.stop:
             raise KeyboardInterrupt
         x = torch.from_numpy(self.rng.normal(size=(4, 3))).float()
-        loss = (self.optimisation.network(x) - x.sum(1, keepdim=True) - torch.rand(4, 1)).square().mean()
+        loss = (self.optimisation.network(x) - x.sum(1, keepdim=True) - torch.rand(4, 1) / 9).square().mean()
         loss.backward()
         return {"loss": loss.item()}
 
@@ -117,10 +117,15 @@ def test_a_run_is_begun_once_and_resumed_with_its_own_recipe_but_for_its_threads
     assert figures(whole) == before
 
 
-def test_only_one_process_trains_in_a_folder(tmp_path: Path) -> None:
-    with open_folder(Lines(), tmp_path), pytest.raises(DataError, match=f"another process is training in {tmp_path}"):
-        LineRun(Lines(seed=3), tmp_path).carry_out(resume=True)
-    LineRun(Lines(), tmp_path, quiet=True).carry_out(resume=True)
+def test_only_one_process_trains_in_a_folder_and_the_other_writes_nothing(tmp_path: Path) -> None:
+    with open_folder(Lines(), tmp_path):
+        with pytest.raises(DataError, match=f"another process is training in {tmp_path}"):
+            LineRun(Lines(), tmp_path).carry_out(resume=True)
+        (tmp_path / RECIPE).unlink()
+        with pytest.raises(DataError, match="another process is training"):
+            LineRun(Lines(seed=3), tmp_path).carry_out(resume=False)
+        assert not (tmp_path / RECIPE).exists()
+    LineRun(Lines(), tmp_path, quiet=True).carry_out(resume=False)
 
 
 def test_numbers_go_to_the_notes_and_to_tensorboard_and_nowhere_where_silent(tmp_path: Path) -> None:
