@@ -93,8 +93,8 @@ def test_a_run_killed_with_minus_9_at_any_moment_resumes_to_the_same_numbers(
     command = f"""
 import json, pathlib
 from diptych_training.learning import run
-from diptych_training.learning.pretrained import initial_network
 from diptych_training.recipe import recipe_from
+from diptych_training.run import STATE, MetricsLog
 note = MetricsLog.note
 def tell(*values, **named):
     note(*values, **named)
