@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path, PureWindowsPath
 
 import numpy as np
@@ -98,7 +99,7 @@ class Archives:
         """The photos of these archives, in their order."""
         for name in names:
             if name not in self._read:
-                self._read[name] = self._generated(name) if name in generated_sources() else self._load(name)
+                self._read[name] = self._load(name)
         parts = [self._read[name] for name in names]
         rows = tuple(row for part in parts for row in part.rows)
         return Photos(rows, np.concatenate([part.pixels for part in parts]))
@@ -109,10 +110,9 @@ class Archives:
         chosen = chosen[:: max(1, len(chosen) // count)][:count]
         return np.array([part.pixels[i] for part, i in chosen], np.uint8).reshape(-1, self.size, self.size, 3)
 
-    def _load(self, name: str) -> Photos:
-        return load_photos(self.folder, list_photos(self.folder, [name]), self.size)
-
-    def _generated(self, archive: str) -> Photos:
+    def _load(self, archive: str) -> Photos:
+        if archive not in generated_sources():
+            return load_photos(self.folder, list_photos(self.folder, [archive]), self.size)
         draw, count, members = generated_sources()[archive]
         names = [f"{archive}/{i // members}/{i % members}" for i in range(count)]
         splits = [split_of(name.rpartition("/")[0], test=0.0) for name in names]
@@ -152,30 +152,22 @@ def list_photos(folder: Path, archives: Sequence[str]) -> list[Photo]:
     for archive in archives:
         if archive not in readers:
             raise DataError(f"no archive is called {archive!r}; known are {', '.join(readers)}")
-        with _open(folder, archive) as file:
+        with zipfile.ZipFile(find_archive(folder, archive)) as file:
             photos.extend(readers[archive](file))
     return photos
 
 
 def read_photos(folder: Path, photos: Sequence[Photo]) -> Iterator[bytes]:
     """Yield the file of each photo, in order. Raises `DataError` for one of more bytes than a picture may have."""
-    archive, file = "", None
-    try:
-        for photo in photos:
-            if photo.archive != archive:
-                if file is not None:
-                    file.close()
-                archive, file = photo.archive, _open(folder, photo.archive)
-            assert file is not None
-            yield _read_bounded(file, photo.name)
-    finally:
-        if file is not None:
-            file.close()
+    for archive, group in groupby(photos, key=lambda photo: photo.archive):
+        with zipfile.ZipFile(find_archive(folder, archive)) as file:
+            for photo in group:
+                yield read_member(file, photo.name)
 
 
 def read_table_of(folder: Path, archive: str, name: str) -> list[dict[str, str]]:
     """Read a table of an archive, such as `grocery/iconic.csv`; `DataError` where it has none of that name."""
-    with _open(folder, archive) as file:
+    with zipfile.ZipFile(find_archive(folder, archive)) as file:
         return list(_rows(file, name))
 
 
@@ -266,20 +258,21 @@ def split_of(key: str, *, validation: float = 0.1, test: float = 0.18) -> str:
     return "test" if place < test else "validation" if place < test + validation else "train"
 
 
-def _open(folder: Path, archive: str) -> zipfile.ZipFile:
+def find_archive(folder: Path, archive: str) -> Path:
+    """The file of an archive; raises `DataError` where it is not in the folder."""
     path = folder / f"{archive}.zip"
     if not path.is_file():
         raise DataError(f"expected the archive {path.name} in the folder named by DIPTYCH_DATA; see docs/data.md")
-    return zipfile.ZipFile(path)
+    return path
 
 
 def _rows(file: zipfile.ZipFile, name: str) -> Iterator[dict[str, str]]:
     if name not in file.namelist():
         raise DataError(f"{Path(file.filename or '').name} has no {name}; see docs/data.md for its layout")
-    yield from csv.DictReader(io.StringIO(_read_bounded(file, name).decode(), newline=""))
+    yield from csv.DictReader(io.StringIO(read_member(file, name).decode(), newline=""))
 
 
-def _read_bounded(file: zipfile.ZipFile, name: str) -> bytes:
+def read_member(file: zipfile.ZipFile, name: str) -> bytes:
     """The bytes of a member, of which no more are unpacked than a picture may have, whatever size it states."""
     with file.open(name) as member:
         data = member.read(_MOST_BYTES + 1)

@@ -14,15 +14,15 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Generator, Tensor
 
+from diptych_training.data.archives import find_archive, read_member
+
 # Episodes are drawn where models are measured, without torch; who trains finds them here.
 from diptych_training.data.episodes import Episode as Episode
 from diptych_training.data.episodes import draw_episodes as draw_episodes
-from diptych_training.data.episodes import numbered
+from diptych_training.data.episodes import list_drawings, number_drawings
 from diptych_training.data.strokes import Alphabet, by_hand
-from diptych_training.errors import DataError
 
-ARCHIVE = "omniglot.zip"
-SPLITS = ("background", "validation")
+ARCHIVE = "omniglot"
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,9 @@ class Characters:
 
 def load_characters(folder: Path, split: str, size: int) -> Characters:
     """Read one split, each drawing squashed to size x size; raise `DataError` where the archive is not as expected."""
-    with zipfile.ZipFile(_archive(folder)) as archive:
-        names = sorted(name for name in archive.namelist() if _split(name) == split)
-        files = [archive.read(name) for name in names]
-    if not names:
-        raise DataError(f"{ARCHIVE} has no drawings in omniglot/{split}/<alphabet>/<character>/; known are {SPLITS}")
+    with zipfile.ZipFile(find_archive(folder, ARCHIVE)) as archive:
+        names = list_drawings([PurePosixPath(name) for name in archive.namelist()], split)
+        files = [read_member(archive, str(name)) for name in names]
 
     def ink(file: bytes) -> np.ndarray:
         with Image.open(io.BytesIO(file), formats=["PNG"]) as drawing:
@@ -51,18 +49,12 @@ def load_characters(folder: Path, split: str, size: int) -> Characters:
 
     with ThreadPoolExecutor(2) as pool:
         pixels = np.stack(list(pool.map(ink, files)))
-    parts = [PurePosixPath(name) for name in names]
-    return Characters(
-        torch.from_numpy(pixels).float() / 255,
-        numbered([str(part.parent) for part in parts]),
-        numbered([part.parts[2] for part in parts]),
-        np.array([int(part.stem.rpartition("_")[2]) for part in parts]),
-    )
+    return Characters(torch.from_numpy(pixels).float() / 255, *number_drawings(names))
 
 
 def archive_digest(folder: Path) -> str:
     """SHA-256 of the archive, its first 16 digits; raises as `load_characters` does."""
-    return hashlib.sha256(_archive(folder).read_bytes()).hexdigest()[:16]
+    return hashlib.sha256(find_archive(folder, ARCHIVE).read_bytes()).hexdigest()[:16]
 
 
 class Groups:
@@ -196,15 +188,3 @@ def _turned(ink: Tensor, turn: int) -> Tensor:
     """Ink (..., S, S) in one of eight positions: four turns, then four turns of its mirror picture."""
     turned = ink.rot90(turn % 4, (-2, -1))
     return turned.flip(-1) if turn >= 4 else turned
-
-
-def _archive(folder: Path) -> Path:
-    path = folder / ARCHIVE
-    if not path.is_file():
-        raise DataError(f"no {ARCHIVE} in the folder named by DIPTYCH_DATA; docs/data.md says where it comes from")
-    return path
-
-
-def _split(name: str) -> str:
-    parts = name.split("/")
-    return parts[1] if len(parts) == 5 and parts[0] == "omniglot" and name.endswith(".png") else ""

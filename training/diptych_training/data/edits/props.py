@@ -14,6 +14,7 @@ from PIL import Image, ImageDraw, ImageFilter, ImageOps
 
 from diptych_runtime.decoder import open_picture
 from diptych_runtime.paths import given_path
+from diptych_training.data.archives import read_member
 from diptych_training.data.canvas import font
 from diptych_training.data.edits.geometry import any_colour
 from diptych_training.errors import DataError
@@ -89,7 +90,7 @@ def read_stickers(archive: Path) -> list[bytes]:
             )
             stickers = []
             for name in names:
-                stickers.append(file.read(name))
+                stickers.append(read_member(file, name))
                 Image.open(io.BytesIO(stickers[-1]), formats=["PNG"]).verify()
     except (OSError, SyntaxError, zipfile.BadZipFile) as error:
         raise DataError(
