@@ -51,12 +51,12 @@ def canvas_matrices(chosen: dict[str, Tensor], draw: Draw) -> Tensor:
         (0, shrunk * torch.where(upright, ones, pad), draw.between(-1, 1) * free_room),
     )
     tilt = [draw.within(-0.35, 0.35) * chosen["perspective"] for _ in range(2)]
-    return turn @ room @ stack_matrices((ones, 0, 0), (0, ones, 0), (tilt[0], tilt[1], 1))
+    return turn @ room @ stack_matrices((1, 0, 0), (0, 1, 0), (tilt[0], tilt[1], 1))
 
 
 def stack_matrices(first: Row, second: Row, third: Row = (0, 0, 1)) -> Tensor:
     """Matrices (n, 3, 3) from rows of numbers for each picture, or of one for all."""
-    given = next(value for value in first if isinstance(value, Tensor))
+    given = next(value for row in (first, second, third) for value in row if isinstance(value, Tensor))
 
     def spread(value: Tensor | float) -> Tensor:
         return torch.as_tensor(value, dtype=given.dtype, device=given.device).expand_as(given)

@@ -128,7 +128,7 @@ def caption(views: Views, draw: Draw, stock: Stock, chosen: Tensor) -> Views:
     if len(taller):
         # The view makes room at its end for the bar.
         scale, end = 1 / (1 - height[taller]), ends[taller] * 2.0 - 1
-        room = stack_matrices((torch.ones_like(scale), 0, 0), (0, scale, end * (scale - 1)))
+        room = stack_matrices((1, 0, 0), (0, scale, end * (scale - 1)))
         pictures[taller], places[taller] = warp(Views(pictures[taller], places[taller]), project(room, size))
     number = draw.among(len(layers.bars))
     for end in (0, 1):
@@ -203,9 +203,7 @@ def photograph(views: Views, draw: Draw, stock: Stock, chosen: Tensor) -> Views:
     zoom, angle = draw.between(0.9, 1.35), draw.between(-0.12, 0.12)
     cos, sin = angle.cos() * zoom, angle.sin() * zoom
     x, y = draw.between(-0.1, 0.1), draw.between(-0.1, 0.1)
-    tilt = stack_matrices(
-        (torch.ones_like(zoom), 0, 0), (0, 1, 0), (draw.between(-0.2, 0.2), draw.between(-0.2, 0.2), 1)
-    )
+    tilt = stack_matrices((1, 0, 0), (0, 1, 0), (draw.between(-0.2, 0.2), draw.between(-0.2, 0.2), 1))
     grid = project(stack_matrices((cos, sin, x), (-sin, cos, y)) @ tilt, size)
     frame = (grid.abs() <= column(draw.between(1.03, 1.15))).all(-1).unsqueeze(1)
     desk = draw.uniform(3, 1, 1) * 0.7

@@ -43,21 +43,21 @@ class Draw:
         """Normal with deviation 1: (n, *shape)."""
         return torch.randn(self.count, *shape, generator=self.generator, device=self.generator.device)
 
-    def between(self, low: float, high: float) -> Tensor:
-        """Uniform in [low, high): (n,)."""
-        return self.uniform() * (high - low) + low
+    def between(self, low: float, high: float, *shape: int) -> Tensor:
+        """Uniform in [low, high): (n, *shape)."""
+        return self.uniform(*shape) * (high - low) + low
 
     def within(self, low: float, high: float) -> Tensor:
         """Uniform in [low, high), times `reach`: (n,)."""
         return self.between(low, high) * self.reach
 
-    def chance(self, probability: float) -> Tensor:
-        """True with a probability: bool (n,)."""
-        return self.uniform() < probability
+    def chance(self, probability: float, *shape: int) -> Tensor:
+        """True with a probability: bool (n, *shape)."""
+        return self.uniform(*shape) < probability
 
-    def among(self, choices: int) -> Tensor:
-        """Uniform among 0 to choices - 1: int64 (n,)."""
-        return torch.randint(choices, (self.count,), generator=self.generator, device=self.generator.device)
+    def among(self, choices: int, *shape: int) -> Tensor:
+        """Uniform among 0 to choices - 1: int64 (n, *shape)."""
+        return torch.randint(choices, (self.count, *shape), generator=self.generator, device=self.generator.device)
 
     def of(self, count: int) -> "Draw":
         """Numbers for another count of pictures."""

@@ -78,15 +78,8 @@ def draw_pie(sheet: Sheet) -> None:
 
 
 def _heading(sheet: Sheet, theme: Theme, width: int, size: float) -> None:
-    sheet.text(
-        width / 2,
-        0.6 * size,
-        title(sheet.item(), int(width / size / 1.1)),
-        1.5 * size,
-        theme.ink,
-        align=0.5,
-        bold=sheet.chance(0.5),
-    )
+    line = title(sheet.item(), int(width / size / 1.1))
+    sheet.text(width / 2, 0.6 * size, line, 1.5 * size, theme.ink, align=0.5, bold=sheet.chance(0.5))
 
 
 def _frame(sheet: Sheet, theme: Theme) -> Box:

@@ -7,18 +7,8 @@ from diptych_training.data.documents.sheet import Sheet, Theme
 from diptych_training.data.documents.words import name, number, title, words
 
 MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
 )
 
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from diptych_training.data.augment.views import OUTSIDE
 from diptych_training.data.render.things import BACK, BOTTOM, FACES, FRONT, LEFT, RIGHT, TOP, Things
 
-OUTSIDE = 3.0
 HALVINGS = 6  # steps towards the point where a ray meets a bumpy surface
 
 Three = tuple[Tensor, Tensor, Tensor]

@@ -7,14 +7,16 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from diptych_training.data.augment import Views, plain
-from diptych_training.data.render.geometry import OUTSIDE, cast, form_of, trace
+from diptych_training.data.augment.geometry import project, stack_matrices
+from diptych_training.data.augment.views import OUTSIDE, Draw, Views, plain
+from diptych_training.data.render.geometry import cast, form_of, trace
 from diptych_training.data.render.occluders import Occluders, draw_occluders, occlude
 from diptych_training.data.render.shading import light, paint, places_of, soften
 from diptych_training.data.render.things import Rows, Things
 
 CHUNK = 200_000  # pixels rendered at a time: what fits the cache of a core
 GROUNDS = (PHOTO, BLURRED, GRADIENT) = range(3)
+SHARES = (0.4, 0.25, 0.35)  # of the grounds
 
 
 @dataclass(frozen=True)
@@ -95,12 +97,8 @@ def _shoot(
 
 def draw_scenes(things: Things, backgrounds: int, generator: Generator) -> Scenes:
     """Draw a scene for each thing, with photos of so many behind them."""
-    count, device = len(things), generator.device
-
-    def between(low: float, high: float, *shape: int) -> Tensor:
-        return torch.rand(count, *shape, generator=generator, device=device) * (high - low) + low
-
-    degrees = math.pi / 180
+    draw, device = Draw(len(things), generator), generator.device
+    between, degrees = draw.between, math.pi / 180
     upright = form_of(things.shape) < 2
     # Paper and bags have no sides: they are turned less.
     yaw = between(-70, 70) * torch.where(upright, 1.0, 0.8) * degrees
@@ -109,9 +107,7 @@ def draw_scenes(things: Things, backgrounds: int, generator: Generator) -> Scene
     fill = between(0.75, 1.4)
     free = (1 - fill).clamp(min=0.12)[:, None]
     towards = torch.stack([between(-1, 1, 2), between(-1.2, 0.3, 2), between(-1.5, -0.3, 2)], -1)
-    ground = torch.multinomial(torch.tensor([0.4, 0.25, 0.35], device=device).expand(count, 3), 1, generator=generator)[
-        :, 0
-    ]
+    ground = torch.bucketize(draw.uniform(), torch.tensor(SHARES, device=device).cumsum(0)[:-1])
     half = between(0.4, 1, 2)
     colour = between(0, 1, 1, 1, 1).lerp(between(0, 1, 3, 1, 1), between(0, 1, 1, 1, 1) ** 2)
     corners = (colour + between(-0.25, 0.25, 1, 2, 2)).clamp(0, 1)
@@ -125,7 +121,7 @@ def draw_scenes(things: Things, backgrounds: int, generator: Generator) -> Scene
         ambient=between(0.35, 0.7, 1) * between(0.92, 1.08, 3),
         gloss=torch.stack([between(-0.3, 0.5).clamp(min=0), between(math.log(8), math.log(120)).exp()], 1),
         ground=ground,
-        behind=torch.randint(backgrounds, (count,), generator=generator, device=device),
+        behind=draw.among(backgrounds),
         crop=torch.cat([between(-1, 1, 2) * (1 - half), half], 1),
         corners=corners,
         shadow=torch.stack([between(-0.4, 0.7).clamp(min=0), between(-0.1, 0.1), between(0.02, 0.18)], 1),
@@ -134,14 +130,9 @@ def draw_scenes(things: Things, backgrounds: int, generator: Generator) -> Scene
 
 def _turns(roll: Tensor, pitch: Tensor, yaw: Tensor) -> Tensor:
     """Rotations (n, 3, 3): about the vertical by `yaw`, then tipped by `pitch`, then in the picture by `roll`."""
-    zero, one = torch.zeros_like(yaw), torch.ones_like(yaw)
-
-    def matrix(*rows: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-        return torch.stack([torch.stack(row, -1) for row in rows], 1)
-
-    about_y = matrix((yaw.cos(), zero, yaw.sin()), (zero, one, zero), (-yaw.sin(), zero, yaw.cos()))
-    about_x = matrix((one, zero, zero), (zero, pitch.cos(), -pitch.sin()), (zero, pitch.sin(), pitch.cos()))
-    about_z = matrix((roll.cos(), -roll.sin(), zero), (roll.sin(), roll.cos(), zero), (zero, zero, one))
+    about_y = stack_matrices((yaw.cos(), 0, yaw.sin()), (0, 1, 0), (-yaw.sin(), 0, yaw.cos()))
+    about_x = stack_matrices((1, 0, 0), (0, pitch.cos(), -pitch.sin()), (0, pitch.sin(), pitch.cos()))
+    about_z = stack_matrices((roll.cos(), -roll.sin(), 0), (roll.sin(), roll.cos(), 0))
     return about_z @ about_x @ about_y
 
 
@@ -156,9 +147,7 @@ def _ground(scenes: Scenes, backgrounds: Tensor, size: int) -> Tensor:
         if kind == BLURRED:
             photos = F.interpolate(photos, (14, 14), mode="area")
         x, y, width, height = scenes.crop[rows].unbind(1)
-        zero = torch.zeros_like(x)
-        matrix = torch.stack([torch.stack([width, zero, x], 1), torch.stack([zero, height, y], 1)], 1)
-        grid = F.affine_grid(matrix, [len(rows), 3, size, size], align_corners=False)
+        grid = project(stack_matrices((width, 0, x), (0, height, y)), size)
         shown = F.grid_sample(photos, grid, padding_mode="border", align_corners=False)
         grounds.index_copy_(0, rows, shown)
     return grounds
@@ -169,11 +158,8 @@ def _cast_shadow(ground: Tensor, inside: Tensor, shadow: Tensor) -> Tensor:
     dark, x, y = shadow.unbind(1)
     side = min(20, ground.shape[-1])
     small = F.interpolate(inside[:, None], (side, side), mode="area")
-    one, zero = torch.ones_like(x), torch.zeros_like(x)
-    matrix = torch.stack([torch.stack([one, zero, -x], 1), torch.stack([zero, one, -y], 1)], 1)
-    moved = F.grid_sample(
-        F.avg_pool2d(small, 3, 1, 1), F.affine_grid(matrix, list(small.shape), align_corners=False), align_corners=False
-    )
+    grid = project(stack_matrices((1, 0, -x), (0, 1, -y)), side)
+    moved = F.grid_sample(F.avg_pool2d(small, 3, 1, 1), grid, align_corners=False)
     shade = F.interpolate(1 - moved * dark[:, None, None, None], ground.shape[2:], mode="bilinear")
     return ground * shade
 

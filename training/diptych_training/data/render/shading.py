@@ -4,7 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diptych_training.data.render.geometry import OUTSIDE, Rays, Surface, cells
+from diptych_training.data.augment.views import OUTSIDE
+from diptych_training.data.render.geometry import Rays, Surface, cells
 from diptych_training.data.render.things import PLAIN, Things
 
 
