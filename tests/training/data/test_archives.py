@@ -2,7 +2,7 @@ import os
 import tracemalloc
 import zipfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,9 +27,9 @@ from diptych_training.errors import DataError
 ALL = ("clothing", "flowers", "goods", "grocery")
 
 
-def write_members(folder: Path, archive: str, members: Sequence[str] | dict[str, str | bytes]) -> None:
+def write_members(folder: Path, archive: str, members: Sequence[str] | Mapping[str, str | bytes]) -> None:
     """Write ARCHIVE.zip with these members, whose content is of no account where only names are given."""
-    given = members if isinstance(members, dict) else dict.fromkeys(members, "not decoded here")
+    given = members if isinstance(members, Mapping) else dict.fromkeys(members, "not decoded here")
     with zipfile.ZipFile(folder / f"{archive}.zip", "w", zipfile.ZIP_DEFLATED) as file:
         for name, data in given.items():
             file.writestr(name, data)

@@ -70,9 +70,9 @@ def test_a_part_has_another_colour_and_its_shading_and_the_ground_stay(
     photo = np.full((96, 96, 3), 240, np.uint8)
     photo[INSIDE] = (np.array(colour) * np.tile(np.linspace(0.85, 1, 96), (96, 1))[..., None])[INSIDE].round()
     drawn = [recoloured(photo, np.random.default_rng(seed)) for seed in (0, *range(8))]
-    assert drawn[0] is None if drawn[1] is None else np.array_equal(drawn[0], drawn[1])
-    found = [changed for changed in drawn[1:] if changed is not None]
-    assert len(found) >= 4
+    found = [changed for changed in drawn if changed is not None]
+    assert len(found) >= 5
+    assert drawn[0] is None or np.array_equal(found[0], found[1])  # of the same numbers
     for changed in found:
         off = np.abs(changed.astype(int) - photo).max(-1)
         assert (off[INSIDE] > 8).mean() > 0.9

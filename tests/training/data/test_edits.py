@@ -137,7 +137,8 @@ def test_the_same_seed_writes_the_same_and_distractors_change_none_of_the_other_
     given: dict[str, Any] = {"count": 3, "seed": 2, "repertoire": repertoire}
     if repertoire == "hard":
         given |= {"backgrounds": folders["scenes"], "emoji": folders["emoji.zip"]}
-    more, out = {"distractors": 4, "distractors_from": folders["more"]}, folders["out"]
+    more: dict[str, Any] = {"distractors": 4, "distractors_from": folders["more"]}
+    out = folders["out"]
     alone = write_queries(folders["photos"], out / "alone", **given)
     truth, _, _ = (write_queries(folders["photos"], out / name, **given, **more) for name in ("both", "again", "once"))
     write_queries(folders["photos"], out / "other", **given | {"seed": 3}, **more)
@@ -168,7 +169,7 @@ def test_queries_are_chosen_among_the_pictures_of_the_folder_or_those_named(fold
 def test_folders_that_share_a_picture_are_refused_whichever_way_they_do(folders: Folders) -> None:
     photos, more, linked = folders["photos"], folders["more"], folders["scenes"]
     (linked / "link.jpg").symlink_to(photos / "0.jpg")
-    hard = {"repertoire": "hard"}
+    hard: dict[str, Any] = {"repertoire": "hard"}
     for shared in (photos, photos / "deep", photos.parent, linked):
         with pytest.raises(DataError, match=r"no picture of the references among the distractors, got .* name another"):
             write_queries(photos, folders["out"], count=2, distractors=1, distractors_from=shared)
@@ -197,9 +198,10 @@ def test_folders_that_share_a_picture_are_refused_whichever_way_they_do(folders:
 def test_what_cannot_be_chosen_from_is_refused(given: dict[str, Any], said: str, folders: Folders) -> None:
     folders["empty"] = folders["out"].parent / "empty"
     folders["empty"].mkdir()
-    found = {key: folders.get(value, value) for key, value in given.items()}
+    options: dict[str, Any] = {"references": "photos", "queries": "out", "count": 2} | given
+    options = {key: folders.get(value, value) for key, value in options.items()}
     with pytest.raises(DataError, match=said):
-        write_queries(**{"references": folders["photos"], "queries": folders["out"], "count": 2} | found)
+        write_queries(**options)
     assert not folders["out"].exists()
 
 

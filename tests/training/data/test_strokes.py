@@ -34,8 +34,8 @@ def test_hands_differ_less_than_characters() -> None:
     near, far = [], []
     for seed in range(8):
         characters, again = (Alphabet(np.random.default_rng(seed), 12).characters for _ in range(2))
-        drawn = [by_hand(letters[0], np.random.default_rng(1), 28) for letters in (characters, again)]
-        assert np.array_equal(*drawn), "the same numbers draw the same"
+        first, same = (by_hand(letters[0], np.random.default_rng(1), 28) for letters in (characters, again))
+        assert np.array_equal(first, same)
         one, other = (np.stack([by_hand(c, rng, 28) for c in characters]).astype(float) for _ in range(2))
         apart = np.sqrt(((_soft(one)[:, None] - _soft(other)[None]) ** 2).sum((2, 3)))
         near += list(apart.diagonal())

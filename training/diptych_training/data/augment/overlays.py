@@ -12,20 +12,21 @@ from torch import Tensor
 
 from diptych_training.data.augment.geometry import is_inside, place_matrices, project, stack_matrices, warp
 from diptych_training.data.augment.views import OUTSIDE, Draw, Views, column
-from diptych_training.data.layers import STRIPS, WIDTH, draw_screen, draw_sticker, draw_strip
+from diptych_training.data.documents import GROUPS, draw_documents
+from diptych_training.data.layers import STRIPS, WIDTH, draw_sticker, draw_strip
+
+SURROUNDINGS = (*GROUPS["windows"], *GROUPS["pages"])  # the kinds of documents that views are set into
 
 
 class Layers(NamedTuple):
-    """Drawn layers, RGBA uint8, and each screenshot's window as (left, top, right, bottom) in [-1, 1], float (n, 4).
-
-    `bars` are opaque strips with text, `titles` outlined text alone, `marks` plain text alone: (n, 4, 60, 240).
+    """Drawn layers, uint8: `bars` are opaque strips with text, `titles` outlined text alone and `marks` plain text
+    alone, RGBA (n, 4, 60, 240); `pages` are documents and screens to set a view into, RGB (n, 3, 240, 240).
     """
 
     bars: Tensor
     titles: Tensor
     marks: Tensor
-    screenshots: Tensor
-    windows: Tensor
+    pages: Tensor
 
     def to(self, device: torch.device | str) -> "Layers":
         """The same layers on a device."""
@@ -36,8 +37,8 @@ def draw_layers(count: int, seed: int) -> Layers:
     """Draw `count` layers of each sort."""
     rng = np.random.default_rng(seed)
     bars, titles, marks = (_stack([draw_strip(rng, sort) for _ in range(count)]) for sort in STRIPS)
-    screens, windows = zip(*(draw_screen(rng) for _ in range(count)), strict=True)
-    return Layers(bars, titles, marks, _stack(screens), torch.tensor(windows, dtype=torch.float32) * (2 / WIDTH) - 1)
+    pages = draw_documents(count, WIDTH, seed, SURROUNDINGS)
+    return Layers(bars, titles, marks, torch.from_numpy(pages).permute(0, 3, 1, 2).contiguous())
 
 
 @lru_cache(maxsize=2)
@@ -58,7 +59,7 @@ def _draw_sprites(count: int, seed: int, size: int) -> Tensor:
     return _stack([draw_sticker(rng, size) for _ in range(count)])
 
 
-def _stack(pictures: "list[Image.Image] | tuple[Image.Image, ...]") -> Tensor:
+def _stack(pictures: list[Image.Image]) -> Tensor:
     return torch.from_numpy(np.stack([np.asarray(picture) for picture in pictures])).permute(0, 3, 1, 2).contiguous()
 
 
@@ -189,12 +190,13 @@ def collage(views: Views, draw: Draw, stock: Stock, chosen: Tensor) -> Views:
 
 
 def screenshot(views: Views, draw: Draw, stock: Stock, chosen: Tensor) -> Views:
-    """Set the view into a web page or a phone's screen."""
-    size, number = views.pictures.shape[-1], draw.among(len(stock.layers.windows))
-    left, top, right, bottom = stock.layers.windows[number].unbind(1)
-    matrix = place_matrices((left + right) / 2, (top + bottom) / 2, (right - left) / 2, (bottom - top) / 2)
-    screens = stock.layers.screenshots[number, :3].float().div_(255)
-    return _set_into(views, matrix, F.interpolate(screens, (size, size), mode="bilinear", antialias=True))
+    """Set the view into a page or a screen, upright; half of them are as wide as it."""
+    size, pages = views.pictures.shape[-1], stock.layers.pages[draw.among(len(stock.layers.pages))]
+    width = torch.where(draw.chance(0.5), draw.between(0.9, 1), draw.between(0.45, 0.9))
+    height = draw.between(0.4, 0.75)
+    x, y = draw.between(-1, 1) * (1 - width), draw.between(-1, 1) * (0.9 - height)
+    ground = F.interpolate(pages.float().div_(255), (size, size), mode="bilinear", antialias=True)
+    return _set_into(views, place_matrices(x, y, width, height), ground)
 
 
 def photograph(views: Views, draw: Draw, stock: Stock, chosen: Tensor) -> Views:
