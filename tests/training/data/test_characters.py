@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from diptych_training.data.characters import Characters, Groups, bend, draw_episodes, load_characters, pictures, ripple
+from diptych_training.data.characters import (
+    Characters,
+    Groups,
+    bend_ink,
+    draw_episodes,
+    load_characters,
+    pictures,
+    ripple_ink,
+)
 from diptych_training.errors import DataError
 
 
@@ -42,7 +50,7 @@ def test_a_group_holds_characters_of_one_alphabet_each_by_two_hands(characters: 
 def test_without_bending_and_turning_the_two_sides_are_the_same_character(
     characters: Characters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("diptych_training.data.characters.bend", lambda ink, generator: ink)
+    monkeypatch.setattr("diptych_training.data.characters.bend_ink", lambda ink, generator: ink)
 
     def key(ink: torch.Tensor) -> bytes:
         return (ink * 255).round().byte().contiguous().numpy().tobytes()
@@ -64,7 +72,7 @@ def test_a_composed_character_is_two_of_an_alphabet_and_looks_like_no_other(
     characters: Characters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Where all hands draw a character alike, two pictures of a group are equal if and only if they are one character.
-    monkeypatch.setattr("diptych_training.data.characters.bend", lambda ink, generator: ink)
+    monkeypatch.setattr("diptych_training.data.characters.bend_ink", lambda ink, generator: ink)
     first = np.array([np.flatnonzero(characters.character == c)[0] for c in characters.character])
     alike = replace(characters, pixels=characters.pixels[torch.from_numpy(first)])
     groups = Groups(alike, seed=1, composed=1.0)
@@ -119,7 +127,7 @@ def test_with_mirrors_a_character_in_eight_positions_is_eight_characters_half_th
 
 
 def test_bending_keeps_the_ink_and_rippling_changes_the_weight_of_the_line(characters: Characters) -> None:
-    bent, rippled = (change(characters.pixels, torch.Generator().manual_seed(0)) for change in (bend, ripple))
+    bent, rippled = (change(characters.pixels, torch.Generator().manual_seed(0)) for change in (bend_ink, ripple_ink))
     assert not torch.equal(bent, characters.pixels)
     kept = bent.mean((1, 2)) / characters.pixels.mean((1, 2))
     assert 0.5 < kept.min() <= kept.max() < 2

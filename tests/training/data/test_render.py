@@ -5,9 +5,9 @@ import torch
 from torch import Generator, Tensor
 
 from diptych_training.data.render import OUTSIDE, SHAPES, Things, draw_scenes, draw_things, render, scene, shoot, vary
-from diptych_training.data.render.geometry import Surface, cast, trace
+from diptych_training.data.render.geometry import Surface, cast_rays, trace_rays
 from diptych_training.data.render.occluders import BAR, HIDDEN, KINDS, NONE, draw_occluders
-from diptych_training.data.render.shading import paint, places_of
+from diptych_training.data.render.shading import paint_surface, places_of
 from diptych_training.data.render.things import FRONT, PLAIN
 
 SIZE = 61
@@ -42,8 +42,8 @@ def of_shape(shape: str, count: int = 8) -> Things:
 def seen(things: Things, seed: int, size: int = SIZE) -> tuple[Surface, Tensor, Tensor]:
     """The surfaces seen in drawn scenes, where each pixel's ray is (n, S, S, 3), and the camera (n, 3)."""
     scenes = draw_scenes(things, 1, seeded(seed))
-    rays = cast(scenes.turn, scenes.centre, scenes.focal, scenes.distance, size)
-    return trace(things, rays), torch.stack(rays.direction, -1), rays.origin
+    rays = cast_rays(scenes.turn, scenes.centre, scenes.focal, scenes.distance, size)
+    return trace_rays(things, rays), torch.stack(rays.direction, -1), rays.origin
 
 
 def test_the_same_seed_gives_the_same_pictures_and_another_seed_others(things, photos) -> None:
@@ -67,7 +67,7 @@ def test_a_texture_painted_with_its_own_coordinates_shows_the_places(shape: str)
     texture = torch.cat([own, torch.full((128, 128, 1), 77.0)], -1).round().byte()[None]
     things = of_shape(shape)
     surface, _, _ = seen(things, 5)
-    places, colours = places_of(things, surface), paint(things, surface, texture)
+    places, colours = places_of(things, surface), paint_surface(things, surface, texture)
     on = places[..., 0] < OUTSIDE
     assert on.float().mean() > 0.05
     assert places[on].abs().max() <= 1

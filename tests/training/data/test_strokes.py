@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from diptych_training.data.strokes import CANVAS, Alphabet, Stroke, by_hand
+from diptych_training.data.strokes import CANVAS, Alphabet, Stroke, draw_by_hand
 
 LINE = Stroke(heading=0.0, lengths=np.array([1.0]), turns=np.zeros(1), corners=np.zeros(0), place=np.array([0.25, 0.5]))
 
@@ -34,9 +34,9 @@ def test_hands_differ_less_than_characters() -> None:
     near, far = [], []
     for seed in range(8):
         characters, again = (Alphabet(np.random.default_rng(seed), 12).characters for _ in range(2))
-        first, same = (by_hand(letters[0], np.random.default_rng(1), 28) for letters in (characters, again))
+        first, same = (draw_by_hand(letters[0], np.random.default_rng(1), 28) for letters in (characters, again))
         assert np.array_equal(first, same)
-        one, other = (np.stack([by_hand(c, rng, 28) for c in characters]).astype(float) for _ in range(2))
+        one, other = (np.stack([draw_by_hand(c, rng, 28) for c in characters]).astype(float) for _ in range(2))
         apart = np.sqrt(((_soft(one)[:, None] - _soft(other)[None]) ** 2).sum((2, 3)))
         near += list(apart.diagonal())
         far += list(apart[~np.eye(len(apart), dtype=bool)])
@@ -47,7 +47,7 @@ def test_hands_differ_less_than_characters() -> None:
 def test_a_drawing_is_ink_that_fills_its_sheet_and_is_hardly_cut_off() -> None:
     rng = np.random.default_rng(6)
     for strokes in Alphabet(rng, 40).characters:
-        ink = by_hand(strokes, rng, CANVAS)
+        ink = draw_by_hand(strokes, rng, CANVAS)
         assert ink.dtype == np.uint8
         rows, columns = np.nonzero(ink)
         assert set(np.unique(ink)) == {0, 255}

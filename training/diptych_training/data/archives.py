@@ -142,11 +142,11 @@ def data_folder() -> Path:
 def list_photos(folder: Path, archives: Sequence[str]) -> list[Photo]:
     """List the photos of these archives in a fixed order, with subjects and splits."""
     readers: dict[str, Callable[[zipfile.ZipFile], Iterator[Photo]]] = {
-        "clothing": _clothing,
-        "flowers": _flowers,
-        "goods": _goods,
-        "grocery": _grocery,
-        **{archive: partial(_grouped, archive=archive) for archive in GROUPED},
+        "clothing": _list_clothing,
+        "flowers": _list_flowers,
+        "goods": _list_goods,
+        "grocery": _list_grocery,
+        **{archive: partial(_list_groups, archive=archive) for archive in GROUPED},
     }
     photos: list[Photo] = []
     for archive in archives:
@@ -168,7 +168,7 @@ def read_photos(folder: Path, photos: Sequence[Photo]) -> Iterator[bytes]:
 def read_table_of(folder: Path, archive: str, name: str) -> list[dict[str, str]]:
     """Read a table of an archive, such as `grocery/iconic.csv`; `DataError` where it has none of that name."""
     with zipfile.ZipFile(find_archive(folder, archive)) as file:
-        return list(_rows(file, name))
+        return list(_read_rows(file, name))
 
 
 def load_photos(folder: Path, photos: Sequence[Photo], size: int) -> Photos:
@@ -190,7 +190,7 @@ def unpack(folder: Path, archive: str, target: Path) -> dict[str, int]:
         raise DataError(f"{target} is not empty; name a new folder for the photos of {archive}")
     photos = list_photos(folder, [archive])
     with replacing_folder(target) as fresh:
-        paths = [_place_of(photo, fresh) for photo in photos]
+        paths = [_find_place(photo, fresh) for photo in photos]
         for path, data in zip(paths, read_photos(folder, photos), strict=True):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
@@ -202,7 +202,7 @@ def unpack(folder: Path, archive: str, target: Path) -> dict[str, int]:
     return {split: sum(photo.split == split for photo in photos) for split in SPLITS}
 
 
-def _place_of(photo: Photo, folder: Path) -> Path:
+def _find_place(photo: Photo, folder: Path) -> Path:
     """The path of a photo in a folder; raises `DataError` for a name that leads out of it or is no picture's."""
     named, path = PureWindowsPath(photo.name), folder / photo.name  # which knows drives, and both slashes
     inside = not named.anchor and ".." not in named.parts and path.resolve().is_relative_to(folder.resolve())
@@ -214,32 +214,32 @@ def _place_of(photo: Photo, folder: Path) -> Path:
     return path
 
 
-def _clothing(file: zipfile.ZipFile) -> Iterator[Photo]:
-    for row in _rows(file, "clothing/images.csv"):
+def _list_clothing(file: zipfile.ZipFile) -> Iterator[Photo]:
+    for row in _read_rows(file, "clothing/images.csv"):
         name = f"clothing/{row['path']}"
         yield Photo("clothing", name, "clothing", name, split_of("clothing contributor " + row["contributor"]))
 
 
-def _flowers(file: zipfile.ZipFile) -> Iterator[Photo]:
-    for row in _rows(file, "flowers/images.csv"):
+def _list_flowers(file: zipfile.ZipFile) -> Iterator[Photo]:
+    for row in _read_rows(file, "flowers/images.csv"):
         name = f"flowers/{row['path']}"
         yield Photo("flowers", name, "flowers", name, split_of(name, test=0.0))
 
 
-def _goods(file: zipfile.ZipFile) -> Iterator[Photo]:
-    for row in _rows(file, "goods/images.csv"):
+def _list_goods(file: zipfile.ZipFile) -> Iterator[Photo]:
+    for row in _read_rows(file, "goods/images.csv"):
         yield Photo("goods", f"goods/{row['path']}", "goods", row["item"], split_of("style " + row["style"], test=0.0))
 
 
-def _grocery(file: zipfile.ZipFile) -> Iterator[Photo]:
+def _list_grocery(file: zipfile.ZipFile) -> Iterator[Photo]:
     for table, kind in (("train", "grocery"), ("val", "grocery"), ("iconic", "iconic")):
-        for row in _rows(file, f"grocery/{table}.csv"):
+        for row in _read_rows(file, f"grocery/{table}.csv"):
             # Held out by the coarse class: the seven milks are not unseen while one of them is trained on.
             split = split_of("coarse " + row["coarse_class"], validation=0.25, test=0.0)
             yield Photo("grocery", f"grocery/{row['path']}", kind, row["class"], split)
 
 
-def _grouped(file: zipfile.ZipFile, *, archive: str) -> Iterator[Photo]:
+def _list_groups(file: zipfile.ZipFile, *, archive: str) -> Iterator[Photo]:
     """A group `same_*` is one subject; in a group `class_*` every picture is its own."""
     names = sorted(name for name in file.namelist() if Path(name).suffix.lower() in SUFFIXES)
     if not names:
@@ -266,7 +266,7 @@ def find_archive(folder: Path, archive: str) -> Path:
     return path
 
 
-def _rows(file: zipfile.ZipFile, name: str) -> Iterator[dict[str, str]]:
+def _read_rows(file: zipfile.ZipFile, name: str) -> Iterator[dict[str, str]]:
     if name not in file.namelist():
         raise DataError(f"{Path(file.filename or '').name} has no {name}; see docs/data.md for its layout")
     yield from csv.DictReader(io.StringIO(read_member(file, name).decode(), newline=""))

@@ -4,7 +4,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from diptych_training.data.canvas import Colour, fit_text, font
-from diptych_training.data.documents.words import title, words
+from diptych_training.data.documents.words import draw_title, draw_words
 
 WIDTH, STRIP = 240, 60  # pixels of a strip of text
 STRIPS = ("bar", "title", "mark")  # opaque with text, outlined text alone, plain text alone
@@ -19,7 +19,7 @@ def draw_colour(rng: np.random.Generator) -> Colour:
 
 def draw_line(rng: np.random.Generator, letters: int) -> str:
     """A line of made-up words, at most so many letters, in capitals, with one, or in small letters."""
-    return [words(rng, letters).upper(), title(rng, letters), words(rng, letters)][rng.integers(3)]
+    return [draw_words(rng, letters).upper(), draw_title(rng, letters), draw_words(rng, letters)][rng.integers(3)]
 
 
 def draw_sticker(rng: np.random.Generator, size: int) -> Image.Image:

@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageEnhance, ImageFilter, ImageOps
 
 from diptych_training.data.canvas import fit_text, font, save_as
-from diptych_training.data.documents.words import title, words
+from diptych_training.data.documents.words import draw_title, draw_words
 from diptych_training.data.layers import draw_colour, draw_sticker
 
 PLACES = 160  # along each side of the original, whose places are followed
@@ -155,7 +155,7 @@ def _surround(edit: Edit) -> Edit:
 def _caption(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     copy, (width, height) = picture.copy(), picture.size
     size, ink = width / rng.uniform(8, 26), draw_colour(rng) if rng.random() < 0.5 else (255, 255, 255)
-    line = words(rng, int(rng.integers(4, 34)))
+    line = draw_words(rng, int(rng.integers(4, 34)))
     line = line.upper() if rng.random() < 0.4 else line
     place = rng.uniform(0.2, 0.8) * width, rng.choice([size, height - size, rng.uniform(0.1, 0.9) * height])
     rim = {"stroke_width": int(rng.choice([0, 0, 1, 2, 3])), "stroke_fill": tuple(255 - value for value in ink)}
@@ -167,7 +167,11 @@ def _signature(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     """A date, or a name half transparent, in a corner."""
     copy, (width, height) = picture.copy(), picture.size
     is_date = rng.random() < 0.5
-    line = f"{rng.integers(1, 29)} {rng.integers(1, 13)} '{rng.integers(80, 99)}" if is_date else "© " + title(rng, 14)
+    line = (
+        f"{rng.integers(1, 29)} {rng.integers(1, 13)} '{rng.integers(80, 99)}"
+        if is_date
+        else "© " + draw_title(rng, 14)
+    )
     mask = Image.new("L", picture.size)
     corner = width * rng.uniform(0.7, 0.98), height * rng.uniform(0.9, 0.98)
     typeface = font(max(9, round(width / rng.uniform(12, 30))))
@@ -179,7 +183,7 @@ def _signature(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
 def _large_word(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     """Rows of a word, half transparent."""
     mask, (width, height) = Image.new("L", picture.size), picture.size
-    draw, line, strength = ImageDraw.Draw(mask), title(rng, 0).upper(), int(rng.integers(60, 190))
+    draw, line, strength = ImageDraw.Draw(mask), draw_title(rng, 0).upper(), int(rng.integers(60, 190))
     size = fit_text(line, rng.uniform(0.3, 0.9) * width, height / 3)
     rows = np.arange(size, height, size * rng.uniform(2, 4)) if rng.random() < 0.6 else [rng.uniform(0.2, 0.8) * height]
     for y in rows:
@@ -192,7 +196,7 @@ def _large_word(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
 def _capitals(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     """A line of capitals with a dark rim along the top or the bottom."""
     copy, (width, height) = picture.copy(), picture.size
-    line, is_above = title(rng, int(rng.integers(8, 30))).upper(), rng.random() < 0.4
+    line, is_above = draw_title(rng, int(rng.integers(8, 30))).upper(), rng.random() < 0.4
     size = fit_text(line, rng.uniform(0.6, 0.97) * width, height / rng.uniform(5.5, 14))
     place = rng.uniform(0.47, 0.53) * width, (rng.uniform(0.01, 0.06) if is_above else rng.uniform(0.94, 0.99)) * height
     rim = {"stroke_width": max(1, round(rng.uniform(0.04, 0.14) * size)), "stroke_fill": (0, 0, 0)}
@@ -205,7 +209,7 @@ def _slanting_words(picture: Image.Image, rng: np.random.Generator) -> Image.Ima
     """Words again and again, half transparent, along slanting lines."""
     (width, height), size = picture.size, max(9, round(rng.uniform(0.05, 0.16) * picture.width))
     reach, strength = width + height, int(rng.integers(55, 200))
-    mask, line = Image.new("L", (reach, reach)), "   ".join([words(rng, int(rng.integers(6, 16)))] * 20)
+    mask, line = Image.new("L", (reach, reach)), "   ".join([draw_words(rng, int(rng.integers(6, 16)))] * 20)
     for row, y in enumerate(np.arange(0, reach, rng.uniform(2, 4.5) * size)):
         ImageDraw.Draw(mask).text((-2 * size * (row % 3), y), line, strength, font(size))
     left, top = (reach - width) // 2, (reach - height) // 2
@@ -409,7 +413,7 @@ def _write_beside(version: Version, rng: np.random.Generator, props: Props) -> V
     bar, above = int(version.picture.width * rng.uniform(0.12, 0.3)), rng.random() < 0.6
     ground = _ground(rng)
     framed = _pad(version, (0, bar if above else 0, 0, 0 if above else bar), ground)
-    line = title(rng, int(rng.integers(10, 36)))
+    line = draw_title(rng, int(rng.integers(10, 36)))
     size = fit_text(line, 0.9 * framed.picture.width, framed.picture.width / rng.uniform(12, 24))
     ink = (0, 0, 0) if sum(ground) > 380 else (255, 255, 255)
     place = 10, (0 if above else framed.picture.height - bar) + bar / 2
@@ -426,7 +430,7 @@ def _screenshot(version: Version, rng: np.random.Generator, props: Props) -> Ver
     framed = _pad(version, (left, above, right, below), ground)
     draw, bar = ImageDraw.Draw(framed.picture), int(min(rng.uniform(0.04, 0.1) * framed.picture.height, 0.9 * above))
     draw.rectangle((0, 0, framed.picture.width, max(4, bar)), fill=draw_colour(rng))
-    line = "  ".join(title(rng, 0) for _ in range(rng.integers(2, 6)))
+    line = "  ".join(draw_title(rng, 0) for _ in range(rng.integers(2, 6)))
     draw.text((8, bar / 2), line, (255, 255, 255), font(max(5, bar // 2)), "lm")
     return framed
 
@@ -461,7 +465,7 @@ def _print_on_page(version: Version, rng: np.random.Generator, props: Props) -> 
     for top, bottom in ((size, above - size / 2), (above + version.picture.height + size / 2, page.picture.height)):
         for y in np.arange(top, bottom - size, rng.uniform(1.3, 1.7) * size):
             letters = int(rng.uniform(0.5, 1) * (page.picture.width / size - 2) / 0.55)
-            draw.text((size, y), words(rng, letters), ink, font(max(5, round(size))))
+            draw.text((size, y), draw_words(rng, letters), ink, font(max(5, round(size))))
     return replace(page, scope=version.scope | _new(rng))
 
 

@@ -64,9 +64,9 @@ def write_queries(
     names = sorted(among) if among is not None else picture_names(references)
     if len(names) < count:
         raise DataError(f"{count} queries need as many photos to choose from, got {len(names)} in {references}")
-    others = _distractor_names(distractors, distractors_from)
+    others = _list_distractors(distractors, distractors_from)
     _require_disjoint(references, {"distractors": distractors_from, "backgrounds": backgrounds})
-    edit = _editor(repertoire, backgrounds, emoji)
+    edit = _choose_editor(repertoire, backgrounds, emoji)
     if queries.exists() and any(queries.iterdir()):
         raise DataError(f"{queries} is not empty; name a new folder for the edited queries")
     rng = np.random.default_rng(seed)
@@ -99,7 +99,7 @@ def picture_names(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in pictures_below(folder))
 
 
-def _distractor_names(distractors: int, folder: Path | None) -> list[str]:
+def _list_distractors(distractors: int, folder: Path | None) -> list[str]:
     if distractors < 0:
         raise DataError(f"expected a number of distractors of 0 or more, got {distractors}")
     if (distractors > 0) != (folder is not None):
@@ -125,7 +125,7 @@ def _require_disjoint(references: Path, others: dict[str, Path | None]) -> None:
         seen |= dict.fromkeys(real, role)
 
 
-def _editor(repertoire: str, backgrounds: Path | None, emoji: Path | None) -> EditPicture:
+def _choose_editor(repertoire: str, backgrounds: Path | None, emoji: Path | None) -> EditPicture:
     if repertoire not in REPERTOIRES:
         raise DataError(f"no repertoire is called {repertoire!r}; known are {', '.join(REPERTOIRES)}")
     if repertoire == "easy":

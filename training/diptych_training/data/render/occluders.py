@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from diptych_training.data.augment.views import Draw, unmoved
-from diptych_training.data.render.geometry import covered
+from diptych_training.data.render.geometry import measure_cover
 from diptych_training.data.render.things import Rows
 
 SHARE = 0.4  # of the pictures have an occluder
@@ -56,9 +56,9 @@ def occlude(pictures: Tensor, inside: Tensor, occluders: Occluders, photos: Tens
         if not len(rows):
             continue
         some = occluders[rows]
-        x, y = _turned(some, pictures.shape[-1])
-        measure, height = _measure(some, x, y)
-        share = covered(measure)
+        x, y = _turn_places(some, pictures.shape[-1])
+        measure, height = _measure_depth(some, x, y)
+        share = measure_cover(measure)
         own = inside[rows]
         excess = (share * own).sum((1, 2)) > HIDDEN * own.sum((1, 2))
         share = share * ~excess[:, None, None]
@@ -73,14 +73,14 @@ def occlude(pictures: Tensor, inside: Tensor, occluders: Occluders, photos: Tens
     return pictures, hidden
 
 
-def _turned(occluders: Occluders, size: int) -> tuple[Tensor, Tensor]:
+def _turn_places(occluders: Occluders, size: int) -> tuple[Tensor, Tensor]:
     """Every pixel's place from the occluder's centre, along and across it, each (n, S, S)."""
     place = unmoved(1, size).to(occluders.angle.device) - occluders.centre[:, None, None]
     (x, y), angle = place.unbind(-1), occluders.angle[:, None, None]
     return x * angle.cos() + y * angle.sin(), y * angle.cos() - x * angle.sin()
 
 
-def _measure(occluders: Occluders, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+def _measure_depth(occluders: Occluders, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """The depth of each pixel inside the occluder, and the height of the occluder there, 0 to 1."""
     kind = int(occluders.kind[0])
     long, wide = (half[:, None, None] for half in occluders.half.unbind(1))

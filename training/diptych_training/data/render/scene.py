@@ -9,9 +9,9 @@ from torch import Generator, Tensor
 
 from diptych_training.data.augment.geometry import project, stack_matrices
 from diptych_training.data.augment.views import OUTSIDE, Draw, Views, plain
-from diptych_training.data.render.geometry import cast, form_of, trace
+from diptych_training.data.render.geometry import cast_rays, form_of, trace_rays
 from diptych_training.data.render.occluders import Occluders, draw_occluders, occlude
-from diptych_training.data.render.shading import light, paint, places_of, soften
+from diptych_training.data.render.shading import light_surface, paint_surface, places_of, soften_seams
 from diptych_training.data.render.things import Rows, Things
 
 CHUNK = 200_000  # pixels rendered at a time: what fits the cache of a core
@@ -65,8 +65,8 @@ def shoot(
 ) -> Views:
     """Take the picture of each thing in its scene; nothing is drawn here."""
     same = textures is backgrounds
-    textures = _reduced(textures, size)
-    backgrounds = textures if same else _reduced(backgrounds, size)
+    textures = _reduce_photos(textures, size)
+    backgrounds = textures if same else _reduce_photos(backgrounds, size)
     pictures = torch.empty(len(things), 3, size, size, device=textures.device)
     places = torch.empty(len(things), size, size, 2, device=textures.device)
     form = form_of(things.shape)
@@ -82,13 +82,13 @@ def shoot(
 def _shoot(
     things: Things, scenes: Scenes, occluders: Occluders, textures: Tensor, backgrounds: Tensor, size: int
 ) -> Views:
-    rays = cast(scenes.turn, scenes.centre, scenes.focal, scenes.distance, size)
-    surface = trace(things, rays)
-    printed = paint(things, surface, textures)
+    rays = cast_rays(scenes.turn, scenes.centre, scenes.focal, scenes.distance, size)
+    surface = trace_rays(things, rays)
+    printed = paint_surface(things, surface, textures)
     towards = scenes.towards @ scenes.turn  # into the thing's coordinates
-    lit = light(printed, surface, rays, towards, scenes.strength, scenes.ambient, scenes.gloss)
-    lit = soften(lit, surface)
-    ground = _cast_shadow(_ground(scenes, backgrounds, size), surface.inside, scenes.shadow)
+    lit = light_surface(printed, surface, rays, towards, scenes.strength, scenes.ambient, scenes.gloss)
+    lit = soften_seams(lit, surface)
+    ground = _cast_shadow(_draw_ground(scenes, backgrounds, size), surface.inside, scenes.shadow)
     pictures = ground.lerp_(lit, surface.inside[:, None])
     pictures, hidden = occlude(pictures, surface.inside, occluders, backgrounds)
     places = places_of(things, surface)
@@ -102,7 +102,7 @@ def draw_scenes(things: Things, backgrounds: int, generator: Generator) -> Scene
     upright = form_of(things.shape) < 2
     # Paper and bags have no sides: they are turned less.
     yaw = between(-70, 70) * torch.where(upright, 1.0, 0.8) * degrees
-    turn = _turns(between(-20, 20) * degrees, between(-25, 35) * degrees, yaw)
+    turn = _turn_matrices(between(-20, 20) * degrees, between(-25, 35) * degrees, yaw)
     focal = between(math.log(1.6), math.log(6)).exp()
     fill = between(0.75, 1.4)
     free = (1 - fill).clamp(min=0.12)[:, None]
@@ -128,7 +128,7 @@ def draw_scenes(things: Things, backgrounds: int, generator: Generator) -> Scene
     )
 
 
-def _turns(roll: Tensor, pitch: Tensor, yaw: Tensor) -> Tensor:
+def _turn_matrices(roll: Tensor, pitch: Tensor, yaw: Tensor) -> Tensor:
     """Rotations (n, 3, 3): about the vertical by `yaw`, then tipped by `pitch`, then in the picture by `roll`."""
     about_y = stack_matrices((yaw.cos(), 0, yaw.sin()), (0, 1, 0), (-yaw.sin(), 0, yaw.cos()))
     about_x = stack_matrices((1, 0, 0), (0, pitch.cos(), -pitch.sin()), (0, pitch.sin(), pitch.cos()))
@@ -136,7 +136,7 @@ def _turns(roll: Tensor, pitch: Tensor, yaw: Tensor) -> Tensor:
     return about_z @ about_x @ about_y
 
 
-def _ground(scenes: Scenes, backgrounds: Tensor, size: int) -> Tensor:
+def _draw_ground(scenes: Scenes, backgrounds: Tensor, size: int) -> Tensor:
     """The background behind the things, (n, 3, S, S)."""
     grounds = F.interpolate(scenes.corners, (size, size), mode="bilinear", align_corners=True)
     for kind in (PHOTO, BLURRED):
@@ -164,7 +164,7 @@ def _cast_shadow(ground: Tensor, inside: Tensor, shadow: Tensor) -> Tensor:
     return ground * shade
 
 
-def _reduced(photos: Tensor, size: int) -> Tensor:
+def _reduce_photos(photos: Tensor, size: int) -> Tensor:
     side = texture_side(size)
     if photos.shape[1] <= side:
         return photos

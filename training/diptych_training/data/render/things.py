@@ -53,13 +53,13 @@ def draw_things(fronts: Tensor, others: Tensor, generator: Generator) -> Things:
     each = draw.of(-(-draw.count // FAMILY))
     shape = each.among(len(SHAPES)).repeat_interleave(FAMILY)[: draw.count]
     size = each.uniform(5).repeat_interleave(FAMILY, 0)[: draw.count]
-    extents = _extents(shape, (size + draw.between(-0.05, 0.05, 5)).clamp(0, 1))
-    photo, colour = _faces(shape, fronts.to(device), others.to(device), draw)
+    extents = _choose_extents(shape, (size + draw.between(-0.05, 0.05, 5)).clamp(0, 1))
+    photo, colour = _draw_faces(shape, fronts.to(device), others.to(device), draw)
     half = draw.between(0.55, 1, FACES, 2)
     half[:, FRONT] = 1 - draw.between(0, 0.25, 2) * draw.chance(0.5, 1)
     centre = draw.between(-1, 1, FACES, 2) * (1 - half)
     tint = torch.tensor(TINTS, device=device)[draw.among(len(TINTS)) * draw.chance(0.3)]
-    return Things(shape, extents, _bends(shape, draw), photo, torch.cat([centre, half], -1), colour, tint)
+    return Things(shape, extents, _draw_bends(shape, draw), photo, torch.cat([centre, half], -1), colour, tint)
 
 
 def vary(things: Things, others: Tensor, generator: Generator) -> Things:
@@ -89,7 +89,7 @@ def join_things(one: Things, other: Things) -> Things:
     return Things(**{f.name: torch.cat([getattr(one, f.name), getattr(other, f.name)]) for f in fields(one)})
 
 
-def _extents(shape: Tensor, size: Tensor) -> Tensor:
+def _choose_extents(shape: Tensor, size: Tensor) -> Tensor:
     """Half sizes (n, 3) from uniform numbers (n, 5), by shape, in a sphere of radius 1."""
     a, b, c, *_ = size.unbind(1)
     one = torch.ones_like(a)
@@ -109,7 +109,7 @@ def _extents(shape: Tensor, size: Tensor) -> Tensor:
     return extents / extents.norm(dim=1, keepdim=True)
 
 
-def _bends(shape: Tensor, draw: Draw) -> Tensor:
+def _draw_bends(shape: Tensor, draw: Draw) -> Tensor:
     """How paper is bent, (n, 8), as `Things` has it."""
     drawn = draw.uniform(8)
     rolled = torch.zeros_like(drawn)
@@ -126,7 +126,7 @@ def _bends(shape: Tensor, draw: Draw) -> Tensor:
     return torch.where((shape == SHAPES.index("rolled"))[:, None], rolled, waved)
 
 
-def _faces(shape: Tensor, fronts: Tensor, others: Tensor, draw: Draw) -> tuple[Tensor, Tensor]:
+def _draw_faces(shape: Tensor, fronts: Tensor, others: Tensor, draw: Draw) -> tuple[Tensor, Tensor]:
     """Return which photo is on which face, (n, 6), and the colours (n, 6, 3) of faces without one."""
     drawn, which = others[draw.among(len(others), FACES)], draw.uniform(FACES)
     photo = torch.where(which < 0.4, PLAIN, torch.where(which < 0.7, fronts[:, None], drawn))
