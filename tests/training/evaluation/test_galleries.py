@@ -10,6 +10,7 @@ import pytest
 
 from diptych.cli.main import main
 from diptych_runtime.calibration.evidence import FEATURES, Verification
+from diptych_runtime.closer_look import verification
 from diptych_runtime.runtime import Runtime
 from diptych_training.errors import DataError
 from diptych_training.evaluation import galleries
@@ -154,7 +155,7 @@ def test_no_query_gets_more_closer_looks_than_a_search_takes(
 ) -> None:
     monkeypatch.setattr(galleries, "CLOSER_LOOKS", 2)
     seen: list[int] = []
-    whole = examined.verify
+    whole = verification.verify
     monkeypatch.setattr(examined, "verify", lambda a, b: (seen.append(1), whole(a, b))[1])
     measure_search(Entrants(looking), search(photos), nothing)
     assert len(seen) == 2 * 14
