@@ -17,7 +17,7 @@ from diptych_runtime.manifest import digest
 from diptych_training.errors import DataError
 from diptych_training.optimisation import Budget, Optimisation
 from diptych_training.recipe import RunRecipe
-from diptych_training.run import BEST, METRICS, NOTES, RECIPE, MetricsLog, Run, open_folder
+from diptych_training.run import BEST, METRICS, NOTES, RECIPE, MetricsLog, Run, open_end, open_folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +126,32 @@ def test_only_one_process_trains_in_a_folder_and_the_other_writes_nothing(tmp_pa
             LineRun(Lines(seed=3), tmp_path).carry_out(resume=False)
         assert not (tmp_path / RECIPE).exists()
     LineRun(Lines(), tmp_path, quiet=True).carry_out(resume=False)
+
+
+@pytest.mark.parametrize(
+    "name", ["recipe.toml", "environment.json", "metrics.jsonl", "writer.lock", "tensorboard", "best"]
+)
+def test_a_link_in_a_stranger_s_folder_leads_to_no_file_outside(tmp_path: Path, name: str) -> None:
+    outside, directory = tmp_path / "outside", tmp_path / "run"
+    directory.mkdir()
+    if name in ("tensorboard", "best"):
+        outside.mkdir()
+    else:
+        outside.write_text("of the user")
+    with open_folder(Lines(), directory):
+        pass
+    (directory / name).unlink(missing_ok=True)
+    (directory / name).symlink_to(outside)
+    if name in ("recipe.toml", "environment.json"):
+        with open_folder(Lines(), directory):
+            pass
+    elif name == "metrics.jsonl":
+        with pytest.raises(DataError, match=r"metrics\.jsonl cannot be written: .*is a link; remove it"):
+            open_end(directory / name)
+    else:
+        with pytest.raises(DataError, match=f"{name}.* is a link"), open_folder(Lines(), directory):
+            pass
+    assert list(outside.iterdir()) == [] if outside.is_dir() else outside.read_text() == "of the user"
 
 
 def test_numbers_go_to_the_notes_and_to_tensorboard_and_nowhere_where_silent(tmp_path: Path) -> None:

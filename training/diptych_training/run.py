@@ -5,12 +5,13 @@ A new network to train is a recipe, and a `Run` that brings its examples, its lo
 
 import fcntl
 import json
+import os
 import time
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import tomli_w
@@ -21,6 +22,7 @@ from diptych.console import Console
 from diptych.signals import deferred
 from diptych_runtime.atomic import write_atomic
 from diptych_runtime.manifest import digest
+from diptych_runtime.own_files import regular
 from diptych_training.device import environment, torch_threads
 from diptych_training.errors import DataError
 from diptych_training.recipe import RunRecipe
@@ -113,7 +115,7 @@ class Run:
             "environment": environment(),
         }
         figures["digest"] = digest(self.write(figures).read_bytes())
-        (self.directory / METRICS).write_text(json.dumps(figures, indent=2) + "\n")
+        write_atomic(self.directory / METRICS, (json.dumps(figures, indent=2) + "\n").encode())
         return figures
 
     def account(self) -> str:
@@ -214,7 +216,7 @@ class MetricsLog:
         if self._events is None:
             return
         written = {"step": step} | ({beneath: dict(values)} if beneath else dict(values))
-        with self.path.open("a") as file:
+        with open_end(self.path) as file:
             file.write(json.dumps(written) + "\n")
         for name, value in values.items():
             self._events.add_scalar(f"{beneath or 'training'}/{name}", value, step)
@@ -270,7 +272,9 @@ def open_folder(recipe: RunRecipe, directory: Path, *, resume: bool = False) -> 
     resolved recipe and the environment. Raises `DataError` where another process trains there.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    with (directory / LOCK).open("a", encoding="utf-8") as file:
+    if linked := [name for name in (EVENTS, BEST, LAST) if (directory / name).is_symlink()]:
+        raise DataError(f"{directory / linked[0]} is a link, and a run writes nothing outside its folder; remove it")
+    with open_end(directory / LOCK) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -278,6 +282,14 @@ def open_folder(recipe: RunRecipe, directory: Path, *, resume: bool = False) -> 
                 f"another process is training in {directory}: wait for it or stop it, or name another directory"
             ) from None
         if not resume:
-            (directory / RECIPE).write_text(tomli_w.dumps(recipe.to_dict()))
-            (directory / ENVIRONMENT).write_text(json.dumps(environment(), indent=2) + "\n")
+            write_atomic(directory / RECIPE, tomli_w.dumps(recipe.to_dict()).encode())
+            write_atomic(directory / ENVIRONMENT, (json.dumps(environment(), indent=2) + "\n").encode())
         yield
+
+
+def open_end(path: Path) -> TextIO:
+    """A file of a run, made if there is none, to be written at its end. Raises `DataError` for a link."""
+    try:
+        return os.fdopen(regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "a", encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror}; remove it") from None

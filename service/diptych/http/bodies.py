@@ -102,7 +102,7 @@ async def _read_form(request: Request, model: type[BaseModel], files: int) -> di
     pictures = {name: names_of(name, field) for name, field in model.model_fields.items() if field.is_required()}
     fields: dict[str, str | list[Upload]] = {}
 
-    def misnamed(param: str, came: str) -> RequestError:
+    def refuse_name(param: str, came: str) -> RequestError:
         message = f"A form brings its pictures as files called {' and '.join(pictures)}; {came}."
         return RequestError(422, "invalid_request", message, param=param)
 
@@ -113,7 +113,7 @@ async def _read_form(request: Request, model: type[BaseModel], files: int) -> di
                     fields[key] = value
                     continue
                 if key not in chain(*pictures.values()):
-                    raise misnamed(next(iter(pictures)), f'one is called "{key}"')
+                    raise refuse_name(next(iter(pictures)), f'one is called "{key}"')
                 uploads = fields.setdefault(key, [])
                 if isinstance(uploads, list):
                     uploads.append(Upload(value.filename or "", await value.read()))
@@ -128,7 +128,7 @@ async def _read_form(request: Request, model: type[BaseModel], files: int) -> di
         raise RequestError(503, "no_room", message, headers={"Retry-After": "30"}) from None
     for name, names in pictures.items():
         if not names & set(fields):
-            raise misnamed(name, f'none is called "{name}"')
+            raise refuse_name(name, f'none is called "{name}"')
     return fields
 
 

@@ -323,7 +323,7 @@ CollectionQuery = Annotated[
 ]
 
 
-async def _stored(request: HttpRequest, collection: CollectionQuery = None) -> AsyncIterator[Collection]:
+async def _open_collection(request: HttpRequest, collection: CollectionQuery = None) -> AsyncIterator[Collection]:
     context: Context = request.app.state.context
     await context.open(collection)
     with context.borrow(collection) as found:
@@ -341,12 +341,12 @@ async def _may_change(request: HttpRequest) -> None:
         raise RequestError(403, "read_only_key", message)
 
 
-async def _proven(request: HttpRequest) -> None:
+async def _check_model(request: HttpRequest) -> None:
     request.app.state.context.health.check_model()
 
 
 Here = Annotated[Context, Depends(_context)]
 MayChange = Depends(_may_change)
-Proven = Depends(_proven)  # of every route that asks the model
-Stored = Annotated[Collection, Depends(_stored)]
+Proven = Depends(_check_model)  # of every route that asks the model
+Stored = Annotated[Collection, Depends(_open_collection)]
 RequestId = Annotated[str, Depends(_request_id)]

@@ -115,6 +115,15 @@ def test_no_more_of_a_member_is_unpacked_than_a_picture_may_have(name: str, tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["flowers.zip"]
 
 
+def test_an_archive_that_unpacks_to_many_times_its_size_leaves_nothing(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "trashnet.zip", "w", zipfile.ZIP_DEFLATED) as file:
+        for number in range(3):
+            file.writestr(f"class_glass/{number}.jpg", bytes(20 * 2**20))
+    with pytest.raises(DataError, match="holds more than 33,554,432 bytes of files"):
+        unpack(tmp_path, "trashnet", tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["trashnet.zip"]
+
+
 def test_missing_data_is_named_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DIPTYCH_DATA", raising=False)
     with pytest.raises(DataError, match=r"DIPTYCH_DATA, which is ''; set it to a folder"):

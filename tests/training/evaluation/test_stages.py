@@ -171,7 +171,7 @@ def test_no_pair_is_shown_twice_in_either_order(runtime: Runtime) -> None:
     pairs = np.array([[0, 1], [1, 0], [0, 1], [2, 3], [3, 3]])
     logits, labels = np.array([3, 3, 3, 2, 1], np.float32), np.array([False] * 4 + [True])
     scored = Scored(side, side, pairs, logits, labels, 1)
-    missed, mistaken = scored.judged(runtime)
+    missed, mistaken = scored.pick_mistakes(runtime)
     assert [(pair.caption_a, pair.caption_b, pair.raw) for pair in mistaken] == [
         ("0.jpg", "1.jpg", 3),
         ("2.jpg", "3.jpg", 2),

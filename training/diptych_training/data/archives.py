@@ -43,6 +43,7 @@ GROUPED = {
 }
 SAME, CLASS = "same_", "class_"
 _MOST_BYTES = PictureLimits.bytes  # of a picture or a table, unpacked
+_MOST_TIMES = 20  # of the bytes of an archive, all that is unpacked of it: pictures are compressed already
 
 
 @dataclass(frozen=True)
@@ -188,10 +189,14 @@ def unpack(folder: Path, archive: str, target: Path) -> dict[str, int]:
     """
     if target.exists() and any(target.iterdir()):
         raise DataError(f"{target} is not empty; name a new folder for the photos of {archive}")
-    photos = list_photos(folder, [archive])
+    photos, written = list_photos(folder, [archive]), 0
+    most = max(_MOST_BYTES, _MOST_TIMES * find_archive(folder, archive).stat().st_size)
     with replacing_folder(target) as fresh:
         paths = [_find_place(photo, fresh) for photo in photos]
         for path, data in zip(paths, read_photos(folder, photos), strict=True):
+            written += len(data)
+            if written > most:
+                raise DataError(f"{archive}.zip holds more than {most:,} bytes of files, too many for its own size")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         for split in SPLITS:

@@ -224,12 +224,12 @@ class Scored:
                 for i in filled
             ],
             "thresholds": {
-                rate: {"threshold": threshold} | self.passed(probabilities >= threshold)
+                rate: {"threshold": threshold} | self.measure_rates(probabilities >= threshold)
                 for rate, threshold in stated.items()
             },
         }
 
-    def passed(self, over: np.ndarray) -> dict[str, float]:
+    def measure_rates(self, over: np.ndarray) -> dict[str, float]:
         """The rates of the pairs that pass, `over` bool (P,): the share of the others, and of all the matches there
         were to find.
         """
@@ -238,7 +238,7 @@ class Scored:
             "recall": float(over[self.labels].sum() / self.matches),
         }
 
-    def judged(self, runtime: Runtime) -> tuple[tuple[Judged, ...], tuple[Judged, ...]]:
+    def pick_mistakes(self, runtime: Runtime) -> tuple[tuple[Judged, ...], tuple[Judged, ...]]:
         """The matches of lowest and the others of highest score, no pair twice: `SHOWN` of each at most."""
         keys = self.logits if self.shown is None else self.shown
         return self._first(runtime, self.labels, keys), self._first(runtime, ~self.labels, -keys)
@@ -256,7 +256,7 @@ class Scored:
             series,
             self.relevance(runtime),
             self.labels,
-            *self.judged(runtime),
+            *self.pick_mistakes(runtime),
         )
 
     def _first(self, runtime: Runtime, kept: np.ndarray, keys: np.ndarray) -> tuple[Judged, ...]:

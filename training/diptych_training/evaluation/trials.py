@@ -352,6 +352,6 @@ def _threshold(model: Runtime, scored: Scored, probabilities: np.ndarray) -> dic
     return {
         "threshold": threshold,
         "threshold_source": source,
-        "at_threshold": scored.passed(over)
+        "at_threshold": scored.measure_rates(over)
         | {"precision": precision, "accuracy": float((over == scored.labels).mean())},
     }

@@ -108,7 +108,7 @@ class PairRun(Run):
             figure = _FIGURES.get(exam.headline, exam.headline)
             journal.say(f"{settings.kind}: {pictures}, judged by {figure} of {asked} held out")
         if self.recipe.start not in ("", IMAGENET):
-            journal.say(f"{self.recipe.start}, with which it begins: {_list_figures(self._measured())}")
+            journal.say(f"{self.recipe.start}, with which it begins: {_list_figures(self._measure_tasks())}")
 
     def before_step(self) -> None:
         """Open the next stage where one has ended, and mine as often as the recipe says."""
@@ -138,7 +138,7 @@ class PairRun(Run):
 
     def examine(self, journal: MetricsLog) -> None:
         """Measure the averaged network, and keep it if it is the best so far."""
-        measured = self._measured()
+        measured = self._measure_tasks()
         # A smaller panel is another, easier-going yardstick: only the recipe's own size competes for the best.
         if self.stage.pixels == self.recipe.network.pixels and measured["score"] > self.best:
             self.best = measured["score"]
@@ -201,7 +201,7 @@ class PairRun(Run):
             fill_bank(network, self.bank, pixels)
         self.seconds["mine"] += time.perf_counter() - began
 
-    def _measured(self) -> dict[str, float]:
+    def _measure_tasks(self) -> dict[str, float]:
         """The validation of the averaged network: figures of each task, and the `score` by which the best is chosen."""
         began, measured, weighed = time.perf_counter(), {}, 0.0
         network, pixels = self.learner.average, self.stage.pixels
