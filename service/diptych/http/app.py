@@ -46,6 +46,9 @@ _TELEMETRY: TelemetryConfig = {
     "exclude": lambda scope: scope["path"] in OPEN or scope["path"] == "/metrics",
 }
 
+# Of routes, as the interface's page shows them: those for clients of other services last but one.
+_GROUPS = ("pictures in the request", "collection", "collections", "where other services have it", "service")
+
 
 def create_app(stored: Collections | Collection | None, scorer: Scorer, *, settings: Settings | None = None) -> FastAPI:
     """The HTTP face of a scorer and, if given, of one or more collections: `uvicorn.run(create_app(stored, scorer))`.
@@ -98,6 +101,7 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
         description=_ABOUT,
         version=version("diptych"),
         lifespan=lifespan,
+        openapi_tags=[{"name": name} for name in _GROUPS],
         docs_url=None,  # `_install_page` has it
         redoc_url=None,
         telemetry=_TELEMETRY,

@@ -73,6 +73,9 @@ def test_the_document_lists_every_route_with_words_and_its_errors(reader, shelf,
             for status, answer in operation["responses"].items():
                 schema = answer.get("content", {}).get("application/json", {}).get("schema", {})
                 assert int(status) < 400 or schema == {"$ref": "#/components/schemas/ErrorEnvelope"}, (path, status)
+    groups = {tag for operations in document["paths"].values() for one in operations.values() for tag in one["tags"]}
+    assert groups == {tag["name"] for tag in document["tags"]}
+    assert document["tags"][0]["name"] == "pictures in the request"
     served: dict[str, set[str]] = {}
     for route in _routes(create_app(shelf, scorer).routes):
         served.setdefault(route.path_format, set()).update(
