@@ -49,12 +49,27 @@ def skip_text(data: bytes) -> tuple[bytes, bytes | None]:
     return (b"".join([*kept, data[begin:]]) if kept else data), profile
 
 
+def read_texts(data: bytes) -> Iterator[tuple[str, str]]:
+    """The texts of a PNG with their keys; of a packed one that is long the first MiB, of a damaged one nothing."""
+    for name, start, end in chunks(data):
+        if name in _TEXT:
+            key, _, text = data[start:end].partition(b"\0")
+            is_packed, packed = _packed(name, text)
+            text = zlib.decompressobj().decompress(packed, _MOST_TEXT) if is_packed else packed
+            yield key.decode("latin-1"), text.decode("utf-8" if name == b"iTXt" else "latin-1", "replace")
+
+
 def _is_short(name: bytes, text: bytes) -> bool:
     """True for a text, as it stands behind the key in its chunk, that Pillow reads."""
-    packed = text[1:]
+    is_packed, packed = _packed(name, text)
+    return not is_packed or not packed or _unpacked(packed, _MOST_TEXT) is not None
+
+
+def _packed(name: bytes, text: bytes) -> tuple[bool, bytes]:
+    """Whether a text, as it stands behind the key in its chunk, is packed; and the text alone."""
     if name == b"iTXt":
-        packed = text[2:].split(b"\0", 2)[-1] if text[:1] == b"\1" else b""
-    return name == b"tEXt" or not packed or _unpacked(packed, _MOST_TEXT) is not None
+        return text[:1] == b"\1", text[2:].split(b"\0", 2)[-1]
+    return name == b"zTXt", text[1:] if name == b"zTXt" else text
 
 
 def _unpacked(packed: bytes, most: int) -> bytes | None:

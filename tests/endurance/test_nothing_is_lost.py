@@ -31,8 +31,8 @@ ARCHIVES = (("openimages_doors", 2.0), ("clothing", 2.5), ("photos_cc0", 1.5), (
 
 
 class Edit(NamedTuple):
-    """An edit: what it makes of a picture, whether the copy, the original or either of them may go, and whether a
-    person who sees both would know at once.
+    """An edit: what it makes of a picture, which of the two may go, and whether a person who sees both would know at once.
+    What has words or marks that the other lacks does not go, and neither does the other.
     """
 
     make: Callable[[Image.Image, np.random.Generator], Image.Image]
@@ -129,15 +129,15 @@ EDITS = {
     "blurred": Edit(lambda picture, rng: picture.filter(ImageFilter.GaussianBlur(2.5)), "copy"),
     "posterised": Edit(lambda picture, rng: ImageOps.posterize(picture, 2), "copy"),
     "two colours": Edit(lambda picture, rng: picture.convert("1").convert("RGB"), "copy", is_plain=False),
-    "caption": Edit(caption, "copy"),
-    "watermark": Edit(watermark, "copy"),
-    "pen": Edit(pen, "copy"),
-    "screenshot": Edit(screenshot, "copy"),
-    "bar": Edit(bar, "copy"),
+    "caption": Edit(caption, "neither", is_plain=False),
+    "watermark": Edit(watermark, "copy", is_plain=False),
+    "pen": Edit(pen, "neither", is_plain=False),
+    "screenshot": Edit(screenshot, "neither", is_plain=False),
+    "bar": Edit(bar, "neither", is_plain=False),
     "frame": Edit(lambda picture, rng: ImageOps.expand(picture, picture.width // 15, "black"), "copy"),
     "turned by 10 degrees": Edit(lambda picture, rng: picture.rotate(10, Image.Resampling.BICUBIC), "copy"),
     "small and grey": Edit(lambda picture, rng: ImageOps.grayscale(scaled(0.6)(picture, rng)).convert("RGB"), "copy"),
-    "caption, badly saved": Edit(lambda picture, rng: saved(60)(caption(picture, rng), rng), "copy"),
+    "caption, badly saved": Edit(lambda picture, rng: saved(60)(caption(picture, rng), rng), "neither", is_plain=False),
     "larger": Edit(scaled(1.6), "either", is_plain=False),
     "brighter": Edit(lambda picture, rng: ImageEnhance.Brightness(picture).enhance(1.2), "copy", is_plain=False),
     "sharpened": Edit(lambda picture, rng: picture.filter(ImageFilter.UnsharpMask(2, 150, 2)), "copy", is_plain=False),

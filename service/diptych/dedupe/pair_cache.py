@@ -21,7 +21,7 @@ from diptych_runtime.closer_look.votes import LENGTH
 
 LEDGER = "dedupe.sqlite"
 _EVIDENCE_OF = TypeAdapter(Evidence)
-_VERSION = 14
+_VERSION = 15
 
 # Pairs are named by the ids of contents, so a file that changes its name keeps its scores and one that changes its
 # content has none. An id is 16 bytes here, the lower one first. A score is of one question of the model.
@@ -43,14 +43,15 @@ CREATE TABLE signatures (id BLOB PRIMARY KEY, keypoints BLOB NOT NULL) WITHOUT R
 """
 # What was seen of a pair in full size, as JSON (`comparison`), the lower id first; of no model either.
 _COMPARISONS = """
-CREATE TABLE IF NOT EXISTS comparisons (a BLOB NOT NULL, b BLOB NOT NULL, seen TEXT NOT NULL,
+CREATE TABLE comparisons (a BLOB NOT NULL, b BLOB NOT NULL, seen TEXT NOT NULL,
   PRIMARY KEY (a, b)) WITHOUT ROWID;
 """
 _FILES = """
 CREATE TABLE files (path TEXT PRIMARY KEY, id BLOB NOT NULL, bytes INTEGER NOT NULL, modified INTEGER NOT NULL,
   width INTEGER NOT NULL, height INTEGER NOT NULL, format TEXT NOT NULL, exif INTEGER NOT NULL, taken REAL,
   frames INTEGER NOT NULL, trailing INTEGER NOT NULL, is_damaged INTEGER NOT NULL, bits INTEGER NOT NULL,
-  has_alpha INTEGER NOT NULL, is_lossless INTEGER NOT NULL, inode_changed INTEGER NOT NULL);
+  has_alpha INTEGER NOT NULL, is_lossless INTEGER NOT NULL, descriptions TEXT NOT NULL,
+  inode_changed INTEGER NOT NULL);
 CREATE INDEX files_id ON files (id);
 """
 _TABLES = f"""
@@ -69,18 +70,20 @@ ALTER TABLE pairs RENAME TO old;
 INSERT INTO pairs SELECT '{MATCH}', a, b, logit FROM old;
 DROP TABLE old;
 """
-# Until version 11 files did not say how many frames they have, what trails them, and whether they are damaged.
+# Until version 11 files did not say how many frames they have, what trails them, and whether they are damaged; until
+# version 15 they did not say what people wrote into them.
 _READ_AGAIN = f"DROP TABLE files; {_FILES}"
 # Until version 5 a look did not say which of both has a frame around the other, until version 6 it missed frames in the
 # colour of the picture's own edge, until version 7 it did not look for spots, until version 8 no network saw both
 # laid over each other, and until version 10 fewer keypoints had matches.
 _LOOK_AGAIN = "DELETE FROM evidence;"
+_COMPARE_AGAIN = f"DROP TABLE IF EXISTS comparisons; {_COMPARISONS}"  # by the network of version 15
 _SIGN_AGAIN = f"DROP TABLE IF EXISTS signatures; {_SIGNATURES}"
 _COLUMNS = f"path, id, bytes, modified, {', '.join(Facts._fields)}, inode_changed"
 _FLAGS = ("is_damaged", "has_alpha", "is_lossless")
 
 # The types of rows as they are written.
-_FILE = [(str, bytes, int, int, int, int, str, int, taken, *[int] * 7) for taken in (float, type(None))]
+_FILE = [(str, bytes, int, int, int, int, str, int, taken, *[int] * 6, str, int) for taken in (float, type(None))]
 _HASH = (bytes, int), (bytes, type(None))
 _SIGNED = bytes, bytes
 _PAIR = bytes, bytes, float
@@ -257,9 +260,8 @@ class PairCache(CacheDatabase):
             in_one_step(connection, _TABLES, _VERSION)
         elif version in range(1, _VERSION):
             steps = (_LIFT if version == 1 else "") + (_EVIDENCE if version < 3 else _LOOK_AGAIN)
-            steps += (
-                _READ_AGAIN + (_HASHES if version < 6 else "") + (_SIGN_AGAIN if version < 10 else "") + _COMPARISONS
-            )
+            steps += _READ_AGAIN + (_HASHES if version < 6 else "") + (_SIGN_AGAIN if version < 10 else "")
+            steps += _COMPARE_AGAIN
             in_one_step(connection, steps, _VERSION)
         elif version != _VERSION:
             raise DedupeError(

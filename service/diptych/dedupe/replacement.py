@@ -6,7 +6,8 @@ from diptych.pictures.file_info import Picture
 from diptych_runtime.closer_look.comparison import LOSSES, Comparison, Side
 
 UNKNOWN = "it cannot be told which of the two is the original"
-ALIKE = "neither lacks what the other has"
+ENOUGH = "it shows all that the other shows"
+_MARKED = "something is drawn or written on it"
 _SURELY_NOTHING = -2.0  # log-odds that anything is lost, below which a picture may go
 _PIXELS = 0.97  # of the other's along a direction: a picture of as many has no fewer but for rounding
 _HUES, _GREY = 1.5, 0.6  # levels of hues of what has some, and of what has none
@@ -36,6 +37,8 @@ def can_replace(kept: Picture, going: Picture, seen: Comparison | None) -> str |
         return None
     if seen.is_turned:
         return "they do not lie the same way"
+    if seen.a.losses["cleanness"] > 0:
+        return _MARKED
     is_grey = seen.a.hues > _HUES and seen.b.hues < _GREY  # of which nobody could say how its tones were
     others = [odds for loss, odds in seen.b.losses.items() if loss not in ("tones", "colours", "anything")]
     if (max(others) if is_grey else seen.b.losses["anything"]) < _SURELY_NOTHING:
@@ -75,7 +78,7 @@ def name_edits(kept: Picture, going: Picture, seen: Comparison | None) -> list[s
         found.append("larger")
     if "scope" in _name_losses(other):
         found.append("showing more")
-    return [*found, *(_WORDS[loss][1] for loss in lacking)] or ["saved again"]
+    return [*found, *(_WORDS[loss][1] for loss in lacking)] or ["other pixels"]
 
 
 def _name_losses(side: Side) -> list[str]:
@@ -98,4 +101,6 @@ def _held_by_file(one: Picture, other: Picture) -> str | None:
         return "its transparency"
     if one.exif and not other.exif:
         return "its camera, date or place"
+    if set(one.descriptions.split()) - set(other.descriptions.split()):
+        return "words in its file"
     return None

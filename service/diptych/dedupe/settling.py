@@ -12,7 +12,7 @@ from diptych.dedupe.closer import CloserLook
 from diptych.dedupe.keeper import DEFAULT, preferred_reason
 from diptych.dedupe.labelled import NONE, IdPairs
 from diptych.dedupe.pair_cache import PairCache
-from diptych.dedupe.replacement import ALIKE, UNKNOWN, better_because, can_replace, name_edits
+from diptych.dedupe.replacement import ENOUGH, UNKNOWN, better_because, can_replace, name_edits
 from diptych.pictures.file_info import Picture
 from diptych_runtime.closer_look.comparison import Comparison, compare_pixels
 from diptych_runtime.closer_look.verification import placement
@@ -119,8 +119,7 @@ def settle(members: Sequence[Picture], compare: Compare, rules: Sequence[str] = 
         edits[one.id] = ", ".join(name_edits(kept, one, seen))
         if one.id in replaced:
             preferred = preferred_reason(kept, one, _rules_for_tie(rules, kept, one, seen))
-            needed = can_replace(one, kept, None if seen is None else seen.swapped)
-            reasons[one.id] = better_because(kept, one, seen) or preferred or needed or ALIKE
+            reasons[one.id] = better_because(kept, one, seen) or preferred or ENOUGH
         elif one is not kept:
             reasons[one.id] = can_replace(kept, one, seen) or preferred_reason(one, kept, rules) or UNKNOWN
     return Settled([one.id for one in stays], {id: kept.id for id, (_, kept) in replaced.items()}, reasons, edits)

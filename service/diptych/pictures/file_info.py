@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from PIL import ExifTags, Image
+from PIL.ImageFile import ImageFile
 
 from diptych.pictures.content import read_bytes, upright
+from diptych.pictures.descriptions import read_descriptions
 from diptych.pictures.walk import FoundFile
 from diptych_runtime.decoder import PictureLimits, PictureSource, read_header
 from diptych_runtime.errors import PictureError
@@ -49,7 +51,8 @@ class Facts(NamedTuple):
     """The facts of a file: upright size, format ("JPEG"), number of entries of EXIF or XMP that tell camera, date or
     place, and when it was taken, in seconds since 1970 (its clock taken for UTC), or None.
 
-    The others are those of `diptych_runtime.picture_facts.PictureFacts`.
+    `descriptions` has digests of what people wrote into it (`descriptions.read_descriptions`), and the others are those
+    of `diptych_runtime.picture_facts.PictureFacts`.
     """
 
     width: int
@@ -63,6 +66,7 @@ class Facts(NamedTuple):
     bits: int = 8
     has_alpha: bool = False
     is_lossless: bool = False
+    descriptions: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,7 @@ class Picture:
     bits: int = 8
     has_alpha: bool = False
     is_lossless: bool = False
+    descriptions: str = ""
     root: int = 0
     reference: bool = False
 
@@ -110,7 +115,8 @@ def read_facts(data: bytes, name: str) -> Facts:
     with read_header(data, name) as header:
         orientation, entries, taken = _exif(header)
         size = upright(header.size, orientation)
-        return Facts(*size, header.format or "", entries, taken, *read_picture_facts(data, header))
+        structure = read_picture_facts(data, header)
+        return Facts(*size, header.format or "", entries, taken, *structure, _descriptions(data, header))
 
 
 def is_damaged(source: PictureSource, limits: PictureLimits) -> bool:
@@ -155,6 +161,14 @@ def _exif(header: Image.Image) -> tuple[int, int, float | None]:
         return exif.get(ExifTags.Base.Orientation, 1), count, _seconds(date)
     except Exception:  # what a decoder raises on damaged bytes is not an enumerable set
         return 1, 0, None
+
+
+def _descriptions(data: bytes, header: ImageFile) -> str:
+    """The digests of what people wrote into a file; a broken block counts as none."""
+    try:
+        return read_descriptions(data, header)
+    except Exception:  # what a decoder raises on damaged bytes is not an enumerable set
+        return ""
 
 
 def _seconds(date: object) -> float | None:

@@ -17,7 +17,6 @@ def side(*lost: str, open: bool = False, **measures: float) -> Side:
 # What is lost with one picture, and the reason for which it is kept.
 ADVANTAGES: list[tuple[str, str]] = [
     ("scope", "it shows more"),
-    ("cleanness", "nothing drawn on it"),
     ("sharpness", "sharper"),
     ("colours", "its colours"),
     ("shades", "more shades"),
@@ -34,6 +33,7 @@ HELD = [
     ({"bits": 16}, {}, "finer shades"),
     ({"has_alpha": True}, {}, "its transparency"),
     ({}, {"is_damaged": True}, "an undamaged file"),
+    ({"descriptions": "0000000a 0000000b"}, {"descriptions": "0000000b"}, "words in its file"),
 ]
 
 
@@ -83,6 +83,7 @@ def test_pictures_that_were_not_compared_both_stay_but_exact_copies(picture):
         (side(hues=9.0), side("tones", "colours", hues=0.2), {}, None),
         (side(hues=9.0), side("sharpness", hues=0.2), {}, "sharper"),
         (side("tones"), side("tones", "part"), {}, "its tones"),
+        (side("cleanness"), NOTHING, {}, "something is drawn or written on it"),
         (side("scope"), side("scope"), {}, "it shows more"),
         (side("sharpness", pixels=2.0), side(pixels=0.5), {"mirrored": True}, "they do not lie the same way"),
         (side("sharpness", pixels=2.0), side(pixels=0.5), {"angle": 90.0}, "they do not lie the same way"),
@@ -108,7 +109,7 @@ EDITS: list[tuple[Side, Side, dict[str, Any], list[str]]] = [
     (side("shades"), NOTHING, {}, ["with fewer shades"]),
     (side("tones"), NOTHING, {}, ["with other tones"]),
     (side("quality"), NOTHING, {}, ["saved with loss"]),
-    (NOTHING, NOTHING, {"angle": 2.0}, ["saved again"]),
+    (NOTHING, NOTHING, {"angle": 2.0}, ["other pixels"]),
     (NOTHING, NOTHING, {"angle": -12.4}, ["turned by 12°"]),
 ]
 
