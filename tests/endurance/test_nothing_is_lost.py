@@ -31,7 +31,7 @@ ARCHIVES = (("openimages_doors", 2.0), ("clothing", 2.5), ("photos_cc0", 1.5), (
 
 
 class Edit(NamedTuple):
-    """An edit: what it makes of a picture, which of the two may go, and whether a person who sees both would know at once.
+    """An edit: what it makes of a picture, which of both may go, and whether a person who sees both would know at once.
     What has words or marks that the other lacks does not go, and neither does the other.
     """
 
