@@ -42,7 +42,7 @@ def can_replace(kept: Picture, going: Picture, seen: Comparison | None) -> str |
     is_grey = seen.a.hues > _HUES and seen.b.hues < _GREY  # of which nobody could say how its tones were
     others = [odds for loss, odds in seen.b.losses.items() if loss not in ("tones", "colours", "anything")]
     if (max(others) if is_grey else seen.b.losses["anything"]) < _SURELY_NOTHING:
-        return None
+        return "more pixels" if seen.a.pixels < _PIXELS else None
     likely = _name_losses(seen.b)
     return _WORDS[likely[0]][0] if likely else UNKNOWN
 
