@@ -57,7 +57,11 @@ def better_because(kept: Picture, going: Picture, seen: Comparison | None) -> st
     likely = _name_losses(seen.a)
     if likely:
         return _WORDS[likely[0]][0]
-    return "more pixels" if seen.b.pixels < _PIXELS else None
+    if seen.b.pixels < _PIXELS:
+        return "more pixels"
+    # A file without loss that was made of the other would have its pixels.
+    is_lossless = kept.is_lossless and not going.is_lossless and seen.a.pixels >= _PIXELS
+    return "saved without loss" if is_lossless else None
 
 
 def name_edits(kept: Picture, going: Picture, seen: Comparison | None) -> list[str]:

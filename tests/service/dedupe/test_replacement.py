@@ -56,6 +56,14 @@ def test_where_nothing_is_lost_with_either_the_one_of_fewer_pixels_goes(picture)
         assert (can_replace(other, one, seen.swapped), better_because(other, one, seen.swapped)) == (why, None)
 
 
+def test_of_two_alike_the_one_that_was_saved_without_loss_is_better(picture):
+    one, other = picture(is_lossless=True), picture()
+    assert better_because(one, other, Comparison(NOTHING, NOTHING)) == "saved without loss"
+    assert better_because(other, one, Comparison(NOTHING, NOTHING)) is None
+    assert better_because(one, other, Comparison(NOTHING, NOTHING, equal=True)) is None
+    assert better_because(one, other, Comparison(side(pixels=0.5), side(pixels=2.0))) is None
+
+
 @pytest.mark.parametrize(("better", "worse", "why"), HELD)
 def test_what_only_one_file_holds_stays_even_where_all_pixels_agree(picture, better, worse, why):
     one, other = picture(**better), picture(**worse)
