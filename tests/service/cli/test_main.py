@@ -73,7 +73,7 @@ def test_wrong_usage_exits_with_2_and_one_line_of_error(diptych, wrong):
     result = diptych(*wrong)
     assert result.code == 2
     assert result.out == ""
-    assert result.err.startswith("usage: diptych")
+    assert result.err.startswith("Usage: diptych")
     assert "error: " in result.err.splitlines()[-1]
 
 
@@ -136,7 +136,7 @@ def test_a_broken_package_does_not_take_the_other_commands_away(monkeypatch, cap
             return commands.register
 
     monkeypatch.setattr(cli, "entry_points", lambda group: [Broken(), Whole()])
-    assert "search" in build_commands().below
+    assert "search" in build_commands().commands
     assert "nowhere:register cannot be loaded: no such thing" in capsys.readouterr().err
 
 
