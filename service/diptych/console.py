@@ -271,6 +271,12 @@ def shortened(lines: list[str]) -> list[str]:
     return lines if more <= 0 else [*lines[:_SHOWN], f"  and {more:,} more (--json lists all)"]
 
 
+def section(head: str, items: Iterable[str]) -> list[str]:
+    """A heading and the first of these lines, indented below it; nothing where there are none."""
+    lines = [f"  {item}" for item in items]
+    return [head, *shortened(lines)] if lines else []
+
+
 def _numeric(cell: object) -> bool:
     try:
         float(str(cell).rstrip("%"))

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from diptych.cli.index.stats import laid_out
+from diptych.cli.index.contents import index_text
 from diptych.cli.options import (
     AnyStore,
     Collections,
@@ -235,7 +235,7 @@ def _text(report: dict[str, Any]) -> str:
             f"speed      {runtime['model']}: {runtime['panel_ms']:.2f} ms a picture, {runtime['pair_ms']:.2f} ms a pair"
         )
     for store in filter(None, [report["store"], *(report["collections"] or {}).values()]):
-        index = laid_out(store["index"])
+        index = index_text(store["index"])
         lines.append(f"store      {store['directory']}: {counted(store['pictures'], 'picture')}; index {index}")
         lines += [f"           {text}" for text in store["remarks"]]
     lines += [f"problem    {text}" for text in report["problems"]] or ["all is well"]
