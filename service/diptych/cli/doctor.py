@@ -61,7 +61,7 @@ def doctor(
     from diptych_runtime.decoder import FORMATS
     from diptych_runtime.models import bundled_models
 
-    check_one_of(store, collections)
+    check_one_of({"--store (or DIPTYCH_STORE)": store, "--collections": collections})
     store = named_or_default(store, collections)
     problems: list[str] = []
     report: dict[str, Any] = {

@@ -17,6 +17,7 @@ from diptych.cli.options import (
     StoredModel,
     StoreFolder,
     Threads,
+    check_one_of,
     check_output,
     check_store,
     model_of,
@@ -64,8 +65,7 @@ def label(
 
     Every answer is saved at once; the same command continues later. Pictures are opened only when you type o.
     """
-    if export is not None and taken is not None:
-        raise BadParameter("--export writes labels and --import takes some; leave one of them out")
+    check_one_of({"--export": export, "--import": taken})
     console = Console(as_json, quiet)
     if export is not None:
         return _export(console, store, export)

@@ -190,7 +190,7 @@ def test_serve_follows_folders_and_says_who_writes_to_those_who_would(
 
 def test_serve_follows_folders_for_one_collection_only(diptych, artifact, tmp_path):
     result = diptych("serve", "--collections", tmp_path / "root", "--sync", tmp_path, "--model", artifact)
-    assert (result.code, "and no --collections" in result.err) == (2, True)
+    assert (result.code, "and --collections do not go together" in result.err) == (2, True)
 
 
 def test_serve_keeps_several_collections_in_the_folders_of_one(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import BadParameter, Option
 
 from diptych.cli.dedupe.text import emptied_text, left_alone, some, undone_text, with_companions
-from diptych.cli.options import named_folder
+from diptych.cli.options import check_one_of, named_folder
 from diptych.console import Console, byte_size, counted, open_text
 from diptych.errors import DedupeError, OutputError
 from diptych_runtime.parsing import parse_json
@@ -76,8 +76,7 @@ DryRun = Annotated[
 
 def act_of(action: Act | None, move_to: Path | None, *, delete: bool) -> Act | None:
     """The act that the options name together; one that says another than the rest is refused."""
-    if move_to and delete:
-        raise BadParameter("--move-to and --delete do not go together; name one of them")
+    check_one_of({"--move-to": move_to, "--delete": delete})
     if delete and action not in (None, "delete"):
         raise BadParameter(
             f"--delete is short for --action delete, which --action {action} contradicts; name one of them"
@@ -89,12 +88,6 @@ def act_of(action: Act | None, move_to: Path | None, *, delete: bool) -> Act | N
     if action == "move" and not move_to:
         raise BadParameter("--action move needs a folder for the pictures; name it with --move-to DIR")
     return "move" if move_to else "delete" if delete else action
-
-
-def check_one_of(acts: Mapping[str, object]) -> None:
-    """Raise BadParameter where two of these options are given."""
-    if len(named := [name for name, given in acts.items() if given]) > 1:
-        raise BadParameter(f"{named[0]} and {named[1]} do not go together; name one of them")
 
 
 def chosen_paths(selection: str | None, *, acting: bool, dry_run: bool) -> list[str] | None:
