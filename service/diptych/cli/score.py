@@ -34,16 +34,12 @@ from diptych_runtime.calibration.questions import THING
 from diptych_runtime.paths import given_path
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from diptych.batch.job import Job
-    from diptych.batch.workers.executor import Executor
     from diptych.scoring.scorer import Scorer
     from diptych_runtime.judgement import Judgement
 
 Format = Literal["csv", "tsv", "jsonl", "parquet"]
 
-_STEPS = {
+_STEPS = {  # what is counted, and whether its total is unknown
     ("row", True): "reading",
     ("picture", False): "encoding",
     ("pair", False): "scoring",
@@ -51,56 +47,43 @@ _STEPS = {
 }
 
 
-_Inputs = Annotated[
-    list[str],
-    Argument(
-        parser=given_path,
-        metavar="PICTURE|PAIRS",
-        help="two pictures, or a .csv, .tsv, .jsonl or .parquet file with the columns image_a, image_b",
-    ),
-]
-_Output = Annotated[
-    str | None,
-    Option(
-        "-o",
-        "--output",
-        parser=given_path,
-        metavar="OUT",
-        help=".csv, .tsv, .jsonl or .parquet file, or - for standard output",
-    ),
-]
-_Columns = Annotated[
-    tuple[str, str], Option(metavar="A B", help="columns that name the pictures", show_default="image_a image_b")
-]
-_Workers = Annotated[
-    int | None,
-    Option(
-        parser=number(1),
-        metavar="N",
-        help="processes that share the threads",
-        show_default="this one alone",
-    ),
-]
-
-_CloserLook = Annotated[
-    bool, Option(help="in a table: look again at the files of pairs that may be copies", show_default="yes")
-]
-
-
 def score(
-    inputs: _Inputs,
-    output: _Output = None,
+    inputs: Annotated[
+        list[str],
+        Argument(
+            parser=given_path,
+            metavar="PICTURE|PAIRS",
+            help="two pictures, or a .csv, .tsv, .jsonl or .parquet file with the columns image_a, image_b",
+        ),
+    ],
+    output: Annotated[
+        str | None,
+        Option(
+            "-o",
+            "--output",
+            parser=given_path,
+            metavar="OUT",
+            help=".csv, .tsv, .jsonl or .parquet file, or - for standard output",
+        ),
+    ] = None,
     format: Annotated[Format | None, Option(help="format of OUT", show_default="by its ending, or csv")] = None,
-    columns: _Columns = ("image_a", "image_b"),
+    columns: Annotated[
+        tuple[str, str], Option(metavar="A B", help="columns that name the pictures", show_default="image_a image_b")
+    ] = ("image_a", "image_b"),
     resume: Annotated[
         bool, Option("--resume", help="continue a run that was stopped; if it is complete, do nothing")
     ] = False,
     force: Annotated[bool, Option("--force", help="start again and replace the output")] = False,
-    workers: _Workers = None,
+    workers: Annotated[
+        int | None,
+        Option(parser=number(1), metavar="N", help="processes that share the threads", show_default="this one alone"),
+    ] = None,
     engine: Engine = "local",
     address: ClusterAddress = None,
     question: AnyQuestion = None,
-    closer_look: _CloserLook = True,
+    closer_look: Annotated[
+        bool, Option(help="in a table: look again at the files of pairs that may be copies", show_default="yes")
+    ] = True,
     urls: Urls = False,
     model: Model = "photo",
     provider: Provider = "auto",
@@ -113,6 +96,8 @@ def score(
     Exits with 1 if pairs of a table could not be scored; the column error says why.
     """
     from diptych.batch.job import Job
+    from diptych.pictures.sources import make_fetcher
+    from diptych_runtime.decoder import SUFFIXES
 
     console = Console(as_json, quiet)
     if len(inputs) > 2:
@@ -129,7 +114,7 @@ def score(
         remark_calibration(console.remark, scorer.runtime)
         return 0
     (table,) = inputs
-    if output is None or _is_alone(table):
+    if output is None or Path(table).suffix.lower() in SUFFIXES or Path(table).is_dir():
         _refuse_alone(table)
     if output != "-":
         check_output(output, inputs)
@@ -152,14 +137,23 @@ def score(
     try:
         if streamed:
             opened = partial(open_scorer, model, provider, threads, question=asked, urls=urls)
-            data = _stream(
-                console, opened, table, output, kind, columns, closer_look=closer_look, force=force, urls=urls
-            )
+            how = {"fetch": make_fetcher(urls), "sides": columns, "closer_look": closer_look}
+            data = _stream(console, opened, table, output, kind, force=force, **how)
         else:
-            executor, means = open_engine(engine, address, model, provider, threads, workers=workers, urls=urls)
+            executor, config = open_engine(engine, address, model, provider, threads, workers=workers, urls=urls)
             bar = partial(_bar, console)
-            job = Job(Path(table), Path(output), kind, means, columns, asked, closer_look, bar, console.remark)
-            data = {"output": output, **_run(job, executor, resume=resume, force=force)}
+            job = Job(Path(table), Path(output), kind, config, columns, asked, closer_look, bar, console.remark)
+            report = job.run(executor, resume=resume, force=force)
+            data = {
+                "output": output,
+                "pairs": report.outcome.pairs,
+                "errors": report.outcome.errors,
+                "closer_looks": report.outcome.closer_looks,
+                "pictures": report.outcome.pictures,
+                "scored": report.scored,
+                "encoded": report.encoded,
+                "steps": {name: round(seconds, 3) for name, seconds in report.seconds.items()},
+            }
     except KeyboardInterrupt:
         console.remark("interrupted" if streamed else "interrupted; the same command with --resume goes on from here")
         return 130
@@ -227,20 +221,10 @@ def _answer(judgement: Judgement) -> dict[str, Any]:
 
 
 def _stream(
-    console: Console,
-    opened: Callable[[], Scorer],
-    table: str,
-    output: str,
-    format: str,
-    columns: tuple[str, str],
-    *,
-    closer_look: bool,
-    force: bool,
-    urls: bool,
+    console: Console, opened: Callable[[], Scorer], table: str, output: str, format: str, *, force: bool, **how: Any
 ) -> dict[str, Any]:
     from diptych.batch.stream import score_stream
     from diptych.batch.tables.write import standard_output
-    from diptych.pictures.sources import make_fetcher
     from diptych_runtime.atomic import replacing
 
     with ExitStack() as stack:
@@ -251,43 +235,14 @@ def _stream(
         else:
             written = stack.enter_context(replacing(Path(output)))
         bar = stack.enter_context(console.progress(unit="pair", desc="scoring"))
-        pairs, errors, looks = score_stream(
-            opened(),
-            table,
-            written,
-            format,
-            bar.update,
-            fetch=make_fetcher(urls),
-            sides=columns,
-            closer_look=closer_look,
-        )
+        pairs, errors, looks = score_stream(opened(), table, written, format, bar.update, **how)
     return {"output": output, "pairs": pairs, "errors": errors, "closer_looks": looks, "scored": pairs}
-
-
-def _run(job: Job, engine: AbstractContextManager[Executor], *, resume: bool, force: bool) -> dict[str, Any]:
-    report = job.run(engine, resume=resume, force=force)
-    return {
-        "pairs": report.outcome.pairs,
-        "errors": report.outcome.errors,
-        "closer_looks": report.outcome.closer_looks,
-        "pictures": report.outcome.pictures,
-        "scored": report.scored,
-        "encoded": report.encoded,
-        "steps": {name: round(seconds, 3) for name, seconds in report.seconds.items()},
-    }
 
 
 @contextmanager
 def _bar(console: Console, unit: str, count: int | None, done: int) -> Iterator[Callable[[int], object]]:
     with console.progress(total=count, initial=done, unit=unit, desc=_STEPS[unit, count is None]) as shown:
         yield shown.update
-
-
-def _is_alone(name: str) -> bool:
-    """True for a picture, or a folder, where a table is expected."""
-    from diptych_runtime.decoder import SUFFIXES
-
-    return Path(name).suffix.lower() in SUFFIXES or Path(name).is_dir()
 
 
 def _refuse_alone(name: str) -> NoReturn:

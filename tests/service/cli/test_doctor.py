@@ -35,7 +35,7 @@ def test_doctor_says_from_where_on_each_verdict_is_and_which_negatives_reach_wha
     assert f"photo, copy: same from {least['same']:.5f}, likely from {least['likely']:.5f}, unsure from 0.50000" in said
     assert "omniglot, match: same from" in said
     measured = replace(photo, negatives={"random": {"0.001": 0.25}, "nearest": {"0.01": 0.5, "0.001": 0.9}})
-    assert doctor._thresholds(asdict(measured))[1:] == [
+    assert doctor._describe_thresholds(asdict(measured))[1:] == [
         "random negatives: 0.10% reach 0.25000",
         "nearest negatives: 1.00% reach 0.50000, 0.10% reach 0.90000",
     ]
