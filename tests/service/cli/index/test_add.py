@@ -1,33 +1,12 @@
-import itertools
-import json
+"""`diptych index add`."""
+
 import os
-import re
-import sqlite3
 import tempfile
 from pathlib import Path
 
-import pytest
-from embedded import BEFORE_5
-
-from diptych import Collection
 from diptych.pictures.walk import TRASH
-from diptych.store.index.cache import digest
 from diptych.store.records import Record
-from diptych.store.sqlite import rebuild as rebuilding
 from diptych.store.sqlite.database import Store
-from diptych_runtime.models import models_by_name
-
-
-@pytest.fixture
-def model(artifact):
-    return ("--model", artifact, "--threads", 1)
-
-
-@pytest.fixture
-def store(collection) -> Path:
-    """The folder of a collection of the gallery's 12 pictures that nobody has open."""
-    collection.close()
-    return collection.directory
 
 
 def _bytes(store: Path) -> dict[str, bytes]:
@@ -39,6 +18,22 @@ def _bytes(store: Path) -> dict[str, bytes]:
 def _records(store: Path) -> list[Record]:
     with Store.open(store, read_only=True) as opened:
         return opened.page(100)
+
+
+def test_folders_files_and_standard_input_are_added_and_what_cannot_be_read_is_named(
+    diptych, gallery, model, tmp_path, bad_pictures, stdin, photo_bytes
+):
+    arguments = ("index", "add", gallery, *bad_pictures.values(), "--store", tmp_path / "store", *model)
+    first = diptych(*arguments)
+    assert (first.code, "12 added, 0 already there, 6 refused\n" in first.out) == (1, True)
+    assert all(path.name in first.out for path in bad_pictures.values())
+    second = diptych(*arguments, "--json").json
+    assert (second["added"], second["already"], second["total"]) == (0, 12, 12)
+    assert [entry["path"] for entry in second["refused"]] == [str(path) for path in bad_pictures.values()]
+    assert all(set(entry) == {"path", "reason"} for entry in second["refused"])
+    stdin(photo_bytes(77))
+    assert diptych("index", "add", "-", "--store", tmp_path / "store", *model, "--json").json["added"] == 1
+    assert diptych("index", "stats", "--store", tmp_path / "store", "--json").json["kept"] == 1
 
 
 def test_adding_needs_no_folder_for_temporary_files(diptych, model, gallery, tmp_path, monkeypatch):
@@ -192,12 +187,6 @@ def test_copies_of_a_picture_with_different_metadata_are_named_and_the_last_one_
     assert add(b, c, d, "--strict", "--json").json["metadata_conflicts"] == []
 
 
-def test_a_picture_named_twice_is_added_once_and_then_already_there(diptych, store, model, tmp_path, photo_bytes):
-    (tmp_path / "new.jpg").write_bytes(photo_bytes(30))
-    found = diptych("index", "add", *[tmp_path / "new.jpg"] * 3, "--store", store, *model, "--json").json
-    assert (found["added"], found["already"], found["total"]) == (1, 2, 13)
-
-
 def test_a_dry_run_says_what_would_be_added_and_writes_nothing(diptych, store, model, tmp_path, gallery, photo_bytes):
     folder = tmp_path / "new"
     folder.mkdir()
@@ -218,12 +207,6 @@ def test_a_dry_run_says_what_would_be_added_and_writes_nothing(diptych, store, m
     assert [entry["new"] for entry in dry.json["dry_run"]] == [True, True, False]
     assert {entry["id"] for entry in dry.json["dry_run"]} <= {record.id for record in _records(store)}
     assert "dry_run" not in real.json
-
-
-def test_a_dry_run_makes_no_collection_where_there_is_none(diptych, model, tmp_path, gallery):
-    dry = diptych("index", "add", gallery, "--store", tmp_path / "none", *model, "--dry-run", "--json")
-    assert (dry.code, dry.json["added"], dry.json["total"]) == (0, 12, 0)
-    assert not (tmp_path / "none").exists()
 
 
 def test_of_many_refusals_twenty_are_shown_and_json_has_all(diptych, store, model, tmp_path):
@@ -253,199 +236,21 @@ def test_a_file_name_that_is_not_utf_8_is_refused_and_the_others_are_added(
     assert diptych("index", "add", folder, "--store", store, *model, "--json").json["total"] == 14
 
 
-def test_what_is_named_twice_is_removed_once_and_was_there(diptych, store, gallery):
-    twice = ("index", "remove", gallery / "more", gallery / "more" / "00.jpg", gallery / "more", gallery / "01.jpg")
-    result = diptych(*twice, "--store", store)
-    assert (result.code, result.out, result.err) == (0, "5 removed, 7 pictures left\n", "")
-
-
-def test_what_is_unknown_is_named_and_the_rest_is_removed_all_the_same(diptych, store, gallery):
-    names = ("0" * 32, gallery / "01.jpg", gallery / "none")
-    result = diptych("index", "remove", *names, "--store", store)
-    assert (result.code, result.out) == (1, "1 removed, 11 pictures left\n")
-    assert result.err.endswith(f"has nothing under {'0' * 32}, {gallery / 'none'}\n")
-    again = diptych("index", "remove", *names, "--store", store, "--json")
-    assert (again.code, again.json["removed"], again.json["total"]) == (1, 0, 11)
-    assert again.json["unknown"] == [str(name) for name in names]
-    assert (gallery / "01.jpg").exists(), "files are left alone"
-
-
-def test_a_name_that_is_not_utf_8_is_unknown_like_any_other(diptych, store):
-    result = diptych("index", "remove", "caf\udce9.jpg", "--store", store, "--json")
-    assert (result.code, result.json["removed"], result.json["total"]) == (1, 0, 12)
-
-
-def test_a_relative_path_names_what_was_added_under_an_absolute_one(diptych, store, gallery, monkeypatch):
-    monkeypatch.chdir(gallery)
-    assert diptych("index", "remove", "01.jpg", "./more", "--store", store).out == "5 removed, 7 pictures left\n"
-
-
-def test_a_verified_cache_of_another_state_is_noted_and_the_collection_is_healthy(diptych, store, scorer, gallery):
-    cache = {name: (store / name).read_bytes() for name in ("candidates.json", "candidates.faiss")}
-    with Collection.open(store, scorer) as collection:
-        collection.remove(collection.list(1)[0].id)
-    for name, data in cache.items():
-        (store / name).write_bytes(data)
-    assert diptych("index", "verify", "--store", store).out == (
-        "11 pictures checked, no problem found\n  note: index cache: 1 change behind, replayed when it is opened\n"
-    )
-    manifest = json.loads(cache["candidates.json"]) | {"generation": 99}
-    manifest["sha256"] = digest(store, manifest)
-    (store / "candidates.json").write_text(json.dumps(manifest))
-    ahead = diptych("index", "verify", "--store", store)
-    assert ahead.code == 0
-    assert "another state of the database" in ahead.out
-
-
-def test_the_index_is_of_the_kind_that_was_asked_for_until_another_one_is(diptych, store, model, scorer):
-    def kind() -> dict:
-        return diptych("index", "stats", "--store", store, "--json").json["index"]
-
-    assert (kind()["asked"], kind()["kind"]) == ("auto", "exact")
-    assert "  index     exact\n" in diptych("index", "stats", "--store", store).out
-    assert diptych("index", "rebuild", "--store", store, "--index", "ivf", *model).code == 0
-    assert (kind()["asked"], kind()["kind"], kind()["lists"]) == ("ivf", "ivf", 4)
-    shown = diptych("index", "stats", "--store", store).out
-    assert re.search(
-        r"index     ivf, 4 lists, [\d.]+% of the exact candidates when it was made \(ivf asked for\)", shown
-    )
-    assert "the index finds" in diptych("index", "verify", "--store", store).out
-    assert diptych("index", "rebuild", "--store", store, *model).code == 0
-    (store / "candidates.faiss").unlink()
-    with Collection.open(store, scorer):
-        pass
-    assert (kind()["asked"], kind()["kind"]) == ("ivf", "ivf"), "it outlives the cache"
-    assert diptych("doctor", "--store", store, *model, "--json").json["store"]["index"]["measured_recall"] > 0.8
-    assert diptych("index", "rebuild", "--store", store, "--index", "auto", *model).code == 0
-    assert (kind()["asked"], kind()["kind"]) == ("auto", "exact")
-
-
-def test_a_collection_that_one_model_here_embedded_is_opened_with_it_unnamed(diptych, gallery, tmp_path):
+def test_a_new_collection_keeps_the_model_that_it_was_filled_by_if_only_its_path_tells_it(
+    diptych, gallery, tmp_path, artifact
+):
     store = tmp_path / "store"
-    assert diptych("index", "add", gallery, "--store", store, "--model", "omniglot", "--threads", 1).code == 0
-    picture = str(_records(store)[0].path)
-    for words in (("search", picture), ("index", "rebuild"), ("index", "add", gallery)):
-        done = diptych(*words, "--store", store, "--threads", 1)
-        assert done.code == 0, done.err
-    assert {record.revision for record in _records(store)} == {models_by_name()["omniglot"].revision}
-    Path(picture).unlink()
-    changed = diptych("index", "rebuild", "--store", store, "--model", "photo", "--threads", 1)
-    assert changed.code == 1
-    assert re.match(r"11 pictures embedded again by photo \(\w+\), 11 in the index\n", changed.out)
     assert (
-        "1 picture still of another model: put their files back or use --drop-missing, and run this again"
-        in changed.out
+        diptych("index", "add", gallery, "--store", store, "--model", artifact, "--threads", 1, "--dry-run").code == 0
     )
-    mixed = diptych("search", _records(store)[1].path, "--store", store, "--threads", 1)
-    assert mixed.code == 1
-    assert "1 of the 12 pictures in" in mixed.err
-    assert "or the same with --model omniglot; with --drop-missing it removes those whose files are gone" in mixed.err
-    assert diptych("index", "rebuild", "--store", store, "--drop-missing", "--threads", 1).code == 0
-    assert diptych("search", _records(store)[1].path, "--store", store, "--threads", 1).code == 0
-
-
-def test_an_interrupted_change_of_model_goes_on_without_a_name(diptych, gallery, tmp_path, monkeypatch):
-    store = tmp_path / "store"
-    assert diptych("index", "add", gallery, "--store", store, "--model", "omniglot", "--threads", 1).code == 0
-    with monkeypatch.context() as during:
-        during.setattr(rebuilding, "BATCH", 4)
-        during.setattr(Store, "replace_features", _first_batch_alone(Store.replace_features))
-        assert diptych("index", "rebuild", "--store", store, "--model", "photo-small", "--threads", 1).code == 130
-    assert len({record.revision for record in _records(store)}) == 2
-    verified = diptych("index", "verify", "--store", store)
-    assert "embedded by several models: omniglot (8), photo-small (4); `diptych index rebuild` brings" in verified.out
-    assert diptych("index", "rebuild", "--store", store, "--threads", 1).code == 0
-    assert {record.revision for record in _records(store)} == {models_by_name()["photo-small"].revision}
-
-
-def _first_batch_alone(replace):
-    done = []
-
-    def replaced(*words):
-        if done:
-            raise KeyboardInterrupt
-        done.append(replace(*words))
-
-    return replaced
-
-
-@pytest.mark.parametrize("revisions", [["0123456789ab"], ["0123456789ab", "fedcba987654"]])
-def test_pictures_of_a_model_that_is_not_here_are_not_embedded_by_one_that_nobody_named(diptych, store, revisions):
-    with Store.open(store) as opened:
-        for record, revision in zip(opened.page(100), itertools.cycle(revisions)):
-            opened.replace_features([(record.id, *_features(opened, record.id))], revision)
-    before = _records(store)
-    refused = diptych("index", "rebuild", "--store", store)
-    assert refused.code == 2
-    assert "name the model to embed them with (--model NAME)" in refused.err
-    assert f"0123456789ab ({12 // len(revisions)}, none of the models here)" in refused.err
-    assert _records(store) == before
-
-
-def test_pictures_of_an_earlier_release_are_embedded_by_the_present_one_without_its_name(diptych, store):
-    with Store.open(store) as opened:
-        for record in opened.page(100):
-            opened.replace_features([(record.id, *_features(opened, record.id))], "890d5beb348c")
-    told = diptych("index", "stats", "--store", store)
-    assert "  model     an earlier release of photo (890d5beb348c), 12 pictures" in told.out
-    remark = "890d5beb348c (an earlier release of photo); nothing can be searched until `diptych index rebuild`"
-    for words in (("index", "verify"), ("doctor",)):
-        assert remark in diptych(*words, "--store", store).out
-    made = diptych("index", "rebuild", "--store", store)
-    assert made.code == 0, made.err
-    with Store.open(store) as opened:
-        assert list(opened.revisions()) == [models_by_name()["photo"].revision]
-
-
-def _features(store: Store, id: str) -> tuple[bytes, bytes]:
-    tokens, embedding = store.panels([id])[id]
-    return embedding, tokens
-
-
-def test_verify_names_files_that_changed_or_are_missing(diptych, store, gallery, photo_bytes):
-    def verified(*words: object) -> tuple[int, list[str], list[str]]:
-        found = diptych("index", "verify", "--store", store, *words, "--json")
-        assert found.json["healthy"], "the collection itself is whole"
-        return found.code, found.json["files"]["changed"], found.json["files"]["missing"]
-
-    one, two, three, four = (gallery / f"{number:02d}.jpg" for number in (1, 2, 4, 5))
-    assert verified() == verified("--checksum") == (0, [], [])
-    os.utime(one)  # with the same content it is the same picture
-    two.unlink()
-    assert verified() == (0, [], [str(two)])
-    three.write_bytes(photo_bytes(40))
-    assert verified() == (1, [str(three)], [str(two)])
-    before = four.stat()
-    four.write_bytes(four.read_bytes()[:-1] + b"x")
-    os.utime(four, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert verified() == (1, [str(three)], [str(two)]), "its size and time say nothing"
-    assert verified("--checksum") == (1, [str(three), str(four)], [str(two)])
-    shown = diptych("index", "verify", "--store", store)
-    assert (shown.code, "no problem found" in shown.out) == (1, False)
-    assert f"1 file changed since it was added:\n  {three}\n" in shown.out
-    assert f"1 file missing or unreadable:\n  {two}\n" in shown.out
-    assert "diptych index sync" in shown.out
-
-
-def test_files_of_an_earlier_versions_collection_are_compared_by_digest(diptych, store, gallery, photo_bytes):
-    with sqlite3.connect(store / "collection.sqlite") as connection:
-        connection.executescript(f"{BEFORE_5} PRAGMA user_version=4;")
-    connection.close()
-    assert diptych("index", "verify", "--store", store).code == 0
-    (gallery / "01.jpg").write_bytes(photo_bytes(40))
-    assert diptych("index", "verify", "--store", store, "--json").json["files"]["changed"] == [str(gallery / "01.jpg")]
-
-
-def test_frames_are_listed_and_what_is_damaged_is_named(diptych, model, tmp_path, photo, photo_bytes):
-    shelf = tmp_path / "shelf"
-    shelf.mkdir()
-    photo(0).save(shelf / "film.gif", save_all=True, append_images=[photo(1), photo(2)])
-    whole = photo_bytes(1, (400, 300))
-    (shelf / "cut.jpg").write_bytes(whole[:-2000] + bytes(1998) + whole[-2:])
-    added = diptych("index", "add", shelf, "--store", tmp_path / "store", *model)
-    assert added.code == 0
-    assert f"{shelf / 'cut.jpg'} is damaged" in added.err
-    assert "film.gif is" not in added.err
-    listed = diptych("index", "list", "--store", tmp_path / "store", "--json").json["pictures"]
-    assert {Path(one["path"]).name: one["frames"] for one in listed} == {"film.gif": 3, "cut.jpg": 1}
-    assert "x 3" in diptych("index", "list", shelf / "film.gif", "--store", tmp_path / "store").out
+    assert not store.exists()
+    assert diptych("index", "add", gallery, "--store", store, "--model", artifact, "--threads", 1).code == 0
+    stats = diptych("index", "stats", "--store", store).out
+    assert f"  model     {artifact.name} (" in stats
+    assert f"  adopted   {artifact}\n" in stats
+    picture = next(path for path in gallery.rglob("*") if path.is_file())
+    found = diptych("search", picture, "--store", store, "--threads", 1)
+    assert found.code == 0, found.err
+    other = tmp_path / "other"
+    assert diptych("index", "sync", gallery, "--store", other, "--model", artifact, "--threads", 1).code == 0
+    assert diptych("search", picture, "--store", other, "--threads", 1).code == 0
