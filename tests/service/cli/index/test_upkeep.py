@@ -1,4 +1,4 @@
-"""`diptych index rebuild`, `backup` and `restore`: a collection brought to a model, mended, copied and put back."""
+"""`diptych index rebuild`: a collection brought to a model, and mended."""
 
 import itertools
 import json
