@@ -58,10 +58,8 @@ def test_what_is_no_picture_is_never_written_over_one(tmp_path):
     check_output(tmp_path / "new.jpg")
 
 
-def test_every_command_that_writes_a_file_refuses_to_write_over_what_it_reads(diptych, gallery, artifact, tmp_path):
-    model = ("--model", artifact, "--threads", 1)
-    store, first, second = tmp_path / "store", gallery / "01.jpg", gallery / "02.jpg"
-    assert diptych("index", "add", gallery, "--store", store, *model).code == 0
+def test_every_command_that_writes_a_file_refuses_to_write_over_what_it_reads(diptych, gallery, model, store):
+    first, second = gallery / "01.jpg", gallery / "02.jpg"
     table = gallery / "pairs.csv"
     table.write_text("image_a,image_b\n01.jpg,02.jpg\n")
     before = {path: path.read_bytes() for path in (first, second, table, store / DATABASE)}
