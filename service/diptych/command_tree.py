@@ -112,6 +112,13 @@ class _Reader:
             raise BadParameter(str(error), ctx=ctx, param=param) from None
 
 
+def _set_reader(params: list[Any]) -> list[Any]:
+    for param in params:
+        param.get_runtime_param = _Reader
+        param.multiple = param.multiple or get_origin(param.type_descriptor.annotation) is Sequence
+    return params
+
+
 class _Lazy:
     """What commands and groups of commands have in common: they are loaded when they are named.
 
@@ -128,10 +135,12 @@ class _Lazy:
             app.command()(getattr(import_module(module), function))
             made: Any = get_command(app)
             self.params, self.callback, self.help, self.run = made.params, made.callback, made.help, ""
-            for param in self.params:
-                param.get_runtime_param = _Reader
-                param.multiple |= get_origin(param.type_descriptor.annotation) is Sequence
+            _set_reader(self.params)
         return self
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The arguments and options, and that for help."""
+        return _set_reader(super().get_params(ctx))  # pyright: ignore[reportAttributeAccessIssue]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words of a command line; raises a usage error."""
