@@ -130,17 +130,13 @@ def calibrate(
         return _remove(Console(as_json, quiet), store, others)
     from diptych.errors import NotBetterError
     from diptych.labelling.chart import reliability_svg
-    from diptych.labelling.table import read_labels
     from diptych.labelling.terminal import calibration_json, calibration_text
     from diptych_runtime.atomic import write_atomic
     from diptych_runtime.models import full_name
 
     target = _check_target(labels, store, output, plot)
     console = Console(as_json, quiet)
-    rows = None
-    if labels is not None:
-        with open_text(labels, newline="") as stream:
-            rows = list(read_labels(stream, labels, question))
+    rows = None if labels is None else _read_rows(labels, question)
     model = model_of(model, store)
     scorer = open_scorer(model, provider, threads)
     # A bundled model is named as it is, an artifact by its absolute path.
@@ -206,6 +202,13 @@ def _check_target(labels: str | None, store: Path, output: Path | None, plot: Pa
     if plot is not None and plot.resolve() == target.resolve():
         raise BadParameter(f"--plot and the calibration are both {target}; give them names of their own")
     return target
+
+
+def _read_rows(labels: str, question: str) -> list[LabelledRow]:
+    from diptych.labelling.table import read_labels
+
+    with open_text(labels, newline="") as stream:
+        return list(read_labels(stream, labels, question))
 
 
 def _fit(scorer: Scorer, rows: list[LabelledRow] | None, store: Path, model: str, *, force: bool) -> Fitted:

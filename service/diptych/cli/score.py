@@ -34,6 +34,7 @@ from diptych_runtime.calibration.questions import THING
 from diptych_runtime.paths import given_path
 
 if TYPE_CHECKING:
+    from diptych.batch.job import Report
     from diptych.scoring.scorer import Scorer
     from diptych_runtime.judgement import Judgement
 
@@ -46,44 +47,50 @@ _STEPS = {  # what is counted, and whether its total is unknown
     ("row", False): "writing",
 }
 
+_Inputs = Annotated[
+    list[str],
+    Argument(
+        parser=given_path,
+        metavar="PICTURE|PAIRS",
+        help="two pictures, or a .csv, .tsv, .jsonl or .parquet file with the columns image_a, image_b",
+    ),
+]
+_Output = Annotated[
+    str | None,
+    Option(
+        "-o",
+        "--output",
+        parser=given_path,
+        metavar="OUT",
+        help=".csv, .tsv, .jsonl or .parquet file, or - for standard output",
+    ),
+]
+_Columns = Annotated[
+    tuple[str, str], Option(metavar="A B", help="columns that name the pictures", show_default="image_a image_b")
+]
+_Workers = Annotated[
+    int | None,
+    Option(parser=number(1), metavar="N", help="processes that share the threads", show_default="this one alone"),
+]
+_CloserLook = Annotated[
+    bool, Option(help="in a table: look again at the files of pairs that may be copies", show_default="yes")
+]
+
 
 def score(
-    inputs: Annotated[
-        list[str],
-        Argument(
-            parser=given_path,
-            metavar="PICTURE|PAIRS",
-            help="two pictures, or a .csv, .tsv, .jsonl or .parquet file with the columns image_a, image_b",
-        ),
-    ],
-    output: Annotated[
-        str | None,
-        Option(
-            "-o",
-            "--output",
-            parser=given_path,
-            metavar="OUT",
-            help=".csv, .tsv, .jsonl or .parquet file, or - for standard output",
-        ),
-    ] = None,
+    inputs: _Inputs,
+    output: _Output = None,
     format: Annotated[Format | None, Option(help="format of OUT", show_default="by its ending, or csv")] = None,
-    columns: Annotated[
-        tuple[str, str], Option(metavar="A B", help="columns that name the pictures", show_default="image_a image_b")
-    ] = ("image_a", "image_b"),
+    columns: _Columns = ("image_a", "image_b"),
     resume: Annotated[
         bool, Option("--resume", help="continue a run that was stopped; if it is complete, do nothing")
     ] = False,
     force: Annotated[bool, Option("--force", help="start again and replace the output")] = False,
-    workers: Annotated[
-        int | None,
-        Option(parser=number(1), metavar="N", help="processes that share the threads", show_default="this one alone"),
-    ] = None,
+    workers: _Workers = None,
     engine: Engine = "local",
     address: ClusterAddress = None,
     question: AnyQuestion = None,
-    closer_look: Annotated[
-        bool, Option(help="in a table: look again at the files of pairs that may be copies", show_default="yes")
-    ] = True,
+    closer_look: _CloserLook = True,
     urls: Urls = False,
     model: Model = "photo",
     provider: Provider = "auto",
@@ -143,21 +150,23 @@ def score(
             executor, config = open_engine(engine, address, model, provider, threads, workers=workers, urls=urls)
             bar = partial(_bar, console)
             job = Job(Path(table), Path(output), kind, config, columns, asked, closer_look, bar, console.remark)
-            report = job.run(executor, resume=resume, force=force)
-            data = {
-                "output": output,
-                "pairs": report.outcome.pairs,
-                "errors": report.outcome.errors,
-                "closer_looks": report.outcome.closer_looks,
-                "pictures": report.outcome.pictures,
-                "scored": report.scored,
-                "encoded": report.encoded,
-                "steps": {name: round(seconds, 3) for name, seconds in report.seconds.items()},
-            }
+            data = {"output": output, **_report_facts(job.run(executor, resume=resume, force=force))}
     except KeyboardInterrupt:
         console.remark("interrupted" if streamed else "interrupted; the same command with --resume goes on from here")
         return 130
     return _print_table(console, data, output, perf_counter() - began)
+
+
+def _report_facts(report: Report) -> dict[str, Any]:
+    return {
+        "pairs": report.outcome.pairs,
+        "errors": report.outcome.errors,
+        "closer_looks": report.outcome.closer_looks,
+        "pictures": report.outcome.pictures,
+        "scored": report.scored,
+        "encoded": report.encoded,
+        "steps": {name: round(seconds, 3) for name, seconds in report.seconds.items()},
+    }
 
 
 def _print_table(console: Console, data: dict[str, Any], output: str, seconds: float) -> int:

@@ -49,6 +49,22 @@ _NO_KEY = (
     "with `diptych key NAME` and put its line in DIPTYCH_KEYS; or listen on 127.0.0.1, or let everybody in with --open "
     "(DIPTYCH_OPEN=1)"
 )
+_Config = Annotated[
+    Path | None,
+    Option(metavar="FILE", help="settings as TOML; DIPTYCH_* variables override them", envvar="DIPTYCH_CONFIG"),
+]
+_Sync = Annotated[
+    list[Path] | None,
+    Option(
+        metavar="FOLDER",
+        help="keep the collection in step with this folder, and create it if it does not exist (repeatable)",
+        envvar="DIPTYCH_SYNC",
+    ),
+]
+_SyncEvery = Annotated[
+    float,
+    Option(parser=seconds, metavar="SECONDS", help="time between two runs of --sync", envvar="DIPTYCH_SYNC_EVERY"),
+]
 
 
 def serve(
@@ -65,22 +81,9 @@ def serve(
         bool,
         Option("--open", help="let whoever reaches an address of this machine in, without keys", envvar="DIPTYCH_OPEN"),
     ] = False,
-    config: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="settings as TOML; DIPTYCH_* variables override them", envvar="DIPTYCH_CONFIG"),
-    ] = None,
-    sync: Annotated[
-        list[Path] | None,
-        Option(
-            metavar="FOLDER",
-            help="keep the collection in step with this folder, and create it if it does not exist (repeatable)",
-            envvar="DIPTYCH_SYNC",
-        ),
-    ] = None,
-    sync_every: Annotated[
-        float,
-        Option(parser=seconds, metavar="SECONDS", help="time between two runs of --sync", envvar="DIPTYCH_SYNC_EVERY"),
-    ] = 60,
+    config: _Config = None,
+    sync: _Sync = None,
+    sync_every: _SyncEvery = 60,
     keep_metadata: KeepMetadata = 90,
     exclude: Exclude = (),
     include_hidden: IncludeHidden = False,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from diptych.dedupe.duplicates import Duplicates
     from diptych.dedupe.labelled import IdPairs
     from diptych.dedupe.scan import PictureFile, Scan
+    from diptych.pictures.walk import Omissions
     from diptych.scoring.scorer import Scorer
 
 
@@ -160,8 +162,7 @@ def dedupe(
     """
     from diptych.dedupe.report import table
     from diptych.dedupe.scan import listed, searched
-    from diptych.pictures.file_info import damage_text
-    from diptych.pictures.walk import Omissions, is_folder
+    from diptych.pictures.walk import Omissions
     from diptych_runtime.folders import Exclusion
 
     console = Console(as_json, quiet)
@@ -175,54 +176,63 @@ def dedupe(
     check_engine(engine, address)
     network = {"threshold": threshold is not None, "candidates": candidates != 20, "question": question != COPY}
     _check_method(method, max_distance, **network, engine=engine != "local", same_orientation=same_orientation)
-    rules = _check_rules(keep)
+    how: dict[str, Any] = {"keep": _check_rules(keep), "store": store}
     _check_outputs(output, report, spreadsheet=spreadsheet)
     places = roots, references = searched(folders, reference or (), to=move_to)
-    refused, omissions = list[dict[str, str]](), Omissions()
+    refused, omissions, exclusion = Refused(), Omissions(), Exclusion(tuple(exclude), include_hidden)
     check_outside(references, {"--output": output, "--report": report, "--store": store})
-
-    def refuse(path: str, reason: str) -> None:
-        refused.append({"path": path, "reason": reason if path in reason else f"{path}: {reason}"})
-
     try:
-        exclusion = Exclusion(tuple(exclude), include_hidden)
-        files = listed(roots, refuse, references, console.remark, exclusion, omissions)
-        for path in filter(None, (output, report)):
-            check_output(path, [*(file.path for file in files), *filter(None, [selection])])
+        files = listed(roots, refused.add, references, console.remark, exclusion, omissions)
+        _check_not_read((output, report), [*(file.path for file in files), selection])
         if method == "phash":
-            least = {"max_distance": max_distance, "threads": threads}
-            found, seen, told_by = _find_by_hash(console, places, files, refuse, store, keep=rules, **least)
+            how |= {"max_distance": max_distance, "threads": threads}
+            found, seen, told_by = _find_by_hash(console, places, files, refused, **how)
         else:
             scorer = open_scorer(model := model_of(model, store), provider, threads, question=question)
-            how: dict[str, Any] = {
-                "threshold": "auto" if threshold is None else threshold,
-                "keep": rules,
-                "candidates": candidates,
-            }
-            how |= {"question": question, "same_orientation": same_orientation}
+            how |= {"threshold": threshold, "candidates": candidates, "question": question}
+            how["same_orientation"] = same_orientation
             with open_workers(console, engine, address, model, provider, threads) as workers:
-                how |= {"workers": workers, "store": store, "refuse": refuse}
-                found, seen, told_by = _find_by_network(console, scorer, places, files, refused, **how)
+                found, seen, told_by = _find_by_network(console, scorer, workers, places, files, refused, **how)
         if output:
             table.write(output, found, refused, spreadsheet=spreadsheet)
-        if report:
-            _write_report(console, report, found, [*roots, *references], told_by, refused, threads)
+        _write_report(console, report, found, [*roots, *references], told_by, refused, threads)
     except KeyboardInterrupt:
         console.remark("interrupted; what was done is kept, and the same command goes on from here")
         return 130
+    written = {"groups": output, "report": report}
+    acting = act and partial(act_on, console, act, found, places, to=move_to, chosen=chosen, dry_run=dry_run)
+    return _conclude(console, found, seen, refused, omissions, written, acting, strict=strict)
+
+
+def _conclude(
+    console: Console,
+    found: Duplicates,
+    seen: Scan,
+    refused: Refused,
+    omissions: Omissions,
+    written: Mapping[str, Path | None],
+    acting: Callable[[list[str]], tuple[dict[str, Any], bool]] | None,
+    *,
+    strict: bool,
+) -> int:
+    """Say what was found, act on it if that is asked for, and return the exit code."""
+    from diptych.dedupe.report import table
+    from diptych.pictures.file_info import damage_text
+    from diptych.pictures.walk import is_folder
+
     data = table.document(found, refused) | omissions.data()
     data |= {"new": seen.new, "changed": seen.changed, "gone": seen.gone}
     console.remark(searched_text(found, data))
     if damaged := [picture.path for picture in found.pictures if picture.is_damaged]:
         console.remark(damage_text(damaged))
-    lines = found_text(found, data, refused, {"groups": output, "report": report}) + omissions.lines()
+    lines = found_text(found, data, refused, written) + omissions.lines()
     # In a folder that could not be listed, pictures may have been missed without a word of each.
     failed = any(strict or is_folder(entry["path"]) for entry in refused)
-    if act:
-        acted, left = act_on(console, act, found, places, lines, to=move_to, chosen=chosen, dry_run=dry_run)
+    if acting:
+        acted, left = acting(lines)
         data, failed = data | acted, failed or left
     console.emit(data, "\n".join(lines))
-    if not act and found.groups:
+    if found.groups and not acting:
         console.remark(NOTHING_MOVED)
     return 1 if failed else 0
 
@@ -287,9 +297,9 @@ def _find_by_hash(
     console: Console,
     folders: tuple[list[Path], list[Path]],
     files: Sequence[PictureFile],
-    refuse: Callable[[str, str], object],
-    store: Path | None,
+    refused: Refused,
     *,
+    store: Path | None,
     max_distance: int | None,
     **how: Any,
 ) -> tuple[Duplicates, Scan, str]:
@@ -302,20 +312,20 @@ def _find_by_hash(
     if most % 2:
         console.remark(f"two hashes differ in an even number of bits, so --max-distance {most} is {most - 1}")
     how |= {"max_distance": most, "apart": _default_labels(console, store)}
-    found, seen = hashed_duplicates(roots, files, references, store=store, refuse=refuse, console=console, **how)
+    found, seen = hashed_duplicates(roots, files, references, store=store, refuse=refused.add, console=console, **how)
     return found, seen, f"By digest and perceptual hash, at most {most} of 64 bits apart"
 
 
 def _find_by_network(
     console: Console,
     scorer: Scorer,
+    workers: WorkerPool | None,
     folders: tuple[list[Path], list[Path]],
     files: Sequence[PictureFile],
     refused: Refused,
     *,
-    workers: WorkerPool | None,
     store: Path | None,
-    refuse: Callable[[str, str], object],
+    threshold: float | None,
     **how: Any,
 ) -> tuple[Duplicates, Scan, str]:
     """The duplicates below the folders and the references by the network, and the words for that.
@@ -330,20 +340,27 @@ def _find_by_network(
     places = [*roots, *references]
     with kept_features(roots, scorer, store, references) as (collection, pair_cache):
         with console.progress(total=len(files), unit="picture", desc="reading") as bar:
-            seen = scan(places, files, collection, pair_cache, refuse=refuse, tick=bar.update, crew=workers)
+            seen = scan(places, files, collection, pair_cache, refuse=refused.add, tick=bar.update, crew=workers)
         resolved(places)  # one that is gone by now would look as if it had become empty
         check_read(files, seen.pictures, [entry["reason"] for entry in refused])
         if store is None:
             forget_others(collection, pair_cache, seen.pictures)
+        how |= {"threshold": "auto" if threshold is None else threshold}
         how |= {"ledger": pair_cache, "crew": workers, "apart": _default_labels(console, store, how["question"])}
         with PairBars(console, "comparing") as bars:
             found = duplicates_among(collection, seen.pictures, on_pairs=bars.begin, **how)
     return found, seen, f"Model {scorer.runtime.name}, revision {scorer.runtime.revision}"
 
 
+def _check_not_read(outputs: Iterable[Path | None], inputs: Iterable[str | Path | None]) -> None:
+    read = [path for path in inputs if path]
+    for output in filter(None, outputs):
+        check_output(output, read)
+
+
 def _write_report(
     console: Console,
-    report: Path,
+    report: Path | None,
     found: Duplicates,
     roots: Sequence[Path],
     told_by: str,
@@ -353,6 +370,8 @@ def _write_report(
     from diptych.dedupe.report import page
     from diptych_runtime.session import thread_count
 
+    if report is None:
+        return
     total = len(page.page_data(found, roots)[1])
     with console.progress(total=total, unit="picture", desc="report") as bar:
         page.write(report, found, roots, told_by, refused, bar.update, threads=threads or thread_count())

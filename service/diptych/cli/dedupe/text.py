@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 NOTHING_MOVED = "nothing was moved or deleted; --move-to DIR, --delete or --action hardlink does, and can be undone"
 _REASONS = 3
 
-Refused = list[dict[str, str]]
+
+class Refused(list[dict[str, str]]):
+    """The files and folders that could not be read, each with its path and the reason."""
+
+    def add(self, path: str, reason: str) -> None:
+        """Take up one; its reason names it."""
+        self.append({"path": path, "reason": reason if path in reason else f"{path}: {reason}"})
 
 
 def searched_text(found: Duplicates, data: Mapping[str, Any]) -> str:

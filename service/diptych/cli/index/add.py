@@ -36,23 +36,25 @@ from diptych_runtime.errors import ArgumentError, PictureError
 
 if TYPE_CHECKING:
     from diptych.collection.ingest import Added
+_KeepOriginals = Annotated[
+    bool,
+    Option("--keep-originals", help="keep the files themselves in the collection", envvar="DIPTYCH_KEEP_ORIGINALS"),
+]
+_Metadata = Annotated[
+    Path | None,
+    Option(
+        metavar="TABLE",
+        help="metadata of the pictures, .csv or .jsonl: a line for each, its file in the column path",
+        envvar="DIPTYCH_METADATA",
+    ),
+]
 
 
 def add(
     paths: Annotated[list[Path], Argument(metavar="PATH", help="a picture, or a folder to search through")],
     store: Store,
-    keep_originals: Annotated[
-        bool,
-        Option("--keep-originals", help="keep the files themselves in the collection", envvar="DIPTYCH_KEEP_ORIGINALS"),
-    ] = False,
-    metadata: Annotated[
-        Path | None,
-        Option(
-            metavar="TABLE",
-            help="metadata of the pictures, .csv or .jsonl: a line for each, its file in the column path",
-            envvar="DIPTYCH_METADATA",
-        ),
-    ] = None,
+    keep_originals: _KeepOriginals = False,
+    metadata: _Metadata = None,
     exclude: Exclude = (),
     include_hidden: IncludeHidden = False,
     strict: Strict = False,
@@ -73,7 +75,6 @@ def add(
     """
     from diptych.batch.ingest import add_with_workers
     from diptych.collection.metadata_table import read_metadata
-    from diptych.collection.root import listed, strangers
     from diptych.pictures.file_info import damage_text
     from diptych.pictures.walk import Omissions, no_picture, pictures_in
     from diptych_runtime.folders import Exclusion
@@ -94,15 +95,11 @@ def add(
     strays = _strays(by_path, files, metadata)
     scorer = open_scorer(model := model_of(model, store), provider, threads)
     interrupted = False
-
     with (
         open_workers(console, engine, address, model, provider, threads) as workers,
         to_add_to(store, scorer, model, dry_run=dry_run) as collection,
     ):
-        if isinstance(store, Path) and (others := strangers(store)):
-            console.remark(
-                f"{store} holds what is not Diptych's: {listed(others)}; a store is best alone in its folder"
-            )
+        _remark_strangers(console, store)
         with console.progress(total=len(files), unit="picture", desc="adding") as bar:
 
             def refuse(path: Path, error: PictureError) -> None:
@@ -124,16 +121,8 @@ def add(
     data = tally.data() | omissions.data() | {"interrupted": interrupted, "total": total}
     if metadata:
         data |= {"metadata_without_picture": strays, "metadata_conflicts": tally.conflicts}
-    lines = [
-        *tally.lines(),
-        *section(f"{counted(len(strays), 'line')} of {metadata} without a picture among these:", strays),
-        *section(
-            f"{counted(len(tally.conflicts), 'picture')} with copies to which {metadata} gives different metadata:",
-            (f"{one['counts']} counts, not {', '.join(one['instead_of'])}" for one in tally.conflicts),
-        ),
-        *omissions.lines(),
-        f"{counted(total, 'picture')} in {store}",
-    ]
+    lines = [*tally.lines(), *_metadata_lines(metadata, strays, tally.conflicts), *omissions.lines()]
+    lines.append(f"{counted(total, 'picture')} in {store}")
     console.emit(data, "\n".join(lines))
     if tally.damaged:
         console.remark(damage_text(tally.damaged))
@@ -154,6 +143,17 @@ def _strays(by_path: Iterable[str], files: Iterable[Path], table: Path | None) -
             f"{table} names none of the pictures, but {strays[0]} for one; relative names in it begin at its folder"
         )
     return strays
+
+
+def _metadata_lines(table: Path | None, strays: list[str], conflicts: list[dict[str, Any]]) -> list[str]:
+    """The lines about what is wrong with a table of metadata."""
+    return [
+        *section(f"{counted(len(strays), 'line')} of {table} without a picture among these:", strays),
+        *section(
+            f"{counted(len(conflicts), 'picture')} with copies to which {table} gives different metadata:",
+            (f"{one['counts']} counts, not {', '.join(one['instead_of'])}" for one in conflicts),
+        ),
+    ]
 
 
 @dataclass
@@ -214,6 +214,13 @@ class _Tally:
             return True
         closed = any(is_folder(entry["path"]) for entry in self.refused)
         return bool(self.refused) and (closed or strict or missing or not any(self.counts.values()))
+
+
+def _remark_strangers(console: Console, store: Location) -> None:
+    from diptych.collection.root import listed, strangers
+
+    if isinstance(store, Path) and (others := strangers(store)):
+        console.remark(f"{store} holds what is not Diptych's: {listed(others)}; a store is best alone in its folder")
 
 
 def _check_cluster(store: Location, *, dry_run: bool) -> None:
