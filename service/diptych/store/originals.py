@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Protocol
 
 from diptych.errors import UnknownPictureError
-from diptych.pictures.content import read_bytes
+from diptych.pictures.content import hash_file, read_bytes
 from diptych.store.records import Record
 from diptych.store.reports import FilesReport
 from diptych_runtime.decoder import PictureLimits
 from diptych_runtime.errors import PictureError
+from diptych_runtime.own_files import open_own
 
 
 class Keeper(Protocol):
@@ -57,11 +58,9 @@ def compare_files(records: Iterable[Record], *, checksum: bool = False) -> Files
 def _digest(path: str | None) -> str | None:
     """SHA-256 of a file; None for one that cannot be read."""
     try:
-        if not Path(path or "").is_file():  # a pipe would never end
-            return None
-        with Path(path or "").open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
+        with open_own(path or "", may_link=True) as file:
+            return hash_file(file)
+    except (OSError, ValueError):
         return None
 
 

@@ -42,7 +42,6 @@ def test_the_version_is_the_packages_and_python_dash_m_is_the_same_command(dipty
         ["search"],
         ["search", "a.jpg", "--store", "s", "--top", "many"],
         ["index"],
-        ["score", "pairs.csv", "-o", "out.txt"],
         ["index", "rebuild", "--store", "s", "--allow-removal"],
         ["serve", "--port", "70000"],
         ["serve", "--store", "s", "--collections", "r"],

@@ -12,7 +12,7 @@ from PIL import Image
 
 from diptych import Collection, Scorer
 from diptych.collection.rebuild import rebuild
-from diptych.errors import ModelMismatchError, StoreError, UnknownPictureError
+from diptych.errors import ModelMismatchError, UnknownPictureError
 from diptych.store.records import NewPicture
 from diptych_runtime.errors import ArtifactError, PictureError
 
@@ -49,15 +49,6 @@ def test_adding_the_same_content_again_changes_nothing(collection, gallery):
     copy = gallery / "copy.jpg"
     copy.write_bytes((gallery / "01.jpg").read_bytes())
     assert not collection.add(copy)[0].created
-
-
-def test_the_same_content_twice_in_one_batch_is_one_picture(tmp_path, scorer, photo_bytes):
-    for name in ("a.jpg", "b.jpg"):
-        (tmp_path / name).write_bytes(photo_bytes(1))
-    with Collection.open(tmp_path / "store", scorer, create=True) as collection:
-        added = collection.add([tmp_path / "a.jpg", tmp_path / "b.jpg"])
-        assert [one.created for one in added] == [True, False]
-        assert len(collection) == len(collection.index) == 1
 
 
 def test_each_bad_picture_gives_one_clear_error_and_leaves_the_collection_as_it_was(collection, bad_pictures, gallery):
@@ -137,16 +128,6 @@ def test_reopening_finds_everything_with_or_without_the_cache(collection, galler
     assert "rebuilt from the database (12)" in caplog.text
 
 
-def test_a_reader_beside_the_writer_sees_what_is_added_and_removed(collection, scorer, photo_bytes):
-    with Collection.open(collection.directory, scorer, read_only=True) as reader:
-        (added,) = collection.add(photo_bytes(50))
-        assert added.id in found(reader, photo_bytes(50))
-        collection.remove(added.id)
-        assert added.id not in found(reader, photo_bytes(50))
-        with pytest.raises(StoreError, match="opened for reading only"):
-            reader.add(photo_bytes(51))
-
-
 def test_searches_go_on_while_pictures_are_added_and_removed(collection, photo_bytes):
     stop, faults = threading.Event(), []
     steady = set(ids(collection))
@@ -169,13 +150,6 @@ def test_searches_go_on_while_pictures_are_added_and_removed(collection, photo_b
         reader.join()
     assert not faults
     assert set(ids(collection)) == steady
-
-
-def test_another_model_is_refused_with_the_command_that_helps(collection, other_artifact):
-    collection.close()
-    other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
-    with pytest.raises(ModelMismatchError, match=rf"diptych index rebuild --store {collection.directory}"):
-        Collection.open(collection.directory, other)
 
 
 def test_rebuilding_embeds_from_files_and_kept_bytes_and_reports_what_is_missing(
@@ -234,14 +208,6 @@ def test_content_is_never_that_of_another_file(collection, gallery, photo_bytes)
         collection.content(id)
 
 
-def test_bytes_that_come_later_are_kept_too(collection, gallery):
-    path = gallery / "05.jpg"
-    (added,) = collection.add([path], keep_originals=True)
-    data = path.read_bytes()
-    path.unlink()
-    assert collection.content(added.id) == (data, "image/jpeg")
-
-
 def test_a_thumbnail_is_a_small_jpeg_of_the_upright_picture(tmp_path, scorer, photo):
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -261,13 +227,6 @@ def test_pixels_in_memory_can_be_added(tmp_path, scorer, photo):
         assert collection.content(first.id)[1] == "image/png"
 
 
-def test_metadata_must_be_json(collection, photo_bytes):
-    for bad in ({"x": object()}, {"x": float("nan")}, ["x"]):
-        with pytest.raises(ValueError, match="metadata must be a dict of JSON values"):
-            collection.add(photo_bytes(70), metadata=bad)
-    assert len(collection) == 12
-
-
 def test_listing_goes_page_by_page_and_refuses_unknown_beginnings(collection):
     everything = ids(collection)
     first = collection.list(5)
@@ -276,30 +235,6 @@ def test_listing_goes_page_by_page_and_refuses_unknown_beginnings(collection):
         collection.list(5, "nobody")
     with pytest.raises(ValueError, match="limit must be at least 1"):
         collection.list(0)
-
-
-def test_verify_finds_what_is_damaged(collection):
-    assert collection.verify().healthy
-    with collection.store._transaction() as connection:
-        connection.execute("UPDATE pictures SET embedding=zeroblob(length(embedding)) WHERE row=2")
-        connection.execute("UPDATE pictures SET bytes=x'00' WHERE row=3")
-        connection.execute("UPDATE pictures SET tokens=x'00' WHERE row=4")
-    verdict = collection.verify()
-    assert not verdict.healthy
-    text = "\n".join(verdict.problems)
-    assert "its embedding has the length 0, expected 1" in text
-    assert "its kept bytes have another digest" in text
-    assert "its features are cut short" in text
-    assert collection.rebuild().embedded == 2, "the one whose tokens have a wrong size and the one of other embedding"
-    assert len(collection.verify().problems) == 1, "kept bytes cannot be made anew"
-
-
-def test_stats_count(collection, scorer):
-    stats = collection.stats()
-    assert stats["pictures"] == stats["index"]["count"] == 12
-    assert stats["revisions"] == {scorer.runtime.revision: 12}
-    assert stats["model"]["revision"] == scorer.runtime.revision
-    assert stats["disk_bytes"] > 0
 
 
 def test_a_disk_that_does_not_take_the_cache_costs_no_picture(collection, scorer, photo_bytes, monkeypatch, caplog):

@@ -209,6 +209,7 @@ def test_export_stats_and_duplicates_say_what_there_is(filled, photo_bytes):
     assert (stats["pictures"], stats["kept"]) == (COUNT + 1, 0)
     assert stats["revisions"] == {filled.scorer.runtime.revision: COUNT + 1}
     assert stats["index"]["count"] == COUNT + 1
+    assert stats["model"]["revision"] == filled.scorer.runtime.revision
     found = find_duplicates(filled, threshold=0.9)
     assert found.scored > COUNT
     assert len(found.pictures) == COUNT + 1
