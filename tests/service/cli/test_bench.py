@@ -21,16 +21,9 @@ def test_the_command_prints_one_json_document_and_leaves_its_subjects_alone(
     assert "MSAC" in capsys.readouterr().out
 
 
-def test_the_command_draws_and_names_the_places(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", str(tmp_path / "demo"), "--count", "2", "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert printed["count"] == 2
-    assert len(list(Path(printed["photos"]).iterdir())) == 2
-    assert Path(printed["truth"]).is_file()
-
-
-def test_a_demonstration_that_was_indexed_where_it_says_can_be_drawn_again(diptych, tmp_path: Path) -> None:
-    assert diptych("demo", tmp_path, "--count", "2").code == 0
+def test_a_demonstration_names_its_places_and_can_be_drawn_again_when_it_was_indexed_there(diptych, tmp_path) -> None:
+    drawn = diptych("demo", tmp_path, "--count", "2", "--json").json
+    assert (drawn["count"], len(list(Path(drawn["photos"]).iterdir())), Path(drawn["truth"]).is_file()) == (2, 2, True)
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "kept").write_text("")
     again = diptych("demo", tmp_path, "--count", "2")

@@ -138,8 +138,6 @@ def test_a_table_of_any_kind_has_the_same_scores_by_way_of_a_job_and_of_a_stream
     assert (gallery / "again.out").read_bytes() == whole
     assert score(table, "-o", "-", "--quiet").out.encode() == whole
     assert score(table, "-o", f"RESULTS.{ending.upper()}").code == 0
-    assert score("-", "-o", "stream.csv", piped=PAIRS).code == 0
-    assert (gallery / "stream.csv").read_bytes() == whole
 
 
 def test_pairs_that_cannot_be_scored_are_counted_and_named_under_their_columns(score, gallery):

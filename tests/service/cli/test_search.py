@@ -85,8 +85,8 @@ def test_the_query_may_come_from_standard_input(diptych, store, gallery, model, 
     assert piped["matches"] == diptych("search", gallery / "01.jpg", "--store", store, *model, "--json").json["matches"]
 
 
-def test_every_bad_picture_is_said_in_one_line_before_a_model_is_loaded(
-    diptych, store, gallery, bad_pictures, tmp_path
+def test_a_bad_picture_is_one_line_of_error_before_a_model_is_loaded_if_its_file_tells(
+    diptych, store, model, gallery, bad_pictures, tmp_path
 ):
     good = gallery / "01.jpg"
     for path in (bad_pictures["text"], bad_pictures["missing"]):
@@ -96,11 +96,7 @@ def test_every_bad_picture_is_said_in_one_line_before_a_model_is_loaded(
             assert refused.err.startswith(f"diptych: error: {path} "), words
     refused = diptych("search", good, "--store", tmp_path / "typo", "--model", tmp_path / "no model")
     assert (refused.code, f"{tmp_path / 'typo'} holds no collection" in refused.err) == (1, True)
-
-
-@pytest.mark.parametrize("kind", ["empty", "text", "truncated", "bomb", "pixel", "missing"])
-def test_a_bad_picture_is_one_error_to_every_command(diptych, store, model, bad_pictures, kind):
-    path = bad_pictures[kind]
+    path = bad_pictures["truncated"]  # of which a look at the file alone does not tell
     for words in (("search", path, "--store", store), ("score", path, path), ("explain", path, path)):
         refused = diptych(*words, *model)
         assert (refused.code, refused.out, refused.err.count("\n")) == (1, "", 1)
