@@ -216,7 +216,7 @@ def test_help_of_the_whole_command_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert "usage: diptych" in done.stdout
+    assert "Usage: diptych" in done.stdout
     imported = set(done.stdout.rpartition("imported ")[2].split())
     assert "diptych_export" in imported
     assert not imported & (HEAVY | {"numpy", "PIL", "onnxruntime", "faiss", "fastapi", "pydantic", "uvicorn"})

@@ -27,7 +27,6 @@ from typed import command_names, parsed
 from typer import Exit, TyperException
 
 from diptych.cli.main import main
-from diptych.command_tree import explained
 from diptych_runtime import runtime
 
 ROOT = Path(__file__).parents[1]
@@ -300,7 +299,7 @@ def test_every_diptych_command_in_the_documents_is_understood() -> None:
         except Exit:  # of --help and --version
             continue
         except TyperException as error:
-            pytest.fail(f"{block}: diptych {shlex.join(words)}\n{explained(error)}")
+            pytest.fail(f"{block}: diptych {shlex.join(words)}\n{error}")
 
 
 def test_every_make_target_in_the_documents_exists_with_its_variables() -> None:

@@ -35,7 +35,7 @@ def command_names(below: Commands | None = None, prefix: str = "") -> Iterator[s
     group = _commands() if below is None else below
     if group.invoke_without_command:
         yield prefix
-    for name, command in group.below.items():
+    for name, command in ((name, group.get_command(None, name)) for name in group.commands):
         path = f"{prefix} {name}".strip()
         if isinstance(command, Commands):
             yield from command_names(command, path)

@@ -19,7 +19,7 @@ def list_options(group: Commands, path: str = "diptych") -> Iterator[str]:
     """A heading and a table for each command of a group and of the groups below it."""
     if group.invoke_without_command:
         yield describe_command(group, path)
-    for name in group.below:
+    for name in group.commands:
         command = group.get_command(None, name)
         name = f"{path} {name}"
         yield from list_options(command, name) if isinstance(command, Commands) else [describe_command(command, name)]

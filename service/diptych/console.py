@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,30 +23,25 @@ T = TypeVar("T")
 _SHOWN = 20  # lines of a list, at most
 _LONGEST_LINE = 1 << 24  # characters of a line that is read
 
-# What a terminal obeys, or what reorders or hides what it shows: control characters, separators of lines, marks of
-# direction, what has no width, such as tags. Those that join letters and emoji, U+200C and U+200D, stay.
-_UNSEEN = {
-    code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
-    for code in (
-        *range(32),
-        *range(127, 160),
-        0xAD,
-        0x61C,
-        0x180E,
-        0x200B,
-        0x200E,
-        0x200F,
-        *range(0x2028, 0x202F),
-        *range(0x2060, 0x2070),
-        0xFEFF,
-        *range(0xE0000, 0xE0080),
-    )
-} | {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\t"}
 
-# The same in JSON, which escapes control characters below 127 itself.
-_UNSEEN_IN_JSON = {
-    code: "\\u" + chr(code).encode("utf-16-be").hex(" ", 2).replace(" ", "\\u") for code in _UNSEEN if code >= 127
-}
+class _Escapes(dict[int, str | int]):
+    """A table for `str.translate` that escapes what a terminal obeys, or what reorders or hides what it shows.
+
+    These are control characters, separators of lines, marks of direction and what has no width, such as tags, from
+    `first` on. The tab and those that join letters and emoji, U+200C and U+200D, stay.
+    """
+
+    def __init__(self, escape: Callable[[str], str], first: int = 0) -> None:
+        super().__init__()
+        self._escape, self._first = escape, first
+
+    def __missing__(self, code: int) -> str | int:
+        hidden = unicodedata.category(chr(code)) in ("Cc", "Cf", "Zl", "Zp") and code not in (9, 0x200C, 0x200D)
+        self[code] = self._escape(chr(code)) if hidden and code >= self._first else code
+        return self[code]
+
+
+_IN_TEXT = _Escapes(lambda character: character.encode("unicode_escape").decode())
 
 
 def one_line(text: str) -> str:
@@ -54,7 +50,7 @@ def one_line(text: str) -> str:
     >>> one_line("a\\nb")
     'a\\\\nb'
     """
-    return text.translate(_UNSEEN)
+    return text.translate(_IN_TEXT)
 
 
 def visible(text: str) -> str:
@@ -111,10 +107,8 @@ class PairBars:
     def __init__(self, console: Console, desc: str, *, leave: bool = True) -> None:
         """`desc` stands before the first; with `leave` they stay on the screen once they are closed."""
         self._console, self._leave = console, leave
-        self._pairs = self._bar(desc, None)
-        self._keypoints: ProgressBar[Any] | None = None
-        self._looks: ProgressBar[Any] | None = None
-        self._groups: ProgressBar[Any] | None = None
+        self._bars: dict[str, ProgressBar[Any]] = {}
+        self._pairs = self._open(desc, None)
 
     def begin(self, missing: int, known: int) -> PairBars:
         """So many pairs are to be scored, and so many have their score already."""
@@ -128,41 +122,36 @@ class PairBars:
         self._pairs.update(done)
 
     def keypoints(self, missing: int, known: int) -> Callable[[int], object]:
-        """So many pictures are to be described by their keypoints, and so many are; returns the callback of those that
-        are done.
-        """
-        if not missing:
-            return lambda done: None
-        self._keypoints = self._bar("finding keypoints", missing, "picture")
-        return self._keypoints.update
+        """The callback for pictures whose keypoints are found, of which so many are missing and so many known."""
+        return self._extend("finding keypoints", missing, "picture")
 
     def closer_looks(self, missing: int, known: int) -> Callable[[int], object]:
-        """So many more closer looks are to be taken, and so many are known; returns the callback of those taken."""
-        if self._looks is None and missing:
-            self._looks = self._bar("looking closer", 0)
-        if self._looks is None:
-            return lambda done: None
-        self._looks.total = (self._looks.total or 0) + missing
-        return self._looks.update
+        """The callback for closer looks taken, of which so many more are missing and so many known."""
+        return self._extend("looking closer", missing)
 
     def settling(self, groups: int) -> Callable[[int], object]:
-        """Of so many groups it is to be decided what goes; returns the callback of those that are done."""
-        if not groups:
-            return lambda done: None
-        self._groups = self._bar("comparing in full size", groups, "group")
-        return self._groups.update
+        """The callback for groups of which it is decided what goes, of so many."""
+        return self._extend("comparing in full size", groups, "group")
 
     def __enter__(self) -> PairBars:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for bar in filter(None, (self._groups, self._looks, self._keypoints, self._pairs)):
+        for bar in reversed(self._bars.values()):
             bar.close()
 
-    def _bar(self, desc: str, total: int | None, unit: str = "pair") -> ProgressBar[Any]:
-        bar = self._console.progress(total=total, unit=unit, desc=desc)
+    def _open(self, desc: str, total: int | None, unit: str = "pair") -> ProgressBar[Any]:
+        bar = self._bars[desc] = self._console.progress(total=total, unit=unit, desc=desc)
         bar.leave = self._leave
         return bar
+
+    def _extend(self, desc: str, missing: int, unit: str = "pair") -> Callable[[int], object]:
+        """Let a bar go on for so many more; the first ones open it."""
+        if not missing and desc not in self._bars:
+            return lambda done: None
+        bar = self._bars.get(desc) or self._open(desc, 0, unit)
+        bar.total = (bar.total or 0) + missing
+        return bar.update
 
 
 def close_bars() -> None:
@@ -282,6 +271,12 @@ def shortened(lines: list[str]) -> list[str]:
     return lines if more <= 0 else [*lines[:_SHOWN], f"  and {more:,} more (--json lists all)"]
 
 
+def section(head: str, items: Iterable[str]) -> list[str]:
+    """A heading and the first of these lines, indented below it; nothing where there are none."""
+    lines = [f"  {item}" for item in items]
+    return [head, *shortened(lines)] if lines else []
+
+
 def _numeric(cell: object) -> bool:
     try:
         float(str(cell).rstrip("%"))
@@ -294,7 +289,8 @@ def as_json(data: Any, indent: int | None = 2) -> str:
     """A JSON document, indented or on one line, that no terminal obeys."""
     import json  # which `diptych --help` does without
 
-    return json.dumps(data, ensure_ascii=False, indent=indent, default=_plain).translate(_UNSEEN_IN_JSON)
+    text = json.dumps(data, ensure_ascii=False, indent=indent, default=_plain)
+    return text.translate(_Escapes(lambda character: json.dumps(character)[1:-1], first=127))
 
 
 def _plain(value: Any) -> Any:

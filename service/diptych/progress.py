@@ -21,11 +21,12 @@ class ProgressBar(Generic[T]):
     def __init__(
         self, iterable: Iterable[T], total: int | None, unit: str, desc: str, initial: int, *, shown: bool
     ) -> None:
-        self._iterable, self._total, self.n = iterable, total, initial
+        self._iterable, self._total, self.n, self._initial = iterable, total, initial, initial
+        self._unit, self._desc = unit, desc
         self.leave = True  # it stays on the screen once it is closed
-        self._line: _Bar | _Lines | None = None
-        if shown:
-            self._line = (_Bar if sys.stderr.isatty() else _Lines)(desc, unit, total, initial)
+        self._began = self._said = monotonic()
+        self._line = display.add(desc, unit, total, initial) if shown and sys.stderr.isatty() else None
+        self._is_written = shown and self._line is None
 
     @property
     def total(self) -> int | None:
@@ -35,25 +36,39 @@ class ProgressBar(Generic[T]):
     @total.setter
     def total(self, total: int | None) -> None:
         self._total = total
-        if self._line is not None:
-            self._line.update(total=total)
+        self.update(0)
+
+    def describe(self, text: str) -> None:
+        """Write this before the bar."""
+        self._desc = text
+        self.update(0)
 
     def update(self, count: int = 1) -> None:
         """So many more are done."""
         self.n += count
         if self._line is not None:
-            self._line.update(completed=self.n)
-
-    def describe(self, text: str) -> None:
-        """Write this before the bar."""
-        if self._line is not None:
-            self._line.update(description=text)
+            display.update(self._line, total=self._total, completed=self.n, description=self._desc)
+        elif self._is_written and (now := monotonic()) - self._said >= _SAID:
+            self._said, rate = now, self._rate(now)
+            left = f", {_clock((self._total - self.n) / rate)} left" if self._total and rate else ""
+            self._write(f"{_rate(rate)}{left}")
 
     def close(self) -> None:
         """Draw it for the last time; more than once does nothing."""
         if self._line is not None:
-            line, self._line = self._line, None
-            line.close(leave=self.leave)
+            display.close(self._line, leave=self.leave)
+        elif self._is_written and self.leave and self._said > self._began:  # a short one says nothing
+            now = monotonic()
+            end = "stopped" if self._total and self.n < self._total else "over"
+            self._write(f"{_rate(self._rate(now))}, {end} after {_clock(now - self._began)}")
+        self._line, self._is_written = None, False
+
+    def _rate(self, now: float) -> float:
+        return (self.n - self._initial) / max(now - self._began, 1e-9)
+
+    def _write(self, rest: str) -> None:
+        before = f"{self._desc}: " if self._desc else ""
+        print(f"{before}{_count(self.n, self._total, self._unit)}{rest}", file=sys.stderr, flush=True)
 
     def __iter__(self) -> Iterator[T]:
         with self:
@@ -69,51 +84,6 @@ class ProgressBar(Generic[T]):
 
     def __del__(self) -> None:
         self.close()
-
-
-class _Lines:
-    """The progress as lines of text. What is over before the first is due says nothing."""
-
-    def __init__(self, desc: str, unit: str, total: int | None, initial: int) -> None:
-        self._unit, self._initial = unit, initial
-        self._state: dict[str, Any] = {"description": desc, "total": total, "completed": initial}
-        self._began = self._last = monotonic()
-
-    def update(self, **state: Any) -> None:
-        self._state |= state
-        if (now := monotonic()) - self._last >= _SAID:
-            self._last = now
-            total, rate = self._state["total"], self._rate(now)
-            left = f", {_clock((total - self._state['completed']) / rate)} left" if total and rate else ""
-            self._say(f"{_rate(rate)}{left}")
-
-    def close(self, *, leave: bool) -> None:
-        if leave and self._last > self._began:
-            now = monotonic()
-            total = self._state["total"]
-            end = "stopped" if total and self._state["completed"] < total else "over"
-            self._say(f"{_rate(self._rate(now))}, {end} after {_clock(now - self._began)}")
-
-    def _rate(self, now: float) -> float:
-        return (self._state["completed"] - self._initial) / max(now - self._began, 1e-9)
-
-    def _say(self, rest: str) -> None:
-        before = f"{self._state['description']}: " if self._state["description"] else ""
-        count = _count(self._state["completed"], self._state["total"], self._unit)
-        print(f"{before}{count}{rest}", file=sys.stderr, flush=True)
-
-
-class _Bar:
-    """A line of the display."""
-
-    def __init__(self, desc: str, unit: str, total: int | None, initial: int) -> None:
-        self._line = display.add(desc, unit, total, initial)
-
-    def update(self, **state: Any) -> None:
-        display.update(self._line, **state)
-
-    def close(self, *, leave: bool) -> None:
-        display.close(self._line, leave=leave)
 
 
 class Display:
@@ -166,21 +136,16 @@ class Display:
         if self._progress is None:
             print(text, file=sys.stderr)
         else:
-            from rich.text import Text
+            self._progress.console.print(text, markup=False, emoji=False, soft_wrap=True)
 
-            self._progress.console.print(Text(text), soft_wrap=True)
+
+display = Display()
 
 
 def _new_progress() -> Any:
-    from rich.console import Console as RichConsole
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.text import Text
-
-    class Terminal(RichConsole):
-        """A terminal that keeps its cursor: a process that is killed could not show it again."""
-
-        def show_cursor(self, show: bool = True) -> bool:
-            return False
 
     class Counted(ProgressColumn):
         """The count, the total and the rate."""
@@ -189,17 +154,12 @@ def _new_progress() -> Any:
             rate = _rate(task.finished_speed or task.speed or 0)
             return Text(f"{_count(task.completed, task.total, task.fields['unit'])}{rate}")
 
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        Counted(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=Terminal(file=sys.stderr, highlight=False),
-        auto_refresh=False,
-        redirect_stdout=False,  # it would come out on standard error
-        redirect_stderr=False,  # it would break lines where the terminal ends, in the middle of paths
-    )
+    console = Console(file=sys.stderr, highlight=False)
+    console.show_cursor = lambda show=True: False  # a process that is killed could not show it again
+    described = TextColumn("{task.description}", markup=False)
+    columns = described, BarColumn(), Counted(), TimeElapsedColumn(), TimeRemainingColumn()
+    # Redirected, standard output would come out on standard error, and its lines would break within paths.
+    return Progress(*columns, console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
 
 
 def _count(done: float, total: float | None, unit: str) -> str:
@@ -215,6 +175,3 @@ def _clock(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}"
-
-
-display = Display()

@@ -96,7 +96,7 @@ ROWS = (
     Row("bench copies --references {in}/photos --queries {in}/photos --truth {in}/truth.csv --peer cnn --folder {out}", "diptych.bench.copies.measure:_evaluate", "{in}/photos", writes=("bench",), again=False),
     Row("bench dedupe {in}/photos --count 12 --folder {out}", "diptych.bench.dedupe:_make", writes=("bench",), again=False, threads=False),
     Row("bench labels {in}/photos --classes {in}/classes.csv --folder {out}", "diptych.bench.labels:halves", "{in}/classes.csv", writes=("bench",), again=False),
-    Row("models list", "diptych.cli.models:_described", None, model=False, threads=False),
+    Row("models list", "diptych.cli.models:_describe_model", None, model=False, threads=False),
     Row("models use {in}/model --store {out}/store", "diptych.store.sqlite.adopted:Adopted.adopt", "{in}/model", ("store",), store=True, model=False),
     Row("bench score --pairs 1000 --pictures 4 --folder {out}", "diptych.bench.pairs:draw", writes=("bench",), again=False, **_COMPUTED, threads=False),
     Row("bench store --store {out}/new --count 200", "diptych.bench.store:measure", writes=("new",), **_COMPUTED, threads=False),

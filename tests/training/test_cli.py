@@ -23,7 +23,7 @@ def test_what_is_missing_is_wrong_usage(line: list[str], capsys: pytest.CaptureF
     with pytest.raises(SystemExit) as end:
         main(line)
     assert end.value.code == 2
-    assert "required" in capsys.readouterr().err
+    assert "Missing" in capsys.readouterr().err
 
 
 def test_training_without_data_says_where_it_is_expected(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
+import timeit
 from collections.abc import Callable
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from diptych.cli.index.stats import laid_out
+from diptych.cli.index.contents import index_text
 from diptych.cli.options import (
     AnyStore,
     Collections,
@@ -30,17 +30,8 @@ from diptych_runtime.errors import ArtifactError, DiptychError
 if TYPE_CHECKING:
     from diptych.scoring.scorer import Scorer
 
-_PACKAGES = (
-    "diptych",
-    "onnxruntime",
-    "onnxruntime-gpu",
-    "faiss-cpu",
-    "numpy",
-    "pillow",
-    "fastapi",
-    "uvicorn",
-    "pyarrow",
-)
+_RUNTIMES = ("onnxruntime", "onnxruntime-gpu")
+_PACKAGES = ("diptych", *_RUNTIMES, "faiss-cpu", "numpy", "pillow", "fastapi", "uvicorn", "pyarrow")
 _PAIRS = 16
 
 
@@ -61,7 +52,7 @@ def doctor(
     from diptych_runtime.decoder import FORMATS
     from diptych_runtime.models import bundled_models
 
-    check_one_of(store, collections)
+    check_one_of({"--store (or DIPTYCH_STORE)": store, "--collections": collections})
     store = named_or_default(store, collections)
     problems: list[str] = []
     report: dict[str, Any] = {
@@ -73,7 +64,7 @@ def doctor(
         "store": None if store is None else _attempt(problems, lambda: inspect_store(store, problems)),
         "collections": collections and _attempt(problems, lambda: inspect_root(collections, problems)),
     }
-    both = [name for name in ("onnxruntime", "onnxruntime-gpu") if report["versions"][name]]
+    both = [name for name in _RUNTIMES if report["versions"][name]]
     if len(both) != 1:
         found = " and ".join(both) or "neither"
         problems.append(
@@ -152,8 +143,8 @@ def measure(scorer: Scorer) -> dict[str, Any]:
         "attention_path": runtime.attention_path,
         "pair_path": runtime.pair_path,
         "threads": runtime.threads,
-        "panel_ms": _milliseconds(lambda: scorer.encode_pixels(pixels)) / _PAIRS,
-        "pair_ms": _milliseconds(lambda: scorer.logits(tokens, tokens[::-1])) / _PAIRS,
+        "panel_ms": _time(lambda: scorer.encode_pixels(pixels)) / _PAIRS,
+        "pair_ms": _time(lambda: scorer.logits(tokens, tokens[::-1])) / _PAIRS,
     }
 
 
@@ -187,17 +178,12 @@ def _attempt(problems: list[str], inspect: Callable[[], dict[str, Any]]) -> dict
         return None
 
 
-def _milliseconds(work: Callable[[], object]) -> float:
-    """The best of three, as the shortest is the least disturbed."""
-    times = []
-    for _ in range(3):
-        began = perf_counter()
-        work()
-        times.append(perf_counter() - began)
-    return round(1000 * min(times), 3)
+def _time(work: Callable[[], object]) -> float:
+    """The milliseconds of the best of three, as the shortest is the least disturbed."""
+    return round(1000 * min(timeit.repeat(work, number=1, repeat=3)), 3)
 
 
-def _thresholds(question: dict[str, Any]) -> list[str]:
+def _describe_thresholds(question: dict[str, Any]) -> list[str]:
     """The lowest probability of each verdict of a question, and the share of each sort of negatives that reaches it."""
     from diptych_runtime.calibration.verdicts import least_of
 
@@ -212,31 +198,28 @@ def _thresholds(question: dict[str, Any]) -> list[str]:
 def _text(report: dict[str, Any]) -> str:
     limits, threads, runtime = report["limits"], report["threads"], report["runtime"]
     lines = [
-        "versions   " + ", ".join(f"{name} {found or 'not installed'}" for name, found in report["versions"].items())
+        ("versions", ", ".join(f"{name} {found or 'not installed'}" for name, found in report["versions"].items()))
     ]
-    lines.append(
-        f"threads    {threads['used']}: {threads['reason']} (host {threads['host_cores']}, allowed "
-        f"{threads['allowed_cores']}, quota {threads['quota'] or 'none'})"
-    )
-    lines.append(
-        f"limits     {limits['bytes'] / 2**20:.0f} MiB, {limits['pixels'] / 1e6:.0f} megapixels, sides from "
-        f"{limits['side']} pixels; {', '.join(limits['formats'])}"
-    )
-    models = [f"{model['name']} ({model['revision']}, digests right)" for model in report["models"] if model]
-    lines.append("models     " + (", ".join(models) or "none bundled"))
-    for model in filter(None, report["models"]):
+    cores = f"host {threads['host_cores']}, allowed {threads['allowed_cores']}, quota {threads['quota'] or 'none'}"
+    lines.append(("threads", f"{threads['used']}: {threads['reason']} ({cores})"))
+    sizes = f"{limits['bytes'] / 2**20:.0f} MiB, {limits['pixels'] / 1e6:.0f} megapixels"
+    lines.append(("limits", f"{sizes}, sides from {limits['side']} pixels; {', '.join(limits['formats'])}"))
+    models = [model for model in report["models"] if model]
+    intact = [f"{model['name']} ({model['revision']}, digests right)" for model in models]
+    lines.append(("models", ", ".join(intact) or "none bundled"))
+    for model in models:
         for name, question in model["questions"].items():
-            lines += [f"           {model['name']}, {name}: {text}" for text in _thresholds(question)]
+            lines += [("", f"{model['name']}, {name}: {text}") for text in _describe_thresholds(question)]
     if runtime:
-        lines.append(f"provider   {runtime['provider']} ({runtime['provider_reason']})")
-        lines.append(f"attention  {runtime['attention_path']}")
-        lines.append(f"pairs      {runtime['pair_path']}")
-        lines.append(
-            f"speed      {runtime['model']}: {runtime['panel_ms']:.2f} ms a picture, {runtime['pair_ms']:.2f} ms a pair"
-        )
+        lines.append(("provider", f"{runtime['provider']} ({runtime['provider_reason']})"))
+        lines.append(("attention", runtime["attention_path"]))
+        lines.append(("pairs", runtime["pair_path"]))
+        speed = f"{runtime['panel_ms']:.2f} ms a picture, {runtime['pair_ms']:.2f} ms a pair"
+        lines.append(("speed", f"{runtime['model']}: {speed}"))
     for store in filter(None, [report["store"], *(report["collections"] or {}).values()]):
-        index = laid_out(store["index"])
-        lines.append(f"store      {store['directory']}: {counted(store['pictures'], 'picture')}; index {index}")
-        lines += [f"           {text}" for text in store["remarks"]]
-    lines += [f"problem    {text}" for text in report["problems"]] or ["all is well"]
-    return "\n".join(lines)
+        pictures = counted(store["pictures"], "picture")
+        lines.append(("store", f"{store['directory']}: {pictures}; index {index_text(store['index'])}"))
+        lines += [("", text) for text in store["remarks"]]
+    lines += [("problem", text) for text in report["problems"]]
+    end = [] if report["problems"] else ["all is well"]
+    return "\n".join([*(f"{name:10} {text}" for name, text in lines), *end])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from diptych.cli.options import (
     StoredModel,
     StoreFolder,
     Threads,
+    check_one_of,
     check_output,
     check_store,
     model_of,
@@ -31,7 +32,6 @@ from diptych_runtime.paths import given_path
 
 if TYPE_CHECKING:
     from diptych.dedupe.find import OnPairs
-    from diptych.errors import NotBetterError
     from diptych.labelling.calibrate import Fitted
     from diptych.labelling.table import LabelledRow
     from diptych.scoring.scorer import Scorer
@@ -45,8 +45,7 @@ def label(
         Option(parser=number(1), metavar="N", help="stop after this many answers", show_default="until you quit"),
     ] = None,
     export: Annotated[
-        str | None,
-        Option("--export", parser=given_path, metavar="PAIRS.csv", help="write the labels, - to standard output"),
+        str | None, Option(parser=given_path, metavar="PAIRS.csv", help="write the labels, - to standard output")
     ] = None,
     taken: Annotated[
         str | None,
@@ -64,8 +63,7 @@ def label(
 
     Every answer is saved at once; the same command continues later. Pictures are opened only when you type o.
     """
-    if export is not None and taken is not None:
-        raise BadParameter("--export writes labels and --import takes some; leave one of them out")
+    check_one_of({"--export": export, "--import": taken})
     console = Console(as_json, quiet)
     if export is not None:
         return _export(console, store, export)
@@ -88,7 +86,8 @@ def label(
         )
         given, counts = dialogue.run(count), dialogue.counts()
         answers = [one.answer for one in collection.labels(question)]
-    console.emit({"given": given, "question": question, **_counted(answers)}, counts)
+    by_answer = {answer.replace(" ", "_"): answers.count(answer) for answer in ("same", "different", "cannot tell")}
+    console.emit({"given": given, "question": question, **by_answer}, counts)
     return 0
 
 
@@ -133,15 +132,18 @@ def calibrate(
     from diptych.labelling.chart import reliability_svg
     from diptych.labelling.terminal import calibration_json, calibration_text
     from diptych_runtime.atomic import write_atomic
+    from diptych_runtime.models import full_name
 
-    target = _target(labels, store, output, plot)
+    target = _check_target(labels, store, output, plot)
     console = Console(as_json, quiet)
-    rows = None if labels is None else _rows(labels, question)
+    rows = None if labels is None else _read_rows(labels, question)
     model = model_of(model, store)
     scorer = open_scorer(model, provider, threads)
+    # A bundled model is named as it is, an artifact by its absolute path.
+    named = full_name(model) if scorer.runtime.own is None else scorer.runtime.own.model
     refusal = None
     try:
-        fitted = _fitted(scorer, rows, store, _named(scorer, model), force=force)
+        fitted = _fit(scorer, rows, store, named, force=force)
         fitted.calibration.save(target)
     except NotBetterError as error:
         fitted, refusal = error.fitted, error
@@ -158,19 +160,14 @@ def calibrate(
     if refusal is not None:
         if target.exists():
             console.remark(f"{target} stays as it is")
-        return _refused(console, refusal)
+        if console.json:  # which has said so
+            return 1
+        raise refusal
     if output is None:
         console.remark("commands use it from now on, and a running service once it starts again")
     else:
         console.remark(f"use it wherever a model is named: --model {target}")
     return 0
-
-
-def _refused(console: Console, refusal: NotBetterError) -> int:
-    """Let the error be said after the result; with --json that says it."""
-    if console.json:
-        return 1
-    raise refusal
 
 
 def _remove(console: Console, store: Path, others: Mapping[str, object]) -> int:
@@ -188,7 +185,7 @@ def _remove(console: Console, store: Path, others: Mapping[str, object]) -> int:
     return 0
 
 
-def _target(labels: str | None, store: Path, output: Path | None, plot: Path | None) -> Path:
+def _check_target(labels: str | None, store: Path, output: Path | None, plot: Path | None) -> Path:
     """The file of the calibration. Raises StoreError where it, or its labels, would be those of a collection that is
     not there.
     """
@@ -207,14 +204,14 @@ def _target(labels: str | None, store: Path, output: Path | None, plot: Path | N
     return target
 
 
-def _rows(labels: str, question: str) -> list[LabelledRow]:
+def _read_rows(labels: str, question: str) -> list[LabelledRow]:
     from diptych.labelling.table import read_labels
 
     with open_text(labels, newline="") as stream:
         return list(read_labels(stream, labels, question))
 
 
-def _fitted(scorer: Scorer, rows: list[LabelledRow] | None, store: Path, model: str, *, force: bool) -> Fitted:
+def _fit(scorer: Scorer, rows: list[LabelledRow] | None, store: Path, model: str, *, force: bool) -> Fitted:
     from diptych.collection.collection import Collection
     from diptych.labelling.calibrate import calibrate_collection, calibrate_files
 
@@ -222,13 +219,6 @@ def _fitted(scorer: Scorer, rows: list[LabelledRow] | None, store: Path, model: 
         return calibrate_files(scorer, rows, model=model, force=force)
     with Collection.open(store, scorer.calibrated(None), read_only=True) as collection:
         return calibrate_collection(collection, model=model, force=force)
-
-
-def _named(scorer: Scorer, model: str) -> str:
-    """The model as its calibration names it: a bundled one by name, an artifact by its absolute path."""
-    from diptych_runtime.models import full_name
-
-    return full_name(model) if scorer.runtime.own is None else scorer.runtime.own.model
 
 
 def _export(console: Console, store: Path, target: str) -> int:
@@ -277,7 +267,3 @@ def _ask(prompt: str) -> str:
 
 def _say(text: str) -> None:
     print(visible(text), file=sys.stderr)
-
-
-def _counted(answers: Sequence[str]) -> dict[str, int]:
-    return {answer.replace(" ", "_"): answers.count(answer) for answer in ("same", "different", "cannot tell")}

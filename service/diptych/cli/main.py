@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 from typer import Context, Exit, Option, TyperException
 
-from diptych.command_tree import Commands, explained, parse, root
+from diptych.command_tree import Commands, parse, root
 from diptych.console import as_json, close_bars, one_line
 from diptych.signals import interruptible
 from diptych_runtime.errors import DiptychError, UnknownModelError
@@ -108,9 +108,9 @@ def _version(asked: bool) -> None:
 def _refuse(error: TyperException) -> NoReturn:
     """Print the usage of the command and the error, and exit."""
     context: Context | None = getattr(error, "ctx", None)
-    path = context.command_path if context else "diptych"
-    pieces = context.command.collect_usage_pieces(context) if context else ["COMMAND ..."]
-    print(f"usage: {' '.join([path, *pieces])}\n{path}: error: {one_line(explained(error))}", file=sys.stderr)
+    path, usage = (context.command_path, f"{context.get_usage()}\n") if context else ("diptych", "")
+    said = one_line(getattr(error, "format_message", lambda: str(error))())
+    print(f"{usage}Try '{path} --help' for help.\n{path}: error: {said}", file=sys.stderr)
     sys.exit(USAGE)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ from typer import Argument, Option
 
 from diptych.cli.options import Provider, StoreFolder, Threads, check_store, open_scorer
 from diptych.command_tree import Json, Quiet
-from diptych.console import Console, counted, shortened, table
+from diptych.console import Console, counted, section, table
 from diptych_runtime.atomic import disk_bytes
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import MANIFEST, Manifest
@@ -25,22 +26,19 @@ _CHECKPOINT = "config.json"  # in a checkpoint, which a run has as `best`
 
 def list(as_json: Json = False, quiet: Quiet = False) -> int:
     """List the bundled models and your own."""
-    found = [_described(name, bundled=True) for name in bundled_models()]
-    found += [_described(name, bundled=False) for name in own_models()]
-    head = ("model", "revision", "questions", "size", "from")
+    found = [_describe_model(name, bundled=True) for name in bundled_models()]
+    found += [_describe_model(name, bundled=False) for name in own_models()]
     rows = [
         (
-            *(
-                one["name"],
-                one["revision"],
-                ", ".join(one["questions"]) or one["error"],
-                f"{one['bytes'] / 1e6:.1f} MB",
-            ),
+            one["name"],
+            one["revision"],
+            ", ".join(one["questions"]) or one["error"],
+            f"{one['bytes'] / 1e6:.1f} MB",
             "Diptych" if one["bundled"] else one["path"],
         )
         for one in found
     ]
-    Console(as_json, quiet).emit(found, table(head, rows))
+    Console(as_json, quiet).emit(found, table(("model", "revision", "questions", "size", "from"), rows))
     return 0
 
 
@@ -72,12 +70,12 @@ def use(
 
     console = Console(as_json, quiet)
     check_store(store)
-    checkpoint = _checkpoint(model)
+    checkpoint = _find_checkpoint(model)
     if checkpoint is None:
         find_artifact(model)  # whose error knows names like this one
     else:
         Store.open(store).close()  # another process that writes to it is found before a minute of export
-    opened = full_name(model) if checkpoint is None else _exported(console, checkpoint, name)
+    opened = full_name(model) if checkpoint is None else _export_checkpoint(console, checkpoint, name)
     scorer = open_scorer(opened, provider, threads).calibrated(None)
     failed: dict[str, str] = {}
     with console.progress(unit="picture", desc="embedding") as bar:
@@ -95,11 +93,8 @@ def use(
     lines.append(f"pairs are scored in {runtime.pair_path}")
     if done.calibration:
         lines.append("the calibration over the model before was removed; `diptych calibrate` makes one over this")
+    lines += section(f"{len(failed)} could not be read and stay as they were:", failed.values())
     if failed:
-        lines += [
-            f"{len(failed)} could not be read and stay as they were:",
-            *shortened([f"  {why}" for why in failed.values()]),
-        ]
         lines.append(
             f"put them back and run `diptych index rebuild --store {shell_word(store)}`, or add --drop-missing to it"
         )
@@ -108,7 +103,7 @@ def use(
     return 1 if failed else 0
 
 
-def _described(name: str, *, bundled: bool) -> dict[str, Any]:
+def _describe_model(name: str, *, bundled: bool) -> dict[str, Any]:
     folder = find_artifact(name)
     known = {"name": name, "path": str(folder), "bundled": bundled, "bytes": disk_bytes(folder), "error": None}
     try:
@@ -118,7 +113,7 @@ def _described(name: str, *, bundled: bool) -> dict[str, Any]:
     return known | {"revision": manifest.revision, "questions": [*manifest.questions]}
 
 
-def _checkpoint(model: str) -> Path | None:
+def _find_checkpoint(model: str) -> Path | None:
     """The checkpoint that is meant, if it is one: a run's best, or the directory itself."""
     if named_model(model) is not None:
         return None
@@ -128,7 +123,7 @@ def _checkpoint(model: str) -> Path | None:
     return None
 
 
-def _exported(console: Console, checkpoint: Path, name: str | None) -> str:
+def _export_checkpoint(console: Console, checkpoint: Path, name: str | None) -> str:
     """Export a checkpoint into the folder of one's own models; return its name there.
 
     The same revision is not kept twice, and another one of the name gets a number behind it.
@@ -146,19 +141,20 @@ def _exported(console: Console, checkpoint: Path, name: str | None) -> str:
         if done.returncode:
             reason = (done.stderr or done.stdout).strip().removeprefix("error: ")
             raise ArtifactError(f"{checkpoint} could not be exported: {reason}")
-        return _kept(made, asked)
+        return _keep_under_free_name(made, asked)
 
 
-def _kept(made: Path, asked: str) -> str:
+def _keep_under_free_name(made: Path, asked: str) -> str:
     """Move an artifact among one's own models under a name that is free, or has the same revision already."""
-    revision, number = Manifest.load(made).revision, 1
-    while True:
+    revision = Manifest.load(made).revision
+    for number in count(1):
         name = asked if number == 1 else f"{asked}-{number}"
         target = own_models_folder() / name
-        if name not in bundled_models():
-            if not target.exists():
-                made.rename(target)
-                return name
-            if (target / MANIFEST).is_file() and Manifest.load(target).revision == revision:
-                return name
-        number += 1
+        if name in bundled_models():
+            continue
+        if not target.exists():
+            made.rename(target)
+            return name
+        if (target / MANIFEST).is_file() and Manifest.load(target).revision == revision:
+            return name
+    raise AssertionError  # numbers have no end

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -83,35 +83,18 @@ def default_store() -> Path:
     return data_folder(otherwise="name a collection with --store or DIPTYCH_STORE") / "diptych"
 
 
-_STORE = "the folder of the collection, or milvus://host:port/name"
 _DEFAULT_STORE = "~/.local/share/diptych"
-Store = Annotated[
-    Location,
-    Option(
-        "--store",
-        parser=location,
-        metavar="DIR|URL",
-        help=_STORE,
-        default_factory=default_store,
-        show_default=_DEFAULT_STORE,
-        envvar="DIPTYCH_STORE",
-    ),
-]
-AnyStore = Annotated[
-    Location | None,
-    Option(
-        "--store",
-        parser=location,
-        metavar="DIR|URL",
-        help=_STORE,
-        show_default=f"{_DEFAULT_STORE}, if it is there",
-        envvar="DIPTYCH_STORE",
-    ),
-]
+_STORE: dict[str, Any] = {
+    "parser": location,
+    "metavar": "DIR|URL",
+    "help": "the folder of the collection, or milvus://host:port/name",
+    "envvar": "DIPTYCH_STORE",
+}
+Store = Annotated[Location, Option(**_STORE, default_factory=default_store, show_default=_DEFAULT_STORE)]
+AnyStore = Annotated[Location | None, Option(**_STORE, show_default=f"{_DEFAULT_STORE}, if it is there")]
 StoreFolder = Annotated[
     Path,
     Option(
-        "--store",
         parser=folder,
         metavar="DIR",
         help="the folder of the collection, on this machine",
@@ -123,41 +106,24 @@ StoreFolder = Annotated[
 Collections = Annotated[
     Path | None,
     Option(
-        "--collections",
         parser=folder,
         metavar="ROOT",
         help="a folder that holds the folders of several collections",
         envvar="DIPTYCH_COLLECTIONS",
     ),
 ]
-Model = Annotated[
-    str,
-    Option(
-        "--model",
-        parser=given_path,
-        metavar="NAME|DIR",
-        help="a bundled model, an artifact or your own calibration",
-        envvar="DIPTYCH_MODEL",
-    ),
-]
-StoredModel = Annotated[
-    str | None,
-    Option(
-        "--model",
-        parser=given_path,
-        metavar="NAME|DIR",
-        help="a bundled model, an artifact or your own calibration",
-        envvar="DIPTYCH_MODEL",
-        show_default="the collection's, or photo",
-    ),
-]
-Provider = Annotated[
-    ProviderName, Option("--provider", help="hardware that the model runs on", envvar="DIPTYCH_PROVIDER")
-]
+_MODEL: dict[str, Any] = {
+    "parser": given_path,
+    "metavar": "NAME|DIR",
+    "help": "a bundled model, an artifact or your own calibration",
+    "envvar": "DIPTYCH_MODEL",
+}
+Model = Annotated[str, Option(**_MODEL)]
+StoredModel = Annotated[str | None, Option(**_MODEL, show_default="the collection's, or photo")]
+Provider = Annotated[ProviderName, Option(help="hardware that the model runs on", envvar="DIPTYCH_PROVIDER")]
 Threads = Annotated[
     int | None,
     Option(
-        "--threads",
         parser=number(1, 1024),
         metavar="N",
         help="processor threads",
@@ -166,26 +132,22 @@ Threads = Annotated[
     ),
 ]
 _QUESTION = "is one picture made from the other (copy), or do both show the same thing?"
-Question = Annotated[Asked, Option("--question", help=_QUESTION)]
-AnyQuestion = Annotated[Asked | None, Option("--question", help=_QUESTION, show_default="thing; of two pictures both")]
+Question = Annotated[Asked, Option(help=_QUESTION)]
+AnyQuestion = Annotated[Asked | None, Option(help=_QUESTION, show_default="thing; of two pictures both")]
 Urls = Annotated[bool, Option("--urls", help="fetch pictures that are named by web address (limits: DIPTYCH_URL_*)")]
 Filter = Annotated[
     dict[str, Any] | None,
     Option(
-        "--filter",
         parser=condition,
         metavar="JSON",
         help="""only pictures with this metadata: '{"label": "shoe", "price": {"$lt": 50}}'""",
         envvar="DIPTYCH_FILTER",
     ),
 ]
-Engine = Annotated[
-    Literal["local", "ray"], Option("--engine", help="where the computation runs", envvar="DIPTYCH_ENGINE")
-]
+Engine = Annotated[Literal["local", "ray"], Option(help="where the computation runs", envvar="DIPTYCH_ENGINE")]
 ClusterAddress = Annotated[
     str | None,
     Option(
-        "--address",
         metavar="HOST:PORT",
         help="address of the Ray cluster",
         show_default="a cluster on this machine",
@@ -195,7 +157,6 @@ ClusterAddress = Annotated[
 Exclude = Annotated[
     Sequence[str],
     Option(
-        "--exclude",
         metavar="GLOB",
         help="leave out files and folders of this name, or this path below the folder that is named (repeatable)",
         show_default=False,
@@ -226,17 +187,14 @@ KeepMetadata = Annotated[
     ),
 ]
 QueryPicture = Annotated[
-    str,
-    Argument(parser=given_path, metavar="QUERY", help="a picture file, a web address, or - for standard input"),
+    str, Argument(parser=given_path, metavar="QUERY", help="a picture file, a web address, or - for standard input")
 ]
 
 
-def check_one_of(store: Location | None, collections: Path | None) -> None:
-    """End with a usage error where both are named."""
-    if store is not None and collections is not None:
-        raise BadParameter(
-            "--store, or DIPTYCH_STORE, names one collection and --collections several; leave one of them out"
-        )
+def check_one_of(given: Mapping[str, object]) -> None:
+    """End with a usage error where two of these options are given."""
+    if len(named := [name for name, value in given.items() if value]) > 1:
+        raise BadParameter(f"{named[0]} and {named[1]} do not go together; name one of them")
 
 
 def named_or_default(store: Location | None, collections: Path | None) -> Location | None:
@@ -368,15 +326,15 @@ def check_output(output: str | Path, inputs: Iterable[str | Path] = (), *, pictu
 def open_workers(
     console: Console, engine: str, address: str | None, model: str, provider: str, threads: int | None
 ) -> Iterator[WorkerPool | None]:
-    """The crew that `--engine` asks for; None where this process does everything. Raises BatchError."""
+    """The workers that `--engine` asks for; None where this process does everything. Raises BatchError."""
     if engine == "local":
         yield None
         return
     from diptych.batch.workers.shared_folder import WorkerPool
 
-    executor, means = open_engine(engine, address, model, provider, threads)
-    with executor as working:
-        yield WorkerPool(working, means, console.remark)
+    cluster, config = open_engine(engine, address, model, provider, threads)
+    with cluster as executor:
+        yield WorkerPool(executor, config, console.remark)
 
 
 def open_engine(

@@ -34,22 +34,18 @@ from diptych_runtime.calibration.questions import THING
 from diptych_runtime.paths import given_path
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from diptych.batch.job import Job
-    from diptych.batch.workers.executor import Executor
+    from diptych.batch.job import Report
     from diptych.scoring.scorer import Scorer
     from diptych_runtime.judgement import Judgement
 
 Format = Literal["csv", "tsv", "jsonl", "parquet"]
 
-_STEPS = {
+_STEPS = {  # what is counted, and whether its total is unknown
     ("row", True): "reading",
     ("picture", False): "encoding",
     ("pair", False): "scoring",
     ("row", False): "writing",
 }
-
 
 _Inputs = Annotated[
     list[str],
@@ -74,14 +70,8 @@ _Columns = Annotated[
 ]
 _Workers = Annotated[
     int | None,
-    Option(
-        parser=number(1),
-        metavar="N",
-        help="processes that share the threads",
-        show_default="this one alone",
-    ),
+    Option(parser=number(1), metavar="N", help="processes that share the threads", show_default="this one alone"),
 ]
-
 _CloserLook = Annotated[
     bool, Option(help="in a table: look again at the files of pairs that may be copies", show_default="yes")
 ]
@@ -113,6 +103,8 @@ def score(
     Exits with 1 if pairs of a table could not be scored; the column error says why.
     """
     from diptych.batch.job import Job
+    from diptych.pictures.sources import make_fetcher
+    from diptych_runtime.decoder import SUFFIXES
 
     console = Console(as_json, quiet)
     if len(inputs) > 2:
@@ -129,7 +121,7 @@ def score(
         remark_calibration(console.remark, scorer.runtime)
         return 0
     (table,) = inputs
-    if output is None or _is_alone(table):
+    if output is None or Path(table).suffix.lower() in SUFFIXES or Path(table).is_dir():
         _refuse_alone(table)
     if output != "-":
         check_output(output, inputs)
@@ -152,18 +144,29 @@ def score(
     try:
         if streamed:
             opened = partial(open_scorer, model, provider, threads, question=asked, urls=urls)
-            data = _stream(
-                console, opened, table, output, kind, columns, closer_look=closer_look, force=force, urls=urls
-            )
+            how = {"fetch": make_fetcher(urls), "sides": columns, "closer_look": closer_look}
+            data = _stream(console, opened, table, output, kind, force=force, **how)
         else:
-            executor, means = open_engine(engine, address, model, provider, threads, workers=workers, urls=urls)
+            executor, config = open_engine(engine, address, model, provider, threads, workers=workers, urls=urls)
             bar = partial(_bar, console)
-            job = Job(Path(table), Path(output), kind, means, columns, asked, closer_look, bar, console.remark)
-            data = {"output": output, **_run(job, executor, resume=resume, force=force)}
+            job = Job(Path(table), Path(output), kind, config, columns, asked, closer_look, bar, console.remark)
+            data = {"output": output, **_report_facts(job.run(executor, resume=resume, force=force))}
     except KeyboardInterrupt:
         console.remark("interrupted" if streamed else "interrupted; the same command with --resume goes on from here")
         return 130
     return _print_table(console, data, output, perf_counter() - began)
+
+
+def _report_facts(report: Report) -> dict[str, Any]:
+    return {
+        "pairs": report.outcome.pairs,
+        "errors": report.outcome.errors,
+        "closer_looks": report.outcome.closer_looks,
+        "pictures": report.outcome.pictures,
+        "scored": report.scored,
+        "encoded": report.encoded,
+        "steps": {name: round(seconds, 3) for name, seconds in report.seconds.items()},
+    }
 
 
 def _print_table(console: Console, data: dict[str, Any], output: str, seconds: float) -> int:
@@ -227,20 +230,10 @@ def _answer(judgement: Judgement) -> dict[str, Any]:
 
 
 def _stream(
-    console: Console,
-    opened: Callable[[], Scorer],
-    table: str,
-    output: str,
-    format: str,
-    columns: tuple[str, str],
-    *,
-    closer_look: bool,
-    force: bool,
-    urls: bool,
+    console: Console, opened: Callable[[], Scorer], table: str, output: str, format: str, *, force: bool, **how: Any
 ) -> dict[str, Any]:
     from diptych.batch.stream import score_stream
     from diptych.batch.tables.write import standard_output
-    from diptych.pictures.sources import make_fetcher
     from diptych_runtime.atomic import replacing
 
     with ExitStack() as stack:
@@ -251,43 +244,14 @@ def _stream(
         else:
             written = stack.enter_context(replacing(Path(output)))
         bar = stack.enter_context(console.progress(unit="pair", desc="scoring"))
-        pairs, errors, looks = score_stream(
-            opened(),
-            table,
-            written,
-            format,
-            bar.update,
-            fetch=make_fetcher(urls),
-            sides=columns,
-            closer_look=closer_look,
-        )
+        pairs, errors, looks = score_stream(opened(), table, written, format, bar.update, **how)
     return {"output": output, "pairs": pairs, "errors": errors, "closer_looks": looks, "scored": pairs}
-
-
-def _run(job: Job, engine: AbstractContextManager[Executor], *, resume: bool, force: bool) -> dict[str, Any]:
-    report = job.run(engine, resume=resume, force=force)
-    return {
-        "pairs": report.outcome.pairs,
-        "errors": report.outcome.errors,
-        "closer_looks": report.outcome.closer_looks,
-        "pictures": report.outcome.pictures,
-        "scored": report.scored,
-        "encoded": report.encoded,
-        "steps": {name: round(seconds, 3) for name, seconds in report.seconds.items()},
-    }
 
 
 @contextmanager
 def _bar(console: Console, unit: str, count: int | None, done: int) -> Iterator[Callable[[int], object]]:
     with console.progress(total=count, initial=done, unit=unit, desc=_STEPS[unit, count is None]) as shown:
         yield shown.update
-
-
-def _is_alone(name: str) -> bool:
-    """True for a picture, or a folder, where a table is expected."""
-    from diptych_runtime.decoder import SUFFIXES
-
-    return Path(name).suffix.lower() in SUFFIXES or Path(name).is_dir()
 
 
 def _refuse_alone(name: str) -> NoReturn:

@@ -31,7 +31,7 @@ from diptych.cli.options import (
     remark_calibration,
 )
 from diptych.command_tree import Json, Quiet, number
-from diptych.console import Console, counted, percent, table, verdict_limits
+from diptych.console import Console, counted, percent, section, table, verdict_limits
 from diptych_runtime.calibration.questions import THING
 from diptych_runtime.errors import PictureError
 from diptych_runtime.paths import given_path
@@ -40,7 +40,6 @@ _FILE_STATES = {"changed": "  (changed since)", "missing": "  (missing)"}
 _LINKS, _PARTS = 24, 4  # links of an explanation, and parts of the pictures that its words name
 
 if TYPE_CHECKING:
-    from diptych.collection.search import Match
     from diptych.pictures.walk import Omissions
     from diptych.scoring.explanation import Explanation
     from diptych.scoring.scorer import Scorer
@@ -58,7 +57,6 @@ def search(
     early_stop: Annotated[
         float | None,
         Option(
-            "--early-stop",
             parser=probability,
             metavar="P",
             help="stop re-ranking once --top candidates have this score: faster, approximate",
@@ -91,7 +89,7 @@ def search(
     rows = [
         (
             match.rank,
-            _moved(match),
+            f"{match.first_rank - match.rank:+d}" if match.first_rank != match.rank else "0",  # +3: three places up
             "-" if match.relevance_score is None else f"{match.relevance_score:.4f}",
             match.verdict or "-",
             f"{match.similarity:.4f}",
@@ -101,7 +99,7 @@ def search(
     ]
     nothing = "no picture meets the filter" if total else "the collection is empty"
     console.emit(
-        {"query": query, **_asked(scorer), **asdict(result), "alarm_rate": alarms},
+        {"query": query, **_question_facts(scorer), **asdict(result), "alarm_rate": alarms},
         table(("rank", "moved", "score", "verdict", "cosine", "path"), rows) if rows else nothing,
     )
     times = ", ".join(f"{stage} {1000 * seconds:.0f} ms" for stage, seconds in result.timings.items())
@@ -151,7 +149,7 @@ def rerank(
     if [query, *candidates].count("-") > 1:
         raise BadParameter("standard input (-) has one picture; name the others by their files")
     omissions = Omissions()
-    candidates, refused = _with_folders(candidates, Exclusion(tuple(exclude), include_hidden), omissions)
+    candidates, refused = _list_candidates(candidates, Exclusion(tuple(exclude), include_hidden), omissions)
     (first,), others = read_pictures([query], urls=urls), read_pictures(candidates, urls=urls, damaged=True)
     scorer = open_scorer(model, provider, threads, question=question, urls=urls)
     readable = list(range(len(others)))
@@ -177,10 +175,8 @@ def rerank(
         for place, entry in enumerate(results)
     ]
     lines = [table(("rank", "score", "verdict", "raw score", "path"), rows)] if rows else []
-    if refused:
-        lines.append(f"{counted(len(refused), 'candidate')} could not be read:")
-        lines += [f"  {one['reason']}" for one in refused]
-    found = {"query": query, **_asked(scorer), "results": results, "refused": refused, **omissions.data()}
+    lines += section(f"{counted(len(refused), 'candidate')} could not be read:", (one["reason"] for one in refused))
+    found = {"query": query, **_question_facts(scorer), "results": results, "refused": refused, **omissions.data()}
     console.emit(found, "\n".join(lines))
     for line in omissions.lines():
         console.remark(line)
@@ -189,7 +185,7 @@ def rerank(
     return 1 if refused else 0
 
 
-def _with_folders(
+def _list_candidates(
     names: Sequence[str], exclusion: Exclusion, omissions: Omissions
 ) -> tuple[list[str], list[dict[str, str]]]:
     """The candidates, with the pictures of a folder in its place, each once, and the files and folders that cannot be
@@ -270,13 +266,13 @@ def explain(
         drawn = explanation.overlay(found, *opened, format=explanation.ENDINGS[Path(output).suffix.lower()])
         write_atomic(Path(output), drawn)
     places = [(found.place(link.first), found.place(link.second), link.share) for link in found.links]
-    lines = _explained(found, places, every=links is not None) + ([f"drawn: {output}"] if output else [])
+    lines = _explanation_lines(found, places, every=links is not None) + ([f"drawn: {output}"] if output else [])
     console = Console(as_json, quiet)
     console.emit(
         {
             "a": a,
             "b": b,
-            **_asked(scorer),
+            **_question_facts(scorer),
             **asdict(found.answer),
             "answers": {question: asdict(one) for question, one in found.answers.items()},
             "grid": found.grid,
@@ -292,7 +288,7 @@ def explain(
     return 0
 
 
-def _explained(
+def _explanation_lines(
     found: Explanation, places: Sequence[tuple[tuple[int, int], tuple[int, int], float]], *, every: bool
 ) -> list[str]:
     """An explanation in lines for people: its links by the parts that they join, or `every` one by its places."""
@@ -322,7 +318,7 @@ def _explained(
     return lines
 
 
-def _asked(scorer: Scorer) -> dict[str, Any]:
+def _question_facts(scorer: Scorer) -> dict[str, Any]:
     return {"model": scorer.runtime.name, "question": scorer.runtime.question, "verdicts": scorer.thresholds}
 
 
@@ -340,8 +336,3 @@ def _remark_looks(console: Console, looks: Sequence[CloserLook | None], *, spent
     if missing := looks.count("not taken"):
         reason = f"a search takes {CLOSER_LOOKS} closer looks at most" if spent else "a file is not at hand"
         console.remark(f"{missing} not looked at more closely, as {reason}: {NOT_TAKEN}")
-
-
-def _moved(match: Match) -> str:
-    """The places that the second look moved a picture: +3 is three places up."""
-    return f"{match.first_rank - match.rank:+d}" if match.first_rank != match.rank else "0"

@@ -99,9 +99,8 @@ def serve(
     collection that cannot be written is served for reading only. An address that other machines may reach needs keys
     (DIPTYCH_KEYS), or --open.
     """
-    check_one_of(store, collections)
-    if sync and collections is not None:
-        raise BadParameter("--sync follows folders for one collection; name that by --store, and no --collections")
+    check_one_of({"--store (or DIPTYCH_STORE)": store, "--collections": collections})
+    check_one_of({"--sync, which is for one collection,": sync, "--collections": collections})
     store = named_or_default(store, collections)
     if store is None and collections is None and (sync or create):
         store = default_store()

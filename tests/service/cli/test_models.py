@@ -11,12 +11,6 @@ from diptych_runtime.models import bundled_models, find_artifact, own_models, ow
 
 
 @pytest.fixture
-def store(collection):
-    collection.close()
-    return collection.directory
-
-
-@pytest.fixture
 def own(other_artifact, data_home):
     """A model of one's own by the name *better*, of another revision than the collection's."""
     return shutil.copytree(other_artifact, data_home / "diptych-models" / "better")

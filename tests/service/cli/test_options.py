@@ -13,14 +13,14 @@ from typing import Any, get_args, get_origin
 
 import pytest
 from typed import command_names, every_parameter, parsed
-from typer import BadParameter, TyperException
+from typer import TyperException
 
 from diptych import Collection
 from diptych.batch.workers.executor import Serial
 from diptych.batch.workers.pool import Pool
 from diptych.cli import options
-from diptych.cli.options import check_engine, open_engine, open_scorer, open_workers, read_pictures
-from diptych.command_tree import _Reader, amount, explained, number
+from diptych.cli.options import open_engine, open_scorer, open_workers, read_pictures
+from diptych.command_tree import amount, number
 from diptych.console import Console
 from diptych.errors import BatchError
 from diptych.scoring.decode_pool import DecodePool, ThreadDecoder, decoder
@@ -38,7 +38,11 @@ from diptych_runtime.session import thread_count
         (options.seconds, [("0.5", 0.5), ("60", 60.0)], ["0", "-1", "nan", "inf", "1e7", "soon"]),
         (options.probability, [("1", 1.0), ("1e-9", 1e-9)], ["0", "1.01", "nan", "half"]),
         (amount, [("590", 590.0)], ["0", "inf", "nan", "1e13", "$5"]),
-        (options.location, [("store", Path("store"))], ["milvus://host:0x/a", "milvus://host/"]),
+        (
+            options.location,
+            [("store", Path("store")), ("milvus://host/photos", parse_location("milvus://host/photos"))],
+            ["milvus://host:0x/a", "milvus://host/"],
+        ),
         (options.folder, [("store", Path("store"))], ["milvus://host/photos"]),
         (options.condition, [('{"a": 1}', {"a": 1})], ['{"$a": 1}', "[1]", "{", "[" * 100_000]),
     ],
@@ -74,11 +78,7 @@ def test_what_fills_a_collection_for_a_measurement_is_told_which(monkeypatch):
     monkeypatch.setenv("DIPTYCH_STORE", "mine")
     with pytest.raises(TyperException) as refused:
         parsed("bench", "store")
-    assert "--store is required" in explained(refused.value)
-
-
-def test_a_location_may_be_an_address():
-    assert isinstance(options.location("milvus://host/photos"), Address)
+    assert "Missing option '--store'" in refused.value.format_message()
 
 
 def test_only_a_single_dash_is_standard_input(monkeypatch, tmp_path):
@@ -99,42 +99,22 @@ def test_a_command_that_fetches_nothing_starts_no_processes_for_strangers(artifa
     guarded.close()
 
 
-def engine_of(engine: str = "local", address: str | None = None, model: str = "photo", threads=None, **others: Any):
-    return open_engine(engine, address, model, "auto", threads, **others)
-
-
-def test_processes_share_the_threads_and_a_model_is_named_so_that_all_find_it(tmp_path, monkeypatch):
+def test_the_options_of_an_engine_make_its_executor_and_its_configuration(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    engine, means = engine_of(workers=2, threads=6, model="mine")
+    engine, config = open_engine("local", None, "mine", "auto", 6, workers=2)
     assert isinstance(engine, Pool)
-    assert engine.processes == 2
-    assert (means.threads, means.model) == (3, str(tmp_path / "mine"))
-    assert engine_of(workers=999)[1].threads == 1
-    assert engine_of(workers=1)[1].threads == thread_count()
-
-
-def test_without_workers_or_a_cluster_this_process_works_with_what_was_asked_for():
-    engine, means = engine_of(threads=3)
+    assert (engine.processes, config.threads, config.model) == (2, 3, str(tmp_path / "mine")), "whence all find it"
+    assert open_engine("local", None, "photo", "auto", None, workers=999)[1].threads == 1
+    assert open_engine("local", None, "photo", "auto", None, workers=1)[1].threads == thread_count()
+    engine, config = open_engine("local", None, "photo", "auto", 3, urls=True)
     assert isinstance(engine, Serial)
-    assert (means.model, means.provider, means.threads, means.urls) == ("photo", "auto", 3, False)
-    assert engine_of(urls=True)[1].urls
-
-
-def test_what_does_not_go_together_is_refused():
-    check_engine("ray", "head:6379")
-    with pytest.raises(BadParameter, match="--address names a Ray cluster; it needs --engine ray"):
-        check_engine("local", "head:6379")
-    with pytest.raises(BadParameter, match="--workers are processes here"):
-        check_engine("ray", None, workers=2)
-
-
-def test_nobody_is_hired_unless_asked_for(monkeypatch):
-    console = Console()
-    with open_workers(console, "local", None, "photo", "auto", None) as crew:
-        assert crew is None
+    assert (config.model, config.provider, config.threads, config.urls) == ("photo", "auto", 3, True)
+    with open_workers(Console(), "local", None, "photo", "auto", None) as workers:
+        assert workers is None
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(BatchError, match="needs Ray"), open_workers(console, "ray", None, "photo", "auto", None):
-        pytest.fail("it was hired")
+    ray = open_workers(Console(), "ray", None, "photo", "auto", None)
+    with pytest.raises(BatchError, match="needs Ray"), ray:
+        pytest.fail("it was started")
 
 
 def test_a_worker_of_a_batch_which_may_start_no_process_decodes_itself(monkeypatch):
@@ -165,7 +145,7 @@ def test_every_path_of_every_command_may_begin_with_the_home_folder(monkeypatch,
             assert param.name in NO_PATHS, f"{command} {param.name}"
         elif one is Path or (one is str and parser is given_path):
             several = get_origin(kind) is not None
-            read = _Reader().coerce(["~/a.jpg"] if several else "~/a.jpg", param, None)
+            read = param.get_runtime_param().coerce(["~/a.jpg"] if several else "~/a.jpg", param, None)
             assert str(read[0] if several else read) == str(tmp_path / "a.jpg"), f"{command} {param.name}"
             paths += 1
     assert paths > 150

@@ -23,45 +23,29 @@ def test_an_output_is_never_an_input_under_any_name(tmp_path, how):
         check_output(output, ["-", "https://example.org/a.jpg", tmp_path / "gone.jpg", photo])
 
 
-def test_an_output_is_never_part_of_a_collection_or_a_folder(tmp_path):
+def test_an_output_is_never_a_folder_a_picture_part_of_a_collection_or_among_what_dedupe_put_aside(tmp_path):
     check_output(tmp_path / DATABASE)
-    (tmp_path / DATABASE).touch()
-    for name in (DATABASE, f"{DATABASE}-wal", "candidates.json", "dedupe.sqlite"):
-        with pytest.raises(OutputError, match="belongs to the collection"):
-            check_output(tmp_path / name)
-    check_output(tmp_path / "export.jsonl")
-    with pytest.raises(OutputError, match="is a folder; name a file in it"):
-        check_output(tmp_path)
-
-
-def test_an_output_is_never_among_what_dedupe_put_aside(tmp_path):
+    for name in (DATABASE, "a.JPG", "out.png", "out.csv"):
+        (tmp_path / name).write_bytes(b"the last one")
     (tmp_path / TRASH / "1").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / TRASH)
-    for name in (f"{TRASH}/1/a.html", "link/1/a.html"):
-        with pytest.raises(OutputError, match="is among what dedupe put aside"):
-            check_output(tmp_path / name)
-
-
-def test_what_was_written_before_may_be_written_anew(tmp_path):
-    (tmp_path / "out.png").write_bytes(b"the last one")
-    (tmp_path / "out.csv").write_bytes(b"the last one")
-    check_output(tmp_path / "out.png", [tmp_path / "a.jpg"], picture=True)
-    check_output(tmp_path / "out.csv", [tmp_path / "a.jpg"])
-
-
-def test_what_is_no_picture_is_never_written_over_one(tmp_path):
-    (tmp_path / "a.JPG").write_bytes(b"mine")
     (tmp_path / "labels.csv").symlink_to(tmp_path / "a.JPG")
-    for name in ("a.JPG", "labels.csv"):
-        with pytest.raises(OutputError, match="is a picture; name another file"):
-            check_output(tmp_path / name)
-    check_output(tmp_path / "new.jpg")
+    for names, said in (
+        (("",), "is a folder; name a file in it"),
+        ((DATABASE, f"{DATABASE}-wal", "candidates.json", "dedupe.sqlite"), "belongs to the collection"),
+        ((f"{TRASH}/1/a.html", "link/1/a.html"), "is among what dedupe put aside"),
+        (("a.JPG", "labels.csv"), "is a picture; name another file"),
+    ):
+        for name in names:
+            with pytest.raises(OutputError, match=said):
+                check_output(tmp_path / name)
+    for name in ("export.jsonl", "new.jpg", "out.csv"):
+        check_output(tmp_path / name, [tmp_path / "a.JPG"])
+    check_output(tmp_path / "out.png", [tmp_path / "a.JPG"], picture=True)
 
 
-def test_every_command_that_writes_a_file_refuses_to_write_over_what_it_reads(diptych, gallery, artifact, tmp_path):
-    model = ("--model", artifact, "--threads", 1)
-    store, first, second = tmp_path / "store", gallery / "01.jpg", gallery / "02.jpg"
-    assert diptych("index", "add", gallery, "--store", store, *model).code == 0
+def test_every_command_that_writes_a_file_refuses_to_write_over_what_it_reads(diptych, gallery, model, store):
+    first, second = gallery / "01.jpg", gallery / "02.jpg"
     table = gallery / "pairs.csv"
     table.write_text("image_a,image_b\n01.jpg,02.jpg\n")
     before = {path: path.read_bytes() for path in (first, second, table, store / DATABASE)}

@@ -1,9 +1,10 @@
+"""`diptych score`: a pair, and tables of pairs by way of a job and of a stream."""
+
 from __future__ import annotations
 
 import csv
 import io
 import json
-import sys
 from dataclasses import replace
 
 import pytest
@@ -13,17 +14,18 @@ from diptych import Scorer
 from diptych.console import Console
 
 PAIRS = b"image_a,image_b\n01.jpg,02.jpg\n04.jpg,05.jpg\n"
+HEADER = "image_a,image_b,relevance_score,raw_score,verdict,closer_look,error"
 
 
 @pytest.fixture
-def score(diptych, artifact, gallery, monkeypatch):
-    """`score("pairs.csv", "-o", "out.csv")` in the folder of the gallery; `score(..., stdin=b"...")` pipes."""
+def score(diptych, model, gallery, monkeypatch, stdin):
+    """`score("pairs.csv", "-o", "out.csv")` in the folder of the gallery; `score(..., piped=b"...")` pipes."""
     monkeypatch.chdir(gallery)
     (gallery / "pairs.csv").write_bytes(PAIRS)
 
-    def run(*arguments: object, stdin: bytes = b""):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8", newline=""))
-        return diptych("score", *arguments, "--model", artifact, "--threads", 1)
+    def run(*arguments: object, piped: bytes = b""):
+        stdin(piped)
+        return diptych("score", *arguments, *model)
 
     return run
 
@@ -33,13 +35,9 @@ def score(diptych, artifact, gallery, monkeypatch):
     [
         (["a.jpg", "b.jpg", "c.jpg"], "expected two pictures or one table of pairs, got 3 files"),
         (["a.jpg", "b.jpg", "--resume"], "belong to a table of pairs, and here are two pictures"),
-        (["a.jpg", "b.jpg", "--engine", "ray"], "belong to a table of pairs, and here are two pictures"),
         (["a.jpg", "b.jpg", "--no-closer-look"], "belong to a table of pairs, and here are two pictures"),
         (["a.jpg"], "a.jpg does not exist: name two pictures"),
-        ([""], "'' does not exist: name two pictures"),
-        (["/"], "/ has nothing to be scored against: name two pictures"),
         (["/", "-o", "out.csv"], "/ has nothing to be scored against: name two pictures"),
-        (["a.jpg", "-o", "out.csv"], "a.jpg does not exist: name two pictures"),
         (["pairs.csv"], "a table of pairs needs -o OUT.csv"),
         (
             ["pairs.csv", "-o", "out.xlsx"],
@@ -61,76 +59,114 @@ def test_wrong_usage_says_what_was_expected_before_any_model_is_loaded(score, mo
     assert said in result.err
 
 
-def test_the_ending_names_the_format_and_the_option_overrules_it(score, gallery):
-    assert score("pairs.csv", "-o", "OUT.JSONL").code == 0
-    assert score("pairs.csv", "-o", "out.csv", "--format", "jsonl").code == 0
-    assert (gallery / "out.csv").read_bytes() == (gallery / "OUT.JSONL").read_bytes()
-    assert (
-        score("pairs.csv", "-o", "-").out.splitlines()[0]
-        == "image_a,image_b,relevance_score,raw_score,verdict,closer_look,error"
-    )
+def test_a_pair_has_one_score_in_any_order_as_text_as_json_and_in_a_table(score, gallery):
+    found, turned = score("01.jpg", "02.jpg", "--json").json, score("02.jpg", "01.jpg", "--json").json
+    keys = {"relevance_score", "raw_score", "verdict", "closer_look", "image_a", "image_b"}
+    assert set(found) == keys | {"model", "revision", "question", "answers"}
+    assert {**found, "image_a": "02.jpg", "image_b": "01.jpg"} == turned
+    score_of, verdict = f"{found['relevance_score']:.6f}", f"{found['verdict']:9}"
+    assert score("01.jpg", "02.jpg").out == f"match  {score_of}  {verdict}  (raw score {found['raw_score']:.6f})\n"
+    row = next(csv.DictReader(io.StringIO(score("pairs.csv", "-o", "-").out)))
+    assert json.loads(row["raw_score"]) == found["raw_score"]
+    assert (json.loads(row["relevance_score"]), row["verdict"]) == (found["relevance_score"], found["verdict"])
 
 
-@pytest.mark.parametrize("ending", ["tsv", "jsonl", "parquet"])
+def test_of_two_pictures_both_questions_are_answered_and_the_one_that_is_named_alone(diptych, gallery, artifact_of_two):
+    pair = ("score", gallery / "01.jpg", gallery / "02.jpg", "--model", artifact_of_two)
+    both = diptych(*pair, "--json").json
+    assert list(both["answers"]) == ["copy", "thing"]
+    for question, answer in both["answers"].items():
+        one = diptych(*pair, "--question", question, "--json").json
+        assert one["answers"] == {question: answer}
+        assert {key: one[key] for key in answer} == answer
+    assert both | both["answers"]["thing"] == both
+    assert [line.split()[0] for line in diptych(*pair).out.splitlines()] == ["copy", "thing"]
+
+
+def test_the_question_is_asked_that_is_named_and_else_that_of_the_command(
+    diptych, gallery, artifact_of_two, model, stdin, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(gallery)
+    two = ("--model", artifact_of_two, "--threads", 1)
+    thing = Scorer.load(str(artifact_of_two), threads=1)
+    (gallery / "pairs.csv").write_text("image_a,image_b\n01.jpg,02.jpg\n")
+    assert diptych("index", "add", gallery, "--store", tmp_path / "two", *two).code == 0
+    for options, name in (((), "thing"), (("--question", "thing"), "thing"), (("--question", "copy"), "copy")):
+        (expected,) = thing.predict([("01.jpg", "02.jpg")], activation_fn=list, question=name).tolist()
+        pair = diptych("score", "01.jpg", "02.jpg", *two, *options, "--json").json
+        assert (pair["question"], pair["raw_score"]) == (name, pytest.approx(expected))
+        reranked = diptych("rerank", "01.jpg", "02.jpg", *two, *options, "--json").json
+        assert (reranked["question"], reranked["results"][0]["raw_score"]) == (name, expected)
+        table = ("score", "pairs.csv", "-o", "out.jsonl", "--force", *two, *options)
+        assert diptych(*table).code == 0
+        (row,) = map(json.loads, (gallery / "out.jsonl").read_text().splitlines())
+        stdin(b"image_a,image_b\n01.jpg,02.jpg\n")
+        streamed = diptych("score", "-", "-o", "-", "--format", "jsonl", "--quiet", *two, *options)
+        assert row["raw_score"] == json.loads(streamed.out)["raw_score"] == pair["raw_score"]
+        found = diptych("search", "01.jpg", "--store", tmp_path / "two", *two, *options, "--json").json
+        scores = {match["path"]: match["raw_score"] for match in found["matches"]}
+        assert (found["question"], scores[str(gallery / "02.jpg")]) == (name, expected)
+        said = diptych("search", "01.jpg", "--store", tmp_path / "two", *two, *options).err
+        assert f"question: {name}; verdicts: " in said
+    assert diptych("score", "01.jpg", "02.jpg", *model, "--question", "copy", "--json").json["question"] == "match"
+    refused = diptych("score", "01.jpg", "02.jpg", *two, "--question", "match")
+    assert (refused.code, "expected copy or thing, got 'match'" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
 def test_a_table_of_any_kind_has_the_same_scores_by_way_of_a_job_and_of_a_stream(score, gallery, ending):
     if ending == "parquet":
         pytest.importorskip("pyarrow")
-    assert score("pairs.csv", "-o", "whole.csv").code == 0
-    assert score("pairs.csv", "-o", f"results.{ending}").code == 0
-    # The scores of the first become a column like any other of the second.
-    renamed = gallery / f"pairs.{ending}"
+    told = score("pairs.csv", "-o", "whole.csv", "--json").json
+    assert set(told) == {
+        *("output", "pairs", "errors", "closer_looks", "pictures"),
+        *("scored", "encoded", "steps", "seconds", "pairs_per_second"),
+    }
+    assert set(told["steps"]) == {"reading", "encoding", "scoring", "writing"}
+    whole = (gallery / "whole.csv").read_bytes()
+    assert whole.decode().splitlines()[0] == HEADER
+    rows = list(csv.DictReader(io.StringIO(PAIRS.decode())))
+    table = gallery / f"again.{ending}"
     if ending == "parquet":
-        from pyarrow import parquet
+        from pyarrow import Table, parquet
 
-        parquet.write_table(parquet.read_table(gallery / "results.parquet").select(["image_a", "image_b"]), renamed)
+        parquet.write_table(Table.from_pylist(rows), table)
     else:
-        lines = PAIRS.decode().splitlines()
-        rows = [dict(zip(lines[0].split(","), line.split(","), strict=True)) for line in lines[1:]]
-        text = PAIRS.decode().replace(",", "\t") if ending == "tsv" else "".join(json.dumps(row) + "\n" for row in rows)
-        renamed.write_text(text)
-    assert score(renamed, "-o", "again.csv", "--workers", 1).code == 0
-    assert (gallery / "again.csv").read_bytes() == (gallery / "whole.csv").read_bytes()
-    assert score(renamed, "-o", "-", "--quiet").out.encode() == (gallery / "whole.csv").read_bytes()
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        table.write_text(lines if ending == "jsonl" else PAIRS.decode().replace(",", "\t" if ending == "tsv" else ","))
+    assert score(table, "-o", "again.out", "--format", "csv", "--workers", 1).code == 0
+    assert (gallery / "again.out").read_bytes() == whole
+    assert score(table, "-o", "-", "--quiet").out.encode() == whole
+    assert score(table, "-o", f"RESULTS.{ending.upper()}").code == 0
 
 
-def test_columns_of_other_names_are_named_in_the_errors_too(score, gallery):
-    (gallery / "pairs.csv").write_text("left,right\n01.jpg,gone.jpg\n")
-    for output in ("out.csv", "-"):
-        result = score("pairs.csv", "-o", output, "--columns", "left", "right")
+def test_pairs_that_cannot_be_scored_are_counted_and_named_under_their_columns(score, gallery):
+    (gallery / "pairs.csv").write_text("left,right,n\n01.jpg,gone.jpg,1\n01.jpg,http://example.org/a.jpg,2\n")
+    for output, more in (("out.csv", ["--workers", 2]), ("-", [])):
+        result = score("pairs.csv", "-o", output, "--columns", "left", "right", *more)
         assert result.code == 1
+        assert "2 could not be scored, the column error says why" in result.out + result.err
         text = (gallery / "out.csv").read_text() if output == "out.csv" else result.out
-        assert text.splitlines()[1] == "01.jpg,gone.jpg,,,,,right: gone.jpg does not exist"
-
-
-def test_web_addresses_are_refused_by_every_worker_unless_they_are_asked_for(score, gallery):
-    (gallery / "pairs.csv").write_text("image_a,image_b\n01.jpg,http://example.org/a.jpg\n")
-    assert score("pairs.csv", "-o", "out.csv", "--workers", 2).code == 1
-    assert "add --urls to have such pictures fetched" in (gallery / "out.csv").read_text()
+        assert text.splitlines()[1] == "01.jpg,gone.jpg,1,,,,,right: gone.jpg does not exist"
+        assert "add --urls to have such pictures fetched" in text.splitlines()[2]
+    existing = score("pairs.csv", "-o", "out.csv")
+    assert (existing.code, "exists already" in existing.err) == (1, True)
 
 
 def test_a_streamed_table_that_breaks_off_leaves_the_old_result_and_nothing_beside_it(score, gallery):
     (gallery / "out.csv").write_text("precious")
     before = sorted(path.name for path in gallery.iterdir())
-    refused = score("-", "-o", "out.csv", stdin=PAIRS)
+    refused = score("-", "-o", "out.csv", piped=PAIRS)
     assert refused.code == 1
     assert "out.csv exists already; name another file, or replace it with --force" in refused.err
-    broken = score("-", "-o", "out.csv", "--force", stdin=PAIRS + b"01.jpg\n")
+    broken = score("-", "-o", "out.csv", "--force", piped=PAIRS + b"01.jpg\n")
     assert broken.code == 1
     assert "line 4: 1 fields, the header has 2" in broken.err
     assert (gallery / "out.csv").read_text() == "precious"
     assert sorted(path.name for path in gallery.iterdir()) == before
-    assert score("-", "-o", "out.csv", "--force", stdin=PAIRS).code == 0
+    assert score("-", "-o", "out.csv", "--force", piped=PAIRS).code == 0
     assert score("pairs.csv", "-o", "journal.csv").code == 0
     assert (gallery / "out.csv").read_bytes() == (gallery / "journal.csv").read_bytes()
-
-
-def test_the_table_is_never_replaced_by_its_own_scores_under_any_name(score, gallery):
-    (gallery / "link.csv").symlink_to(gallery / "pairs.csv")
-    for name in ("pairs.csv", "./pairs.csv", "link.csv", gallery / "more" / ".." / "pairs.csv"):
-        result = score("pairs.csv", "-o", name, "--force")
-        assert result.code == 1
-        assert "which is read here; name another file, nothing was written" in result.err
-    assert (gallery / "pairs.csv").read_bytes() == PAIRS
 
 
 def test_parquet_is_refused_on_standard_output(score):
@@ -138,16 +174,6 @@ def test_parquet_is_refused_on_standard_output(score):
     result = score("pairs.csv", "-o", "-", "--format", "parquet")
     assert (result.code, result.out) == (1, "")
     assert "Parquet cannot be written to standard output; choose csv or jsonl, or a file" in result.err
-
-
-def test_the_printed_score_of_a_pair_is_that_of_its_json_and_of_its_table(score, gallery):
-    found = score("01.jpg", "02.jpg", "--json").json
-    text = score("01.jpg", "02.jpg").out
-    score_of, verdict = f"{found['relevance_score']:.6f}", f"{found['verdict']:9}"
-    assert text == f"match  {score_of}  {verdict}  (raw score {found['raw_score']:.6f})\n"
-    rows = list(csv.DictReader(io.StringIO(score("pairs.csv", "-o", "-").out)))
-    assert json.loads(rows[0]["raw_score"]) == found["raw_score"]
-    assert (json.loads(rows[0]["relevance_score"]), rows[0]["verdict"]) == (found["relevance_score"], found["verdict"])
 
 
 def test_one_probability_for_both_questions_is_explained(diptych, artifact_of_two, gallery, monkeypatch):
@@ -187,7 +213,7 @@ def test_an_interrupted_table_is_130_and_goes_on_where_the_line_on_the_screen_sa
     for source, said in (("pairs.csv", "; the same command with --resume goes on from here"), ("-", "")):
         with monkeypatch.context() as patch:
             patch.setattr(Console, "progress", lambda *_, unit, **__: Bar(unit))
-            stopped = score(source, "-o", "out.csv", stdin=PAIRS)
+            stopped = score(source, "-o", "out.csv", piped=PAIRS)
         assert (stopped.code, stopped.out) == (130, "")
         assert stopped.err == f"interrupted{said}\n"
         assert not (gallery / "out.csv").exists()

@@ -1,8 +1,12 @@
+"""`diptych search`, `rerank` and `explain`."""
+
 import json
+import re
 import shutil
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from diptych import Collection, Scorer
 from diptych.bench.demo.collection import draw_scenes
@@ -10,18 +14,14 @@ from diptych.collection import search as stages
 from diptych_runtime import judgement
 from diptych_runtime.calibration.verdicts import VERDICTS
 
-
-@pytest.fixture
-def model(artifact):
-    return ("--model", artifact, "--threads", 1)
+SCORES = {"relevance_score", "raw_score", "verdict", "closer_look"}
 
 
 @pytest.fixture
-def search(diptych, collection, model, photo_bytes, tmp_path):
+def search(diptych, store, model, photo_bytes, tmp_path):
     """`search("--top", 3)` looks for a picture that is in nobody's collection."""
-    collection.close()
     (tmp_path / "query.jpg").write_bytes(photo_bytes(20))
-    return lambda *options: diptych("search", tmp_path / "query.jpg", "--store", collection.directory, *options, *model)
+    return lambda *options: diptych("search", tmp_path / "query.jpg", "--store", store, *options, *model)
 
 
 def cells(text: str) -> list[list[str]]:
@@ -29,72 +29,90 @@ def cells(text: str) -> list[list[str]]:
 
 
 def test_the_table_and_the_json_of_a_search_say_the_same(search):
-    matches, shown = search("--json").json["matches"], search().out
-    assert shown.splitlines()[0].split() == ["rank", "moved", "score", "verdict", "cosine", "path"]
-    for row, match in zip(cells(shown), matches, strict=True):
+    found, shown = search("--top", 12, "--candidates", 11, "--json").json, search("--top", 12, "--candidates", 11)
+    keys = {"query", "model", "question", "matches", "candidates", "reranked", "closer_looks", "timings", "verdicts"}
+    assert set(found) == keys | {"alarm_rate"}
+    assert len(found["candidates"]) == 12
+    shape = {"id", "path", "metadata", "similarity", "rank", "first_rank", "file_state"}
+    assert all(set(match) == SCORES | shape for match in found["matches"])
+    assert shown.out.splitlines()[0].split() == ["rank", "moved", "score", "verdict", "cosine", "path"]
+    *looked_at, last = zip(cells(shown.out), found["matches"], strict=True)
+    for row, match in looked_at:
         moved = match["first_rank"] - match["rank"]
         numbers = (f"{match['relevance_score']:.4f}", match["verdict"], f"{match['similarity']:.4f}")
         assert row == [str(match["rank"]), f"{moved:+d}" if moved else "0", *numbers, match["path"]]
-
-
-@pytest.mark.parametrize(
-    "command", ["search {bad}", "rerank {bad} {good}", "explain {good} {bad}", "score {good} {bad}"]
-)
-@pytest.mark.parametrize(("bad", "said"), [("typo.jpg", "does not exist"), ("notes.jpg", "is not in a format")])
-def test_a_wrong_file_is_said_before_a_model_is_loaded(diptych, collection, gallery, tmp_path, command, bad, said):
-    (tmp_path / "notes.jpg").write_text("notes")
-    words = [word.format(good=gallery / "01.jpg", bad=tmp_path / bad) for word in command.split()]
-    store = ("--store", collection.directory) if words[0] == "search" else ()
-    refused = diptych(*words, *store, "--model", tmp_path / "no model")
-    assert (refused.code, refused.err.startswith(f"diptych: error: {tmp_path / bad} {said}")) == (1, True)
-
-
-def test_a_missing_collection_is_said_before_a_model_is_loaded(diptych, gallery, tmp_path):
-    refused = diptych("search", gallery / "01.jpg", "--store", tmp_path / "typo", "--model", tmp_path / "no model")
-    assert (refused.code, f"{tmp_path / 'typo'} holds no collection" in refused.err) == (1, True)
-
-
-def test_what_the_columns_and_the_verdict_mean_is_said(search):
-    told = search().err.splitlines()
-    assert "moved: places gained (+) or lost (-) by re-ranking" in told
-    assert "moved" not in search("--candidates", 0).err
-
-
-def test_the_moves_of_a_whole_collection_cancel_out_and_some_picture_moved(search):
-    moves = [int(row[1]) for row in cells(search("--top", 12).out)]
-    assert len(moves) == 12
-    assert sum(moves) == 0
-    assert any(moves), "the networks of the two stages have different weights"
-
-
-def test_what_the_network_did_not_look_at_has_a_dash_for_its_score_and_did_not_move(search):
-    result = search("--top", 12, "--candidates", 5)
-    rows = cells(result.out)
-    assert [row[2] == "-" for row in rows] == [False] * 5 + [True] * 7
-    assert all(row[1] == "0" for row in rows[5:])
-    assert [row[2] for row in rows[:5]] == sorted((row[2] for row in rows[:5]), reverse=True)
-    assert result.err.startswith("12 pictures searched, 5 re-ranked; decode ")
+    assert last[0][1:4] == ["0", "-", "-"], "the network did not look at it, and it did not move"
+    assert last[1]["relevance_score"] is last[1]["verdict"] is None
+    moves = [int(row[1]) for row, _ in looked_at]
+    assert (sum(moves), any(moves)) == (0, True), "the networks of the two stages have different weights"
+    assert shown.err.startswith("12 pictures searched, 11 re-ranked; decode ")
+    assert "\nmoved: places gained (+) or lost (-) by re-ranking\n" in shown.err
+    assert search("--quiet").err == ""
 
 
 def test_embeddings_alone_are_ordered_by_their_cosine(search):
-    rows = cells(search("--candidates", 0, "--top", 7).out)
+    result = search("--candidates", 0, "--top", 7)
+    rows = cells(result.out)
     cosines = [float(row[4]) for row in rows]
-    assert len(rows) == 7
-    assert cosines == sorted(cosines, reverse=True)
+    assert (len(rows), cosines) == (7, sorted(cosines, reverse=True))
     assert {(row[1], row[2], row[3]) for row in rows} == {("0", "-", "-")}
+    assert "moved" not in result.err
 
 
-def test_a_picture_without_a_path_is_shown_by_its_id(diptych, scorer, model, photo_bytes, gallery, tmp_path):
-    with Collection.open(tmp_path / "one", scorer, create=True) as collection:
+def test_search_stops_where_it_is_told_that_it_is_enough(search):
+    assert search("--top", 1, "--early-stop", "1e-9", "--json").json["reranked"] == 1
+    assert search("--early-stop", "0").code == 2
+
+
+def test_search_finds_what_meets_the_filter_and_says_where_nothing_does(search):
+    assert search("--filter", '{"a": 1}').out == "no picture meets the filter\n"
+    assert len(search("--filter", '{"a": {"$exists": false}}', "--json").json["matches"]) == 10
+    wrong = search("--filter", '{"a": {"$near": 1}}')
+    assert (wrong.code, "expected one of $eq" in wrong.err) == (2, True)
+
+
+def test_search_and_stats_work_while_another_process_writes(diptych, store, gallery, model, scorer):
+    with Collection.open(store, scorer):
+        assert diptych("search", gallery / "01.jpg", "--store", store, *model).code == 0
+        assert diptych("index", "stats", "--store", store).code == 0
+        refused = diptych("index", "add", gallery, "--store", store, *model)
+        assert (refused.code, "is being written by process" in refused.err) == (1, True)
+
+
+def test_the_query_may_come_from_standard_input(diptych, store, gallery, model, stdin):
+    stdin((gallery / "01.jpg").read_bytes())
+    piped = diptych("search", "-", "--store", store, *model, "--json").json
+    assert piped["matches"] == diptych("search", gallery / "01.jpg", "--store", store, *model, "--json").json["matches"]
+
+
+def test_a_bad_picture_is_one_line_of_error_before_a_model_is_loaded_if_its_file_tells(
+    diptych, store, model, gallery, bad_pictures, tmp_path
+):
+    good = gallery / "01.jpg"
+    for path in (bad_pictures["text"], bad_pictures["missing"]):
+        for words in (("search", path, "--store", store), ("score", good, path), ("rerank", path, good)):
+            refused = diptych(*words, "--model", tmp_path / "no model")
+            assert (refused.code, refused.out, refused.err.count("\n")) == (1, "", 1)
+            assert refused.err.startswith(f"diptych: error: {path} "), words
+    refused = diptych("search", good, "--store", tmp_path / "typo", "--model", tmp_path / "no model")
+    assert (refused.code, f"{tmp_path / 'typo'} holds no collection" in refused.err) == (1, True)
+    path = bad_pictures["truncated"]  # of which a look at the file alone does not tell
+    for words in (("search", path, "--store", store), ("score", path, path), ("explain", path, path)):
+        refused = diptych(*words, *model)
+        assert (refused.code, refused.out, refused.err.count("\n")) == (1, "", 1)
+        assert refused.err.startswith(f"diptych: error: {path} ")
+
+
+def test_a_picture_without_a_path_is_shown_by_its_id_and_an_empty_collection_says_so(
+    diptych, scorer, model, photo_bytes, gallery, tmp_path
+):
+    words = ("search", gallery / "01.jpg", "--store", tmp_path / "one", *model)
+    with Collection.open(tmp_path / "one", scorer, create=True):
+        assert diptych(*words).out == "the collection is empty\n"
+    assert diptych(*words, "--json").json["matches"] == []
+    with Collection.open(tmp_path / "one", scorer) as collection:
         id = collection.add(photo_bytes(3))[0].id
-    assert cells(diptych("search", gallery / "01.jpg", "--store", tmp_path / "one", *model).out)[0][-1] == id
-
-
-def test_an_empty_collection_says_so_and_answers_an_empty_list(diptych, scorer, model, gallery, tmp_path):
-    Collection.open(tmp_path / "none", scorer, create=True).close()
-    arguments = ("search", gallery / "01.jpg", "--store", tmp_path / "none", *model)
-    assert diptych(*arguments).out == "the collection is empty\n"
-    assert diptych(*arguments, "--json").json["matches"] == []
+    assert cells(diptych(*words).out)[0][-1] == id
 
 
 def test_rerank_lists_the_candidates_that_cannot_be_read_and_orders_the_others(diptych, gallery, model, tmp_path):
@@ -109,18 +127,22 @@ def test_rerank_lists_the_candidates_that_cannot_be_read_and_orders_the_others(d
     assert said.out.startswith(f"1 candidate could not be read:\n  {text} is not in a format that can be read")
 
 
-def test_rerank_prints_the_names_as_they_were_given_best_first(diptych, gallery, model, monkeypatch):
+def test_rerank_orders_like_the_scorer_and_prints_the_names_as_they_were_given(
+    diptych, gallery, model, scorer, monkeypatch
+):
     monkeypatch.chdir(gallery)
     names = ["02.jpg", "more/../01.jpg", "./04.jpg", "01.jpg"]
-    rows = cells(diptych("rerank", "01.jpg", *names, *model).out)
-    assert sorted(row[4] for row in rows) == sorted(names)
-    raw = [float(row[3]) for row in rows]
-    assert raw == sorted(raw, reverse=True)
+    results = diptych("rerank", "01.jpg", *names, *model, "--json").json["results"]
+    assert [one["index"] for one in results] == [one["corpus_id"] for one in scorer.rank("01.jpg", names)]
+    assert set(results[0]) == SCORES | {"index", "path"}
+    shown = diptych("rerank", "01.jpg", *names, *model).out
+    assert shown.splitlines()[0].split() == ["rank", "score", "verdict", "raw", "score", "path"]
+    rows = cells(shown)
+    assert [row[4] for row in rows] == [names[one["index"]] for one in results]
     assert {row[2] for row in rows} <= set(VERDICTS)
     same = {row[4]: row[3] for row in rows}
     assert same["01.jpg"] == same["more/../01.jpg"]
-    top = cells(diptych("rerank", "01.jpg", *names, "--top", 2, *model).out)
-    assert top == rows[:2]
+    assert cells(diptych("rerank", "01.jpg", *names, "--top", 2, *model).out) == rows[:2]
 
 
 def test_rerank_takes_folders_and_says_what_cannot_be_read_in_them(diptych, gallery, model, tmp_path, monkeypatch):
@@ -141,6 +163,32 @@ def test_rerank_takes_folders_and_says_what_cannot_be_read_in_them(diptych, gall
     assert [one["path"] for one in done.json["refused"]] == ["photos/gone.jpg", "empty"]
     refused = diptych("rerank", query, "empty", "--model", tmp_path / "no model")
     assert (refused.code, refused.err) == (1, "diptych: error: empty is a folder without pictures\n")
+
+
+def test_explain_lists_links_and_draws_them(diptych, gallery, model, tmp_path):
+    out = tmp_path / "out.png"
+    pair = (gallery / "01.jpg", gallery / "02.jpg")
+    said = diptych("explain", *pair, "-o", out, "--links", 3, *model)
+    assert said.code == 0
+    assert len([line for line in said.out.splitlines() if re.match(r"\d+,\d", line)]) == 3
+    with Image.open(out) as picture:
+        assert picture.width == 2 * 480 + 24
+    assert diptych("explain", *pair, "-o", tmp_path / "out.JPG", *model).code == 0
+    with Image.open(tmp_path / "out.JPG") as picture:
+        assert (picture.format, picture.width) == ("JPEG", 2 * 480 + 24)
+    text = diptych("explain", *pair, "-o", tmp_path / "out.txt", *model)
+    assert (text.code, (tmp_path / "out.txt").exists()) == (2, False)
+    assert "-o must end in .png, .jpg, .jpeg, as it is a picture" in text.err
+    words = diptych("explain", *pair, *model).out.splitlines()
+    assert words[0].startswith("match  0.")
+    assert "of the network's attention goes to the other picture" in words[1]
+    parts = [re.fullmatch(r"  ([a-z ]+) of A with ([a-z ]+) of B \((\d+) links?\)", line) for line in words[2:-1]]
+    assert 0 < len(parts) <= 4
+    assert all(parts)
+    assert "--links N lists" in words[-1]
+    document = diptych("explain", *pair, "--links", 3, *model, "--json").json
+    assert [set(link) for link in document["links"]] == [{"a", "b", "share"}] * 3
+    assert document["overlay"] is None
 
 
 @pytest.fixture
@@ -204,11 +252,11 @@ def test_a_search_takes_so_many_closer_looks_at_most_and_says_so(diptych, lookin
 
 
 def test_how_often_chance_alone_is_called_the_same_is_said_where_it_was_measured(
-    diptych, collection, artifact_with_negatives, photo_bytes, tmp_path, search
+    diptych, store, artifact_with_negatives, tmp_path, search
 ):
     assert search("--json").json["alarm_rate"] is None
     assert "expect a false same" not in search().err
-    words = ("search", tmp_path / "query.jpg", "--store", collection.directory, "--model", artifact_with_negatives)
+    words = ("search", tmp_path / "query.jpg", "--store", store, "--model", artifact_with_negatives)
     found = diptych(*words, "--threads", 1, "--json").json
     assert found["alarm_rate"] == pytest.approx(12 * 0.001, rel=0.01)
     assert found["verdicts"] == {"same": 0.99, "likely": 0.97, "unsure": 0.5}

@@ -93,4 +93,7 @@ def test_what_cannot_be_read_is_refused_as_the_option_would_be(diptych, monkeypa
     monkeypatch.setenv("DIPTYCH_CREATE", "perhaps")
     refused = diptych("serve")
     assert refused.code == 2
-    assert "--create: expected 1, true, yes or on, or 0, false, no or off, got 'perhaps'" in refused.err
+    assert (
+        "'--create' (env var: 'DIPTYCH_CREATE'): expected 1, true, yes or on, or 0, false, no or off, got 'perhaps'"
+        in refused.err
+    )

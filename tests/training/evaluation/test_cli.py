@@ -45,7 +45,7 @@ def test_what_is_missing_is_wrong_usage(line: list[str], capsys: pytest.CaptureF
     with pytest.raises(SystemExit) as end:
         main(["evaluate", *line])
     assert end.value.code == 2
-    assert "required" in capsys.readouterr().err
+    assert "Missing" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("controls")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import BadParameter, Option
 
-from diptych.cli.dedupe.text import emptied_text, left_alone, some, undone_text, with_companions
-from diptych.cli.options import named_folder
-from diptych.console import Console, byte_size, counted, open_text
+from diptych.cli.dedupe.text import emptied_text, left_alone, undone_text, with_companions
+from diptych.cli.options import check_one_of, named_folder
+from diptych.console import Console, byte_size, counted, open_text, section
 from diptych.errors import DedupeError, OutputError
 from diptych_runtime.parsing import parse_json
 from diptych_runtime.paths import given_path, shell_word
@@ -57,8 +57,7 @@ Undo = Annotated[
     ),
 ]
 Empty = Annotated[
-    Path | None,
-    Option(metavar="JOURNAL", help="delete for good what went to the trash", rich_help_panel=_PANEL),
+    Path | None, Option(metavar="JOURNAL", help="delete for good what went to the trash", rich_help_panel=_PANEL)
 ]
 Selection = Annotated[
     str | None,
@@ -76,25 +75,13 @@ DryRun = Annotated[
 
 def act_of(action: Act | None, move_to: Path | None, *, delete: bool) -> Act | None:
     """The act that the options name together; one that says another than the rest is refused."""
-    if move_to and delete:
-        raise BadParameter("--move-to and --delete do not go together; name one of them")
-    if delete and action not in (None, "delete"):
-        raise BadParameter(
-            f"--delete is short for --action delete, which --action {action} contradicts; name one of them"
-        )
-    if move_to and action not in (None, "move"):
-        raise BadParameter(
-            f"--move-to is for --action move, and --action {action} moves nothing there; name one of them"
-        )
+    check_one_of({"--move-to": move_to, "--delete": delete})
+    meant: Act | None = "move" if move_to else "delete" if delete else action
+    if action not in (None, meant):
+        raise BadParameter(f"{'--move-to' if move_to else '--delete'} contradicts --action {action}; name one of them")
     if action == "move" and not move_to:
         raise BadParameter("--action move needs a folder for the pictures; name it with --move-to DIR")
-    return "move" if move_to else "delete" if delete else action
-
-
-def check_one_of(acts: Mapping[str, object]) -> None:
-    """Raise BadParameter where two of these options are given."""
-    if len(named := [name for name, given in acts.items() if given]) > 1:
-        raise BadParameter(f"{named[0]} and {named[1]} do not go together; name one of them")
+    return meant
 
 
 def chosen_paths(selection: str | None, *, acting: bool, dry_run: bool) -> list[str] | None:
@@ -146,13 +133,13 @@ def act_on(
     chosen: Sequence[str] | None,
     dry_run: bool,
 ) -> tuple[dict[str, Any], bool]:
-    """Act on the groups of pictures below the folders and the references, of them on the `chosen` if some are: the
-    result, as JSON values and as more `lines`, and True if files were left alone.
+    """Act on the groups of pictures below the folders and the references, of them on the `chosen` if some are.
+
+    Returns the result as JSON values, and True if files were left alone; what people read is added to the `lines`.
     """
     from diptych.dedupe.actions.plan import planned
 
     roots, references = folders
-    link = act == "hardlink"
     its_own = sum(one.has_its_own for group in found.groups for one in group.others)
     if chosen is None and (left := found.undecided - its_own):
         why = "only a hash takes for a copy" if found.method == "phash" else "may hold something that the others lack"
@@ -160,14 +147,16 @@ def act_on(
             f"{counted(left, 'picture')} left alone that {why}: look at the --report, and name those that go in a "
             "--selection"
         )
-    plan = planned(found.groups, roots, to=to, chosen=chosen, link=link, references=references)
-    outcome = _act(console, plan, lines, dry_run=dry_run)
+    plan = planned(found.groups, roots, to=to, chosen=chosen, link=act == "hardlink", references=references)
+    outcome = _carry_out(console, plan, lines, dry_run=dry_run)
     data = {"act": plan.act, "journal": str(plan.journal), "dry_run": dry_run, **asdict(outcome)}
     data["staying"] = [{"path": path, "reason": reason} for path, reason in plan.staying.items()]
-    return data | ({"unlinked": plan.unlinked} if link else {}), bool(outcome.left)
+    if act == "hardlink":
+        data["unlinked"] = plan.unlinked
+    return data, bool(outcome.left)
 
 
-def _act(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Outcome:
+def _carry_out(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Outcome:
     """List the files that go, then move them, unless it is a dry run."""
     from diptych.dedupe.actions.plan import carry_out
     from diptych.dedupe.actions.undo_log import Outcome
@@ -179,19 +168,16 @@ def _act(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Ou
             f"{counted(plan.unlinked, 'picture')} left alone: a hard link takes the place of an exact copy of a file "
             f"that stays{names}"
         )
-    if plan.staying:
-        reasons = [f"  {path}: {reason}" for path, reason in plan.staying.items()]
-        count = counted(len(reasons), "file")
-        lines += [f"{count} left alone, as a picture and what belongs to it stay together:", *some(reasons)]
-    size = sum(step.bytes for step in plan.steps)
-    count = with_companions(len(plan.pictures), len(plan.steps) - len(plan.pictures))
-    preview = [
-        f"{count} ({byte_size(size)}) {'would be' if dry_run else 'to be'} {verb}:",
-        *some([f"  {_told(step.entry)}" for step in plan.steps]),
-    ]
+    staying = [f"{path}: {reason}" for path, reason in plan.staying.items()]
+    count = counted(len(staying), "file")
+    lines += section(f"{count} left alone, as a picture and what belongs to it stay together:", staying)
     if not plan.steps:
         lines.append("there is nothing to move")
         return Outcome()
+    size = byte_size(sum(step.bytes for step in plan.steps))
+    count = with_companions(len(plan.pictures), len(plan.steps) - len(plan.pictures))
+    head = f"{count} ({size}) {'would be' if dry_run else 'to be'} {verb}:"
+    preview = section(head, (_describe_move(step.entry) for step in plan.steps))
     if dry_run:
         lines += preview
         return Outcome()
@@ -202,30 +188,26 @@ def _act(console: Console, plan: Plan, lines: list[str], *, dry_run: bool) -> Ou
         except KeyboardInterrupt:
             console.remark(f"interrupted; `diptych dedupe --undo {shell_word(plan.journal)}` puts back what was moved")
             raise
-    lines += [f"{with_companions(outcome.done, outcome.companions)} {verb}", *_unequal(plan), *left_alone(outcome)]
+    unequal = [
+        step.entry.source
+        for step in plan.steps
+        if step.owners and step.entry.id != step.entry.keeper_id and not os.path.lexists(step.entry.source)
+    ]
+    count = counted(len(unequal), "file")
+    lines.append(f"{with_companions(outcome.done, outcome.companions)} {verb}")
+    lines += section(f"{count} went along that the kept pictures have no equal of:", unequal) + left_alone(outcome)
     lines.append(f"undo: diptych dedupe --undo {shell_word(plan.journal)}")
     if plan.act != "move":
         lines.append(f"delete for good: diptych dedupe --empty {shell_word(plan.journal)}")
     return outcome
 
 
-def _told(entry: Entry) -> str:
+def _describe_move(entry: Entry) -> str:
     """The line about a file that goes: its new place, and the file kept for it."""
     if not entry.belongs_to:
         return f"{entry.source} -> {entry.target} (kept: {entry.keeper})"
     lacking = "" if entry.id == entry.keeper_id else ", and the kept picture has none like it"
     return f"{entry.source} -> {entry.target} (belongs to {Path(entry.belongs_to).name}{lacking})"
-
-
-def _unequal(plan: Plan) -> list[str]:
-    """The lines about the companions that went and have no equal beside the picture that is kept."""
-    names = [
-        f"  {step.entry.source}"
-        for step in plan.steps
-        if step.owners and step.entry.id != step.entry.keeper_id and not os.path.lexists(step.entry.source)
-    ]
-    count = counted(len(names), "file")
-    return [f"{count} went along that the kept pictures have no equal of:", *some(names)] if names else []
 
 
 def revisit(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -21,7 +20,6 @@ from diptych.cli.dedupe.action import (
     Undo,
     act_of,
     act_on,
-    check_one_of,
     check_outside,
     chosen_paths,
     revisit,
@@ -38,6 +36,7 @@ from diptych.cli.options import (
     Strict,
     Threads,
     check_engine,
+    check_one_of,
     check_output,
     folder,
     location,
@@ -177,25 +176,23 @@ def dedupe(
     check_engine(engine, address)
     network = {"threshold": threshold is not None, "candidates": candidates != 20, "question": question != COPY}
     _check_method(method, max_distance, **network, engine=engine != "local", same_orientation=same_orientation)
-    rules = _rules(keep)
+    how: dict[str, Any] = {"keep": _check_rules(keep), "store": store}
     _check_outputs(output, report, spreadsheet=spreadsheet)
     places = roots, references = searched(folders, reference or (), to=move_to)
-    refused, omissions = list[dict[str, str]](), Omissions()
+    refused, omissions, exclusion = Refused(), Omissions(), Exclusion(tuple(exclude), include_hidden)
     check_outside(references, {"--output": output, "--report": report, "--store": store})
     try:
-        exclusion = Exclusion(tuple(exclude), include_hidden)
-        files = listed(roots, _into(refused), references, console.remark, exclusion, omissions)
-        _check_not_read([output, report], [*(file.path for file in files), selection])
+        files = listed(roots, refused.add, references, console.remark, exclusion, omissions)
+        _check_not_read((output, report), [*(file.path for file in files), selection])
         if method == "phash":
-            finding = partial(_by_hash, console, max_distance, rules, store, threads)
+            how |= {"max_distance": max_distance, "threads": threads}
+            found, seen, told_by = _find_by_hash(console, places, files, refused, **how)
         else:
             scorer = open_scorer(model := model_of(model, store), provider, threads, question=question)
-            workers = partial(open_workers, console, engine, address, model, provider, threads)
-            least = "auto" if threshold is None else threshold
-            how = {"threshold": least, "keep": rules, "candidates": candidates, "question": question}
+            how |= {"threshold": threshold, "candidates": candidates, "question": question}
             how["same_orientation"] = same_orientation
-            finding = partial(_by_network, console, scorer, workers, store, **how)
-        found, seen, told_by = finding(places, files, refused)
+            with open_workers(console, engine, address, model, provider, threads) as workers:
+                found, seen, told_by = _find_by_network(console, scorer, workers, places, files, refused, **how)
         if output:
             table.write(output, found, refused, spreadsheet=spreadsheet)
         _write_report(console, report, found, [*roots, *references], told_by, refused, threads)
@@ -221,6 +218,7 @@ def _conclude(
     """Say what was found, act on it if that is asked for, and return the exit code."""
     from diptych.dedupe.report import table
     from diptych.pictures.file_info import damage_text
+    from diptych.pictures.walk import is_folder
 
     data = table.document(found, refused) | omissions.data()
     data |= {"new": seen.new, "changed": seen.changed, "gone": seen.gone}
@@ -228,14 +226,15 @@ def _conclude(
     if damaged := [picture.path for picture in found.pictures if picture.is_damaged]:
         console.remark(damage_text(damaged))
     lines = found_text(found, data, refused, written) + omissions.lines()
-    code = 1 if _failed(refused, strict=strict) else 0
+    # In a folder that could not be listed, pictures may have been missed without a word of each.
+    failed = any(strict or is_folder(entry["path"]) for entry in refused)
     if acting:
         acted, left = acting(lines)
-        data, code = data | acted, 1 if left else code
+        data, failed = data | acted, failed or left
     console.emit(data, "\n".join(lines))
-    if not acting and found.groups:
+    if found.groups and not acting:
         console.remark(NOTHING_MOVED)
-    return code
+    return 1 if failed else 0
 
 
 def _check_method(method: str, max_distance: int | None, **network: bool) -> None:
@@ -256,14 +255,7 @@ def _check_method(method: str, max_distance: int | None, **network: bool) -> Non
         raise BadParameter(str(error), param_hint="--max-distance") from None
 
 
-def _failed(refused: Refused, *, strict: bool) -> bool:
-    """True where pictures may have been missed without a word of each: a folder could not be listed."""
-    from diptych.pictures.walk import is_folder
-
-    return bool(refused) and (strict or any(is_folder(entry["path"]) for entry in refused))
-
-
-def _rules(keep: Sequence[str]) -> tuple[str, ...]:
+def _check_rules(keep: Sequence[str]) -> tuple[str, ...]:
     from diptych.dedupe.keeper import checked_rules
 
     try:
@@ -301,15 +293,15 @@ def _default_labels(console: Console, store: Path | None, question: str = COPY) 
         return NONE
 
 
-def _by_hash(
+def _find_by_hash(
     console: Console,
-    max_distance: int | None,
-    rules: tuple[str, ...],
-    store: Path | None,
-    threads: int | None,
     folders: tuple[list[Path], list[Path]],
     files: Sequence[PictureFile],
     refused: Refused,
+    *,
+    store: Path | None,
+    max_distance: int | None,
+    **how: Any,
 ) -> tuple[Duplicates, Scan, str]:
     """The duplicates below the folders and the references by digest and perceptual hash, and the words for that."""
     from diptych.dedupe.folders import hashed_duplicates
@@ -319,33 +311,26 @@ def _by_hash(
     most = MAX_DISTANCE if max_distance is None else max_distance
     if most % 2:
         console.remark(f"two hashes differ in an even number of bits, so --max-distance {most} is {most - 1}")
-    found, seen = hashed_duplicates(
-        roots,
-        files,
-        references,
-        store=store,
-        max_distance=most,
-        keep=rules,
-        refuse=_into(refused),
-        console=console,
-        threads=threads,
-        apart=_default_labels(console, store),
-    )
+    how |= {"max_distance": most, "apart": _default_labels(console, store)}
+    found, seen = hashed_duplicates(roots, files, references, store=store, refuse=refused.add, console=console, **how)
     return found, seen, f"By digest and perceptual hash, at most {most} of 64 bits apart"
 
 
-def _by_network(
+def _find_by_network(
     console: Console,
     scorer: Scorer,
-    workers: Callable[[], AbstractContextManager[WorkerPool | None]],
-    store: Path | None,
+    workers: WorkerPool | None,
     folders: tuple[list[Path], list[Path]],
     files: Sequence[PictureFile],
     refused: Refused,
+    *,
+    store: Path | None,
+    threshold: float | None,
     **how: Any,
 ) -> tuple[Duplicates, Scan, str]:
-    """The duplicates below the folders and the references by the network, as `duplicates_among` finds them, and the
-    words for that: the files are read into a collection first.
+    """The duplicates below the folders and the references by the network, and the words for that.
+
+    The files are read into a collection first.
     """
     from diptych.dedupe.find import duplicates_among
     from diptych.dedupe.folders import check_read, forget_others, kept_features
@@ -353,23 +338,17 @@ def _by_network(
 
     roots, references = folders
     places = [*roots, *references]
-    with workers() as crew, kept_features(roots, scorer, store, references) as (collection, ledger):
+    with kept_features(roots, scorer, store, references) as (collection, pair_cache):
         with console.progress(total=len(files), unit="picture", desc="reading") as bar:
-            seen = scan(places, files, collection, ledger, refuse=_into(refused), tick=bar.update, crew=crew)
+            seen = scan(places, files, collection, pair_cache, refuse=refused.add, tick=bar.update, crew=workers)
         resolved(places)  # one that is gone by now would look as if it had become empty
         check_read(files, seen.pictures, [entry["reason"] for entry in refused])
         if store is None:
-            forget_others(collection, ledger, seen.pictures)
+            forget_others(collection, pair_cache, seen.pictures)
+        how |= {"threshold": "auto" if threshold is None else threshold}
+        how |= {"ledger": pair_cache, "crew": workers, "apart": _default_labels(console, store, how["question"])}
         with PairBars(console, "comparing") as bars:
-            found = duplicates_among(
-                collection,
-                seen.pictures,
-                ledger=ledger,
-                on_pairs=bars.begin,
-                crew=crew,
-                apart=_default_labels(console, store, how["question"]),
-                **how,
-            )
+            found = duplicates_among(collection, seen.pictures, on_pairs=bars.begin, **how)
     return found, seen, f"Model {scorer.runtime.name}, revision {scorer.runtime.revision}"
 
 
@@ -393,14 +372,6 @@ def _write_report(
 
     if report is None:
         return
-
     total = len(page.page_data(found, roots)[1])
     with console.progress(total=total, unit="picture", desc="report") as bar:
         page.write(report, found, roots, told_by, refused, bar.update, threads=threads or thread_count())
-
-
-def _into(refused: Refused) -> Callable[[str, str], object]:
-    def refuse(path: str, reason: str) -> None:
-        refused.append({"path": path, "reason": reason if path in reason else f"{path}: {reason}"})
-
-    return refuse

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diptych.console import byte_size, counted, one_line, rounded_down, verdict_limits
+from diptych.console import byte_size, counted, rounded_down, section, verdict_limits
 from diptych_runtime.calibration.questions import THING
 
 if TYPE_CHECKING:
@@ -15,9 +15,15 @@ if TYPE_CHECKING:
     from diptych.dedupe.duplicates import Duplicates
 
 NOTHING_MOVED = "nothing was moved or deleted; --move-to DIR, --delete or --action hardlink does, and can be undone"
-_SHOWN, _REASONS = 20, 3
+_REASONS = 3
 
-Refused = list[dict[str, str]]
+
+class Refused(list[dict[str, str]]):
+    """The files and folders that could not be read, each with its path and the reason."""
+
+    def add(self, path: str, reason: str) -> None:
+        """Take up one; its reason names it."""
+        self.append({"path": path, "reason": reason if path in reason else f"{path}: {reason}"})
 
 
 def searched_text(found: Duplicates, data: Mapping[str, Any]) -> str:
@@ -47,9 +53,8 @@ def found_text(
         f"{'' if found.method == 'phash' else f' ({exact})'}, {byte_size(data['bytes'])}"
         f"{_to_look_at(found, data['to_look_at'])}",
     ]
-    if refused:
-        lines.append(f"{counted(len(refused), 'file or folder', 'files or folders')} could not be read:")
-        lines += some([f"  {entry['reason']}" for entry in refused])
+    unread = counted(len(refused), "file or folder", "files or folders")
+    lines += section(f"{unread} could not be read:", (entry["reason"] for entry in refused))
     return [*lines, *(f"{name}: {path}" for name, path in written.items() if path)]
 
 
@@ -121,11 +126,5 @@ def _said(usual: str, unusual: str, outcome: Outcome) -> list[str]:
 
 def left_alone(outcome: Outcome) -> list[str]:
     """The lines about the files that were left alone, with the reasons."""
-    reasons = [f"  {entry['path']}: {entry['reason']}" for entry in outcome.left]
-    return [f"{counted(len(reasons), 'file')} left alone:", *some(reasons)] if reasons else []
-
-
-def some(lines: list[str]) -> list[Any]:
-    """The first of the lines, and how many more there are."""
-    lines, more = list(map(one_line, lines)), len(lines) - _SHOWN
-    return lines if more <= 0 else [*lines[:_SHOWN], f"  and {more:,} more (--json or -o lists all)"]
+    reasons = [f"{entry['path']}: {entry['reason']}" for entry in outcome.left]
+    return section(f"{counted(len(reasons), 'file')} left alone:", reasons)

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, BadParameter, Option
+from typer import Argument, Option
 
 from diptych.cli.options import (
     Checksum,
@@ -22,6 +22,7 @@ from diptych.cli.options import (
     StoreFolder,
     Strict,
     Threads,
+    check_one_of,
     model_of,
     open_scorer,
     seconds,
@@ -77,8 +78,7 @@ def sync(
     from diptych_runtime.folders import Exclusion
 
     console = Console(as_json, quiet)
-    if every and dry_run:
-        raise BadParameter("--dry-run looks once, and --every follows; name one of them")
+    check_one_of({"--dry-run, which looks once,": dry_run, "--every": every})
     checked(folders)  # a wrong name is said before the model is loaded, and by --every at once
     scorer = open_scorer(model := model_of(model, store), provider, threads)
     with _opened(store, scorer, model, dry_run=dry_run) as (collection, ledger):

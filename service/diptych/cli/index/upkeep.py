@@ -1,26 +1,30 @@
-"""`diptych index rebuild`: a collection brought to a model, mended, and its index made anew."""
+"""`diptych index rebuild`, `backup` and `restore`: a collection mended or brought to a model, copied, and put back."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import BadParameter, Option
+from typer import Argument, BadParameter, Option
 
 from diptych.cli.options import (
     Location,
     Provider,
     Store,
     StoredModel,
+    StoreFolder,
     Threads,
     check_store,
     open_scorer,
 )
 from diptych.command_tree import Json, Quiet
-from diptych.console import Console, counted, shortened
+from diptych.console import Console, byte_size, counted, section
+from diptych.errors import StoreError
 from diptych.store.index.layout import Kind
+from diptych.store.location import Address
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.paths import shell_word
 
@@ -70,7 +74,7 @@ def rebuild(
         failed.append({"id": record.id, "path": record.path, "reason": str(error)})
 
     check_store(store)
-    name, adopts = _model(model, store)
+    name, adopts = _choose_model(model, store)
     scorer = open_scorer(name, provider, threads)
     with console.progress(unit="picture", desc="embedding") as bar:
         report = rebuilding.rebuild(
@@ -84,17 +88,17 @@ def rebuild(
             on_error=fail,
             on_progress=bar.update,
         )
-    lines = _lines(report, scorer, [entry["reason"] for entry in failed], drop=drop_missing) + _left_out(store, scorer)
+    lines = _report_lines(report, scorer, [entry["reason"] for entry in failed], drop=drop_missing)
+    lines += _stale_calibration(store, scorer)
     console.emit({**asdict(report), "failures": failed, "dropped": drop_missing}, "\n".join(lines))
     return 1 if report.failed > report.removed else 0
 
 
-def _model(named: str | None, store: Location) -> tuple[str, bool]:
-    """The model to embed with, and whether commands without one open the collection with it from now on: one that is
-    named here or was before.
+def _choose_model(named: str | None, store: Location) -> tuple[str, bool]:
+    """The model to embed with, and whether commands without one open the collection with it from now on.
 
-    *photo* by itself is only for a collection without pictures: those of a model that is not here, or of several, are
-    not embedded by one that nobody has named.
+    That is one that is named here or was before. *photo* by itself is only for a collection without pictures: those of
+    a model that is not here, or of several, are not embedded by one that nobody has named.
     """
     from diptych.collection.own_model import own_model
     from diptych.store.other_model import embedded_by
@@ -110,30 +114,24 @@ def _model(named: str | None, store: Location) -> tuple[str, bool]:
     return own.name or "photo", own.adopted
 
 
-def _lines(report: RebuildReport, scorer: Scorer, reasons: list[str], *, drop: bool) -> list[str]:
+def _report_lines(report: RebuildReport, scorer: Scorer, reasons: list[str], *, drop: bool) -> list[str]:
     """The report in words, with the reasons why pictures could not be read."""
-    by = f"{scorer.runtime.name} ({scorer.runtime.revision})"
-    there = report.pictures - report.foreign
+    by, there = f"{scorer.runtime.name} ({scorer.runtime.revision})", report.pictures - report.foreign
     lines = [f"{counted(report.embedded, 'picture')} embedded again by {by}, {there:,} in the index"]
-    lines += [f"{counted(report.compacted, 'picture')} kept in fewer bytes"] if report.compacted else []
-    lines += ["the database was damaged and has been repaired"] if report.mended else []
-    if reasons:
-        fate = "left as they were; put them back, or use --drop-missing"
-        if drop:
-            away = sum(report.spared.values())
-            whole = report.failed - report.removed - away
-            fate = f"{report.removed} removed" if whole or away else "removed"
-            fate += f", {whole} kept, whose bytes are whole" if whole else ""
-            fate += f", {away} kept, whose disk may be away" if away else ""
-        lines += [
-            f"{report.failed} could not be read ({fate}):",
-            *shortened([f"  {reason}" for reason in reasons]),
-        ]
+    if report.compacted:
+        lines.append(f"{counted(report.compacted, 'picture')} kept in fewer bytes")
+    if report.mended:
+        lines.append("the database was damaged and has been repaired")
+    fate = "left as they were; put them back, or use --drop-missing"
+    if drop:
+        away = sum(report.spared.values())
+        whole = report.failed - report.removed - away
+        fate = f"{report.removed} removed" if whole or away else "removed"
+        fate += f", {whole} kept, whose bytes are whole" if whole else ""
+        fate += f", {away} kept, whose disk may be away" if away else ""
+    lines += section(f"{report.failed} could not be read ({fate}):", reasons)
     if report.spared:
-        lines += [
-            "kept:",
-            *shortened([f"  {sign}: {counted(count, 'picture')}" for sign, count in report.spared.items()]),
-        ]
+        lines += section("kept:", (f"{sign}: {counted(count, 'picture')}" for sign, count in report.spared.items()))
         lines.append("mount the disk and run this again, or say that they are to go with --allow-removal")
     if report.foreign:
         still = f"{counted(report.foreign, 'picture')} still of another model"
@@ -141,7 +139,7 @@ def _lines(report: RebuildReport, scorer: Scorer, reasons: list[str], *, drop: b
     return lines
 
 
-def _left_out(store: Location, scorer: Scorer) -> list[str]:
+def _stale_calibration(store: Location, scorer: Scorer) -> list[str]:
     """A line about a collection's own calibration, if it was made over another model than it has now."""
     from diptych_runtime.own_calibration import OwnCalibration
 
@@ -155,3 +153,56 @@ def _left_out(store: Location, scorer: Scorer) -> list[str]:
         f"verdicts as released: the calibration of {own.made} was made over another model ({of}); `diptych calibrate "
         f"--store {shell_word(store)}` makes it anew from the same labels"
     ]
+
+
+def backup(
+    store: Store,
+    target: Annotated[Path, Argument(metavar="DIR", help="a new folder")],
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Copy a collection while it is in use."""
+    from diptych.store.sqlite import backup as archive
+    from diptych.store.sqlite.database import Store as Database
+
+    console = Console(as_json, quiet)
+    if isinstance(store, Address):
+        raise StoreError(f"{store} is backed up by Milvus's own tool; `diptych index export` writes the records")
+    with Database.open(store, read_only=True) as database, console.progress(unit="page", desc="copying") as bar:
+        size = archive.backup(database, target, _teller(bar))
+    text = f"{target}: {byte_size(size)}; open it like any collection"
+    console.emit({"target": str(target), "bytes": size}, text)
+    return 0
+
+
+def restore(
+    copy: Annotated[Path, Argument(metavar="COPY", help="the folder that `diptych index backup` made")],
+    store: StoreFolder,
+    replace: Annotated[
+        bool, Option("--replace", help="even if pictures are lost that the backup does not have")
+    ] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Give a collection the state of a backup.
+
+    No other process may write to the collection meanwhile.
+    """
+    from diptych.store.sqlite import backup as archive
+    from diptych.store.sqlite.backend import SqliteBackend
+
+    console = Console(as_json, quiet)
+    with SqliteBackend.open(copy, read_only=True) as old, console.progress(unit="page", desc="copying") as bar:
+        pictures = archive.restore(old, store, replace=replace, progress=_teller(bar))
+    console.emit({"store": str(store), "pictures": pictures}, f"{store}: {counted(pictures, 'picture')}, as in {copy}")
+    return 0
+
+
+def _teller(bar: Any) -> Callable[[int, int], None]:
+    """The function that tells a progress bar how many of how many are done."""
+
+    def tell(done: int, total: int) -> None:
+        bar.total = total
+        bar.update(done - bar.n)
+
+    return tell

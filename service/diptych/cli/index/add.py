@@ -1,0 +1,233 @@
+"""`diptych index add`: picture files and folders taken into a collection."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, BadParameter, Option
+
+from diptych.cli.options import (
+    ClusterAddress,
+    DryRun,
+    Engine,
+    Exclude,
+    IncludeHidden,
+    Location,
+    Provider,
+    Store,
+    StoredModel,
+    Strict,
+    Threads,
+    check_engine,
+    model_of,
+    open_scorer,
+    open_workers,
+    to_add_to,
+)
+from diptych.command_tree import Json, Quiet
+from diptych.console import Console, counted, read_bytes, section
+from diptych.store.location import Address
+from diptych_runtime.errors import ArgumentError, PictureError
+
+if TYPE_CHECKING:
+    from diptych.collection.ingest import Added
+_KeepOriginals = Annotated[
+    bool,
+    Option("--keep-originals", help="keep the files themselves in the collection", envvar="DIPTYCH_KEEP_ORIGINALS"),
+]
+_Metadata = Annotated[
+    Path | None,
+    Option(
+        metavar="TABLE",
+        help="metadata of the pictures, .csv or .jsonl: a line for each, its file in the column path",
+        envvar="DIPTYCH_METADATA",
+    ),
+]
+
+
+def add(
+    paths: Annotated[list[Path], Argument(metavar="PATH", help="a picture, or a folder to search through")],
+    store: Store,
+    keep_originals: _KeepOriginals = False,
+    metadata: _Metadata = None,
+    exclude: Exclude = (),
+    include_hidden: IncludeHidden = False,
+    strict: Strict = False,
+    dry_run: DryRun = False,
+    engine: Engine = "local",
+    address: ClusterAddress = None,
+    model: StoredModel = None,
+    provider: Provider = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Add picture files and folders.
+
+    Files that cannot be read are counted, with the reasons. Exits with 1 if a path does not exist, a folder
+    cannot be listed or nothing could be read, and with --strict if any file was refused or copies of a picture have
+    different metadata.
+    """
+    from diptych.batch.ingest import add_with_workers
+    from diptych.collection.metadata_table import read_metadata
+    from diptych.pictures.file_info import damage_text
+    from diptych.pictures.walk import Omissions, no_picture, pictures_in
+    from diptych_runtime.folders import Exclusion
+
+    check_engine(engine, address)
+    if engine == "ray":
+        _check_cluster(store, dry_run=dry_run)
+    console = Console(as_json, quiet)
+    named = [path for path in paths if str(path) != "-"]
+    missing = [path for path in named if not os.path.lexists(path)]
+    if len(missing) == len(paths):
+        raise PictureError("; ".join(f"{path} does not exist" for path in missing))
+    by_path = {} if metadata is None else read_metadata(metadata)
+    omissions, tally = Omissions(), _Tally(dry_run, by_path)
+    files = list(pictures_in(named, tally.refuse, Exclusion(tuple(exclude), include_hidden), omissions))
+    if not files and not tally.refused and paths == named:
+        console.remark(no_picture(paths, Omissions()))  # what was left out is said with the result
+    strays = _strays(by_path, files, metadata)
+    scorer = open_scorer(model := model_of(model, store), provider, threads)
+    interrupted = False
+    with (
+        open_workers(console, engine, address, model, provider, threads) as workers,
+        to_add_to(store, scorer, model, dry_run=dry_run) as collection,
+    ):
+        _remark_strangers(console, store)
+        with console.progress(total=len(files), unit="picture", desc="adding") as bar:
+
+            def refuse(path: Path, error: PictureError) -> None:
+                tally.refuse(str(path), str(error))
+                bar.update()
+
+            how: dict[str, Any] = {"by_path": by_path, "keep_originals": keep_originals, "dry_run": dry_run}
+            try:
+                for added in add_with_workers(collection, files, workers, on_error=refuse, **how):
+                    tally.count(added)
+                    bar.update()
+                if paths != named:  # there is no file to come back to, so the bytes are kept
+                    tally.count(*collection.add(read_bytes("-"), keep_originals=True, dry_run=dry_run))
+            except PictureError as error:
+                tally.refuse("-", str(error))
+            except KeyboardInterrupt:
+                interrupted = True
+        total = len(collection)
+    data = tally.data() | omissions.data() | {"interrupted": interrupted, "total": total}
+    if metadata:
+        data |= {"metadata_without_picture": strays, "metadata_conflicts": tally.conflicts}
+    lines = [*tally.lines(), *_metadata_lines(metadata, strays, tally.conflicts), *omissions.lines()]
+    lines.append(f"{counted(total, 'picture')} in {store}")
+    console.emit(data, "\n".join(lines))
+    if tally.damaged:
+        console.remark(damage_text(tally.damaged))
+    if interrupted:
+        console.remark("interrupted; what was added is kept, and the same command takes up the rest")
+        return 130
+    return 1 if tally.is_failure(strict=strict, missing=bool(missing)) else 0
+
+
+def _strays(by_path: Iterable[str], files: Iterable[Path], table: Path | None) -> list[str]:
+    """The paths of a table of metadata that are not among the files. Raises ArgumentError where none is."""
+    from diptych.pictures.walk import full_path
+
+    named, present = [*by_path], {full_path(file) for file in files}
+    strays = [path for path in named if path not in present]
+    if named and len(strays) == len(named):
+        raise ArgumentError(
+            f"{table} names none of the pictures, but {strays[0]} for one; relative names in it begin at its folder"
+        )
+    return strays
+
+
+def _metadata_lines(table: Path | None, strays: list[str], conflicts: list[dict[str, Any]]) -> list[str]:
+    """The lines about what is wrong with a table of metadata."""
+    return [
+        *section(f"{counted(len(strays), 'line')} of {table} without a picture among these:", strays),
+        *section(
+            f"{counted(len(conflicts), 'picture')} with copies to which {table} gives different metadata:",
+            (f"{one['counts']} counts, not {', '.join(one['instead_of'])}" for one in conflicts),
+        ),
+    ]
+
+
+@dataclass
+class _Tally:
+    """The files that `index add` met, and what became of each.
+
+    `foreseen` has what would be new in a dry run, and `described` the paths of each picture to which the table gives
+    metadata `by_path`.
+    """
+
+    dry_run: bool
+    by_path: Mapping[str, dict[str, Any]]
+    counts: dict[str, int] = field(default_factory=lambda: {"added": 0, "already": 0})
+    refused: list[dict[str, str]] = field(default_factory=list)
+    foreseen: dict[str, bool] = field(default_factory=dict)
+    described: dict[str, list[str]] = field(default_factory=dict)
+    damaged: list[str] = field(default_factory=list)
+
+    def count(self, added: Added) -> None:
+        if added.is_damaged:
+            self.damaged.append(added.path or "-")
+        if added.path is not None and added.path in self.by_path:
+            self.described.setdefault(added.id, []).append(added.path)
+        new = added.created and added.id not in self.foreseen
+        self.counts["added" if new else "already"] += 1
+        if self.dry_run:
+            self.foreseen.setdefault(added.id, new)
+
+    def refuse(self, path: str, reason: str) -> None:
+        self.refused.append({"path": path, "reason": reason})
+
+    @property
+    def conflicts(self) -> list[dict[str, Any]]:
+        """The pictures to whose copies the table gives different metadata: that of the last one added counts."""
+        found = []
+        for id, paths in self.described.items():
+            *others, last = ((path, json.dumps(self.by_path[path], sort_keys=True)) for path in paths)
+            if instead_of := [path for path, metadata in others if metadata != last[1]]:
+                found.append({"id": id, "counts": last[0], "instead_of": [*dict.fromkeys(instead_of)]})
+        return found
+
+    def data(self) -> dict[str, Any]:
+        """The counts, and what was refused, as JSON values."""
+        foreseen = [{"id": id, "new": new} for id, new in self.foreseen.items()]
+        return {**self.counts, "refused": self.refused, **({"dry_run": foreseen} if self.dry_run else {})}
+
+    def lines(self) -> list[str]:
+        """The counts in words, and the reasons of what was refused."""
+        would, refused = "would be " if self.dry_run else "", len(self.refused)
+        head = f"{self.counts['added']:,} {would}added, {self.counts['already']:,} already there, {refused:,} {would}"
+        return section(f"{head}refused", [entry["reason"] for entry in self.refused]) or [f"{head}refused"]
+
+    def is_failure(self, *, strict: bool, missing: bool) -> bool:
+        """True where pictures may be missing without a word of each, nothing was read, or, if `strict`, one was not."""
+        from diptych.pictures.walk import is_folder
+
+        if strict and self.conflicts:
+            return True
+        closed = any(is_folder(entry["path"]) for entry in self.refused)
+        return bool(self.refused) and (closed or strict or missing or not any(self.counts.values()))
+
+
+def _remark_strangers(console: Console, store: Location) -> None:
+    from diptych.collection.root import listed, strangers
+
+    if isinstance(store, Path) and (others := strangers(store)):
+        console.remark(f"{store} holds what is not Diptych's: {listed(others)}; a store is best alone in its folder")
+
+
+def _check_cluster(store: Location, *, dry_run: bool) -> None:
+    if dry_run:
+        raise BadParameter("--dry-run looks at the pictures here; leave --engine ray out")
+    if isinstance(store, Address):
+        raise BadParameter(
+            "on Milvus every machine may write: run the command on each, with its share of the pictures and without "
+            "--engine ray"
+        )
