@@ -33,6 +33,7 @@ _CUT = 0.005  # by which what they show may lie off the same frame: beyond, one 
 _LEAST = 300  # pixels of either, as a whole, that the other has to show
 _SHIFT = 4.0  # pixels by which a registration may be off in a window
 _DECIMALS = 3  # processors differ in the last bits
+_FINDING = 768  # pixels of the longer side on which windows are chosen
 _POSITIONS = 24  # of windows along a side, at most
 _CORNERS = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], np.float64)
 _HALF = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])  # from the centres of pixels to their edges
@@ -155,14 +156,21 @@ def _lay_whole(going: np.ndarray, kept: np.ndarray, moved: np.ndarray) -> np.nda
     """
     onto, size = _grid_of_whole(going.shape)
     view = np.zeros((SIDE, SIDE, 8), np.uint8)
-    _fill(view[: size[1], : size[0]], _put(*_shrink(going, onto), size), *_lay(*_shrink(kept, onto @ moved), size))
+    _fill(view[: size[1], : size[0]], *_lay_both(going, kept, moved, onto, size))
     return view
 
 
-def _grid_of_whole(shape: tuple[int, ...]) -> tuple[np.ndarray, tuple[int, int]]:
-    """The homography from a picture of this shape onto the view of its whole, and its width and height there."""
+def _lay_both(
+    going: np.ndarray, kept: np.ndarray, moved: np.ndarray, onto: np.ndarray, size: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A picture on a grid of this size, `onto` which it lies, what another shows there, and where, bool (h, w)."""
+    return _put(*_shrink(going, onto), size), *_lay(*_shrink(kept, onto @ moved), size)
+
+
+def _grid_of_whole(shape: tuple[int, ...], side: int = SIDE) -> tuple[np.ndarray, tuple[int, int]]:
+    """The homography from a picture of this shape onto a view of its whole, and its width and height there."""
     height, width = shape[:2]
-    scale = min(1.0, SIDE / max(height, width))
+    scale = min(1.0, side / max(height, width))
     size = max(16, round(width * scale)), max(16, round(height * scale))
     return np.diag([size[0] / width, size[1] / height, 1]), size
 
@@ -175,7 +183,7 @@ def _lay_windows(
     """
     view = np.zeros((SIDE, SIDE, 8), np.uint8)
     kept, moved = _shrink(kept, moved)
-    for place, (left, top) in enumerate(_choose_windows(whole, going.shape)):
+    for place, (left, top) in enumerate(_choose_windows(going, kept, moved, whole)):
         window = going[top : top + TILE, left : left + TILE]
         size = window.shape[1::-1]
         other, shown = _lay(kept, np.array([[1, 0, -left], [0, 1, -top], [0, 0, 1.0]]) @ moved, size)
@@ -191,15 +199,13 @@ def _fill(view: np.ndarray, going: np.ndarray, kept: np.ndarray, shown: np.ndarr
     view[..., 6], view[..., 7] = shown * 255, 255
 
 
-def _choose_windows(whole: np.ndarray, shape: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Left and top of four windows in a picture of this shape: two where the other differs most, two where there is
-    most detail, apart from each other where they can be. They begin at every eighth pixel, as JPEG's blocks do.
+def _choose_windows(going: np.ndarray, kept: np.ndarray, moved: np.ndarray, whole: np.ndarray) -> list[tuple[int, int]]:
+    """Left and top of four windows in a picture: two where the other differs most, two where there is most detail,
+    apart from each other where they can be. They begin at every eighth pixel, as JPEG's blocks do.
     """
-    cv2 = opencv()
-    view = _within(whole)
+    shape, view = going.shape, _within(whole)
     shown = view[..., 6] > 0
-    smooth = [cv2.blur(np.ascontiguousarray(view[..., part]), (3, 3)).astype(np.float32) for part in (_A, _B)]
-    differing = np.square(smooth[0] - smooth[1]).max(2) * shown
+    differing = _measure_difference(going, kept, moved)
     detail = _gradient(view[..., _A]) * (0.1 + shown)
     across, down = _positions(shape[1]), _positions(shape[0])
     totals = [_window_totals(measure, shape, across, down) for measure in (differing, detail)]
@@ -212,6 +218,23 @@ def _choose_windows(whole: np.ndarray, shape: tuple[int, ...]) -> list[tuple[int
         free[row, column] = 0
         found.append((left, top))
     return found
+
+
+def _measure_difference(going: np.ndarray, kept: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    """How far each pixel of either lies from all of the other near its place, to the fourth power: a digit counts for
+    more than what sampling left of a page.
+    """
+    cv2 = opencv()
+    onto, size = _grid_of_whole(going.shape, _FINDING)
+    one, other, shown = _lay_both(going, kept, moved, onto, size)
+    soft = [cv2.blur(rgb, (3, 3)) for rgb in (one, other)]
+    near = np.ones((3, 3), np.uint8)
+    off = [
+        np.maximum(cv2.subtract(a, cv2.dilate(b, near)), cv2.subtract(cv2.erode(b, near), a))
+        for a, b in (soft, soft[::-1])
+    ]
+    inner = cv2.erode(shown.astype(np.uint8), near)
+    return np.maximum(*off).max(2).astype(np.float64) ** 4 * inner
 
 
 def _positions(side: int) -> list[int]:

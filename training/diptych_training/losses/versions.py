@@ -378,6 +378,8 @@ def _replace_detail(version: Version, rng: np.random.Generator, props: Props) ->
         if rng.random() < 0.3:
             sides[rng.integers(2)] = int(rng.uniform(0.15, 0.6) * min(width, height))
         (left, top), (x, y) = (rng.integers(1, np.maximum(2, np.array([width, height]) - sides - 1)) for _ in range(2))
+        if rng.random() < 0.4:  # from beside it, as another letter of the same line
+            x, y = int(np.clip(left + rng.uniform(-4, 4) * sides[0], 0, width - sides[0])), top
         part = pixels[top : top + sides[1], left : left + sides[0]]
         other = pixels[y : y + sides[1], x : x + sides[0]].copy()
         if rng.random() < 0.4:
@@ -692,7 +694,7 @@ FAMILIES: dict[str, tuple[Edit, ...]] = {
         *(_mark(_pen),) * 4, _mark(_bar), *(_mark(_cover),) * 2, *(_mark(_stick),) * 2, _mark(_hide), _mark(_weather),
         _mark(_rule), _mark(_round_corners),
     ),
-    "parts": (_replace_part, _replace_detail),
+    "parts": (_replace_part, _replace_detail, _replace_detail),
     "frames": tuple(map(_surround, (_frame, _frame, _write_beside, _screenshot, _screenshot, _turn))),
     "scenes": tuple(map(_surround, (_print_on_page, _set_beside))),
     "crops": (_crop, _cut),
@@ -707,6 +709,6 @@ FAMILIES: dict[str, tuple[Edit, ...]] = {
     "saves": (_compress,),
 }  # fmt: skip
 CHANCES = {
-    "writing": 2.2, "covers": 2.4, "parts": 2.0, "frames": 1.6, "scenes": 0.8, "crops": 1.2, "sizes": 1.6, "tones": 1.6,
+    "writing": 2.2, "covers": 2.4, "parts": 2.6, "frames": 1.6, "scenes": 0.8, "crops": 1.2, "sizes": 1.6, "tones": 1.6,
     "hues": 1.0, "shades": 1.6, "blurs": 1.4, "grain": 1.0, "saves": 1.4,
 }  # fmt: skip
