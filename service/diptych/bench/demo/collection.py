@@ -147,7 +147,7 @@ def _drawing(pictures: Sequence[Picture], seed: int, processes: int) -> Iterator
             yield 1
         return
     from diptych.batch.workers.pool import Pool
-    from diptych.batch.workers.retries import RetryQueue
+    from diptych.batch.workers.executor import RetryQueue
 
     parts = [pictures[start : start + PART] for start in range(0, len(pictures), PART)]
     names = [f"{part[0].path.name} and what follows" for part in parts]

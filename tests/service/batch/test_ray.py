@@ -14,8 +14,7 @@ import pytest
 from diptych import Collection, Scorer
 from diptych.batch.job import Job
 from diptych.batch.workers import ray as cluster
-from diptych.batch.workers.executor import Serial
-from diptych.batch.workers.retries import RetryQueue
+from diptych.batch.workers.executor import RetryQueue, Serial
 from diptych.batch.workers.tasks import WorkerConfig
 from diptych.bench.collection import cuts
 from diptych.errors import BatchError
