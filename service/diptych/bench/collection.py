@@ -18,7 +18,7 @@ from PIL import Image
 
 from diptych.bench.command import finished, peak, run_with_peak
 from diptych.bench.demo.collection import draw_scenes
-from diptych.bench.demo.drawing.edits import edited
+from diptych.bench.demo.edits import edit_copy
 from diptych.bench.model import forget, processor
 from diptych.collection.collection import Collection
 from diptych.console import QUIET, Console, table
@@ -84,7 +84,7 @@ def cuts(count: int, seed: int) -> Iterator[Image.Image]:
             scale = side / max(width, height)
             size = (max(8, round(width * scale)), max(8, round(height * scale)))
             picture = scene.resize(size, Image.Resampling.BILINEAR, (left, top, left + width, top + height))
-            yield edited(picture, random)[0] if random.random() < 1 / 3 else picture
+            yield edit_copy(picture, random) if random.random() < 1 / 3 else picture
 
 
 def add(photos: Path, store: Path, model: str) -> dict[str, float]:
@@ -114,7 +114,7 @@ def search(photos: str, store: str, model: str) -> dict[str, Any]:
         seconds: dict[str, list[float]] = {"whole": []}
         for number, path in enumerate([chosen[0], *chosen]):
             with Image.open(path) as picture:
-                query = edited(picture.convert("RGB"), random)[0]
+                query = edit_copy(picture.convert("RGB"), random)
             began = perf_counter()
             found = collection.search(query, candidates=CANDIDATES)
             took = {"whole": perf_counter() - began, **found.timings}
