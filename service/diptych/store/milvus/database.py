@@ -20,10 +20,10 @@ from uuid import uuid4
 import numpy as np
 
 from diptych.errors import ModelMismatchError, NoOriginalsError, ReadOnlyError, StoreError
-from diptych.store.filters import Filter, to_sql
+from diptych.store.filters import Filter, open_test
 from diptych.store.location import REPLACED, Address
 from diptych.store.milvus.client import SECONDS, Server
-from diptych.store.milvus.filters import meets, necessary
+from diptych.store.milvus.filters import necessary
 from diptych.store.milvus.rows import Layout
 from diptych.store.milvus.table import MOST, Table, layout_of, make
 from diptych.store.other_model import ways_out
@@ -207,10 +207,9 @@ class MilvusDatabase:
 
     def page(self, limit: int, after: str | None = None, where: Filter | None = None) -> list[Record]:
         """Up to `limit` records that meet a condition, in the order of their ids, beginning behind `after`."""
-        found = (
-            self.layout.record(row) for row in self.table.scan(["record"], necessary(_checked(where)), after, limit)
-        )
-        return list(islice((record for record in found if meets(where or {}, record.metadata)), limit))
+        with open_test(where or {}) as meets:
+            found = map(self.layout.record, self.table.scan(["record"], necessary(where or {}), after, limit))
+            return list(islice((record for record in found if meets(record.metadata)), limit))
 
     def pages(self, size: int, where: Filter | None = None) -> Iterator[list[Record]]:
         """All that `page` gives, page by page, whatever is removed meanwhile."""
@@ -260,31 +259,26 @@ class MilvusDatabase:
 
         Milvus's index is an approximation. If fewer than `count` come through the condition, all are looked at.
         """
-        asked, wanted = necessary(_checked(where)), min(count, MOST)
-        while True:
-            hits = self.table.hits(embedding, wanted, asked, with_facts=where is not None)
-            met = [hit for hit in hits if where is None or self._meets(where, hit["entity"])]
-            if where is None or len(met) >= min(count, MOST):
-                found = {hit["id"]: hit["distance"] for hit in met}
-                break
-            if len(hits) < wanted or wanted == MOST:
-                found = self._looked_through(embedding, asked, where)
-                break
-            wanted = min(8 * wanted, MOST)
+        asked, wanted = necessary(where or {}), min(count, MOST)
+        with open_test(where or {}) as meets:
+            while True:
+                hits = self.table.hits(embedding, wanted, asked, with_facts=where is not None)
+                met = [hit for hit in hits if where is None or self._meets(meets, hit["entity"])]
+                if where is None or len(met) >= min(count, MOST):
+                    found = {hit["id"]: hit["distance"] for hit in met}
+                    break
+                if len(hits) < wanted or wanted == MOST:
+                    rows = self.table.scan(["record", self.layout.vector], asked, step=1024)
+                    rows = (row for row in rows if self._meets(meets, row))
+                    found = {row["id"]: float(np.asarray(row[self.layout.vector], "f4") @ embedding) for row in rows}
+                    break
+                wanted = min(8 * wanted, MOST)
         best = sorted(found, key=lambda id: (-found[id], id))[:count]
         return np.array(best, "<U32"), np.array([found[id] for id in best], np.float32)
 
-    def _looked_through(self, embedding: np.ndarray, asked: str, where: Filter) -> dict[str, float]:
-        """Cosines by id of all pictures that meet a condition, exactly."""
-        found = {}
-        for row in self.table.scan(["record", self.layout.vector], asked, step=1024):
-            if self._meets(where, row):
-                found[row["id"]] = float(np.asarray(row[self.layout.vector], np.float32) @ embedding)
-        return found
-
-    def _meets(self, where: Filter, row: Mapping[str, Any]) -> bool:
+    def _meets(self, meets: Callable[[dict[str, Any]], bool], row: Mapping[str, Any]) -> bool:
         try:
-            return meets(where, self.layout.record(row).metadata)
+            return meets(self.layout.record(row).metadata)
         except StoreError as fault:
             self._left_out(fault)
             return False
@@ -316,11 +310,6 @@ class MilvusDatabase:
 
     def _left_out(self, fault: StoreError) -> None:
         logger.warning("%s: left out of a search: %s", self.name, fault)
-
-
-def _checked(where: Filter | None) -> Filter | None:
-    to_sql(where or {})
-    return where
 
 
 class Originals:
