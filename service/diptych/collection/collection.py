@@ -31,7 +31,7 @@ from diptych.scoring.inputs import files_below, is_picture, listed
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
 from diptych.store.backend import Backend
-from diptych.store.embedder import OnFailure, OnProgress
+from diptych.store.embedder import OnFailure, OnProgress, Rebuild
 from diptych.store.index.candidates import CandidateIndex
 from diptych.store.index.layout import Kind
 from diptych.store.location import Location
@@ -330,9 +330,8 @@ class Collection:
 
         `index` is its kind from now on: "exact", "ivf" (approximate), or "auto", by the number of pictures.
         """
-        return self.backend.rebuild(
-            ScorerEmbedder(self.scorer), everything=everything, index=index, on_error=on_error, on_progress=on_progress
-        )
+        work = Rebuild(ScorerEmbedder(self.scorer), everything, None, index, on_error, on_progress)
+        return self.backend.rebuild(work)
 
     def commit(self, arrivals: Sequence[Incoming]) -> Acknowledged:
         """Write pictures in one go and let the index follow; they are on the disk when this returns.

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from diptych.collection.ingest import features
 from diptych.errors import UnknownPictureError
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
-from diptych.store.embedder import OnFailure, OnProgress
+from diptych.store.embedder import OnFailure, OnProgress, Rebuild
 from diptych.store.index.layout import Kind
 from diptych.store.location import Address, Location, parse_location
 from diptych.store.originals import Keeper, original
@@ -50,15 +49,15 @@ def rebuild(
     """
     found = parse_location(where)
     removal = _Removal(allow_removal)
-    options: dict[str, Any] = {"everything": everything, "may_drop": removal.allowed if drop else None, "index": index}
-    options |= {"on_error": on_error, "on_progress": on_progress}
+    may_drop = removal.allowed if drop else None
+    work = Rebuild(ScorerEmbedder(scorer), everything, may_drop, index, on_error, on_progress)
     if isinstance(found, Address):
-        from diptych.store.milvus import rebuild as milvus
+        from diptych.store.milvus.backend import rebuild as rebuild_milvus
 
-        report = milvus.rebuild(found, ScorerEmbedder(scorer), **options)
+        report = rebuild_milvus(found, work)
     else:
         own = AdoptedModel.of(adopted, scorer.runtime.released) if adopted else None
-        report = sqlite.rebuild(found, ScorerEmbedder(scorer), adopted=own, **options)
+        report = sqlite.rebuild(found, work, own)
     return replace(report, spared=dict(removal.spared))
 
 

@@ -1,12 +1,15 @@
-"""The embedder of stored pictures in a rebuild. A store knows no model: the caller of a rebuild brings one along."""
+"""Embedding stored pictures anew, wherever they are. A store knows no model: the caller of a rebuild brings one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from diptych.store.originals import Keeper
+from diptych.store.index.layout import Kind
+from diptych.store.originals import Keeper, whole
 from diptych.store.records import Record
+from diptych.store.reports import RebuildReport
 from diptych_runtime.errors import PictureError
 from diptych_runtime.runtime import Runtime
 
@@ -14,7 +17,6 @@ BATCH = 64  # pictures at a time
 
 OnFailure = Callable[[Record, Exception], None]
 OnProgress = Callable[[int], None]
-MayDrop = Callable[[Record], bool]  # of a picture that cannot be read any more
 
 
 class Embedder(Protocol):
@@ -30,3 +32,52 @@ class Embedder(Protocol):
         the error stands in their place.
         """
         ...
+
+
+@dataclass
+class Rebuild:
+    """A rebuild of a collection as it was asked for, and how many pictures it has done.
+
+    Damaged pictures and those of another model are embedded, with `everything` all of them. Of those that cannot be
+    read any more the ones are removed that `may_drop` says, unless their bytes, kept or in their file, are whole.
+    `index` is the kind of a folder's index from now on. `on_progress` gets the number of pictures after each batch.
+    """
+
+    embedder: Embedder
+    everything: bool = False
+    may_drop: Callable[[Record], bool] | None = None
+    index: Kind | None = None
+    on_error: OnFailure | None = None
+    on_progress: OnProgress | None = None
+    embedded: int = 0
+    failed: int = 0
+    removed: int = 0
+
+    def embed(self, store: Keeper, records: Sequence[Record]) -> list[tuple[Record, bytes, bytes]]:
+        """Embed pictures of a store: (record, embedding, tokens) of those that can be read; the others are refused."""
+        good = []
+        for record, made in zip(records, self.embedder(store, records), strict=True):
+            if isinstance(made, PictureError):
+                self.refuse(store, record, made)
+            else:
+                good.append((record, *made))
+        return good
+
+    def refuse(self, store: Keeper, record: Record, error: Exception) -> None:
+        """Count a picture that cannot be embedded, say why, and remove it if it may go."""
+        self.failed += 1
+        if self.on_error is not None:
+            self.on_error(record, error)
+        if self.may_drop is not None and not whole(store, record) and self.may_drop(record):
+            store.remove([record.id])
+            self.removed += 1
+
+    def advance(self, done: int, embedded: int) -> None:
+        """Count a batch of `done` pictures, of which the `embedded` ones are safely written."""
+        self.embedded += embedded
+        if self.on_progress is not None:
+            self.on_progress(done)
+
+    def report(self, pictures: int) -> RebuildReport:
+        """The report of a collection that has so many pictures now."""
+        return RebuildReport(pictures, self.embedded, self.failed, self.removed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -20,6 +20,10 @@ class Keeper(Protocol):
 
     def data(self, id: str) -> bytes | None:
         """The kept bytes of a picture, unchecked, or None."""
+        ...
+
+    def remove(self, ids: Sequence[str]) -> list[bool]:
+        """Remove pictures; says for each whether it was there."""
         ...
 
 

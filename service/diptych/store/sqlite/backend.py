@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from diptych.errors import ModelMismatchError, StoreError
-from diptych.store.embedder import Embedder, OnFailure, OnProgress
+from diptych.store.embedder import Rebuild
 from diptych.store.filters import Filter
 from diptych.store.index import cache
 from diptych.store.index.candidates import CandidateIndex
-from diptych.store.index.layout import Kind
 from diptych.store.index.relayout import Relayout
 from diptych.store.other_model import ways_out
 from diptych.store.records import NewPicture
@@ -199,20 +198,12 @@ class SqliteBackend(Store):
         """Check the database, every stored feature and the index cache."""
         return verify(self)
 
-    def rebuild(
-        self,
-        embedder: Embedder,
-        *,
-        everything: bool = False,
-        index: Kind | None = None,
-        on_error: OnFailure | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> RebuildReport:
-        """Embed damaged pictures (with `everything`: all of them) anew, and make the index from the database alone."""
+    def rebuild(self, work: Rebuild) -> RebuildReport:
+        """Embed damaged pictures anew, and make the index from the database alone."""
         with self.changing:
-            report = reembed(self, embedder, everything=everything, on_error=on_error, on_progress=on_progress)
-            if index is not None:
-                self.set_index_kind(index)
+            report = reembed(self, work)
+            if work.index is not None:
+                self.set_index_kind(work.index)
             self.index.relayout(self)
             self._save()
         return report

@@ -11,86 +11,48 @@ from math import prod
 from pathlib import Path
 
 from diptych.errors import StoreError
-from diptych.store.embedder import BATCH, Embedder, MayDrop, OnFailure, OnProgress
+from diptych.store.embedder import BATCH, Rebuild
 from diptych.store.index.candidates import CandidateIndex
-from diptych.store.index.layout import Kind
-from diptych.store.originals import whole
 from diptych.store.reports import RebuildReport
 from diptych.store.sqlite.adopted import AdoptedModel
 from diptych.store.sqlite.database import Store
-from diptych_runtime.errors import PictureError
 from diptych_runtime.paths import shell_word
 from diptych_runtime.runtime import Runtime
 
 logger = logging.getLogger(__name__)
 
 
-def rebuild(
-    directory: Path,
-    embedder: Embedder,
-    *,
-    everything: bool = False,
-    may_drop: MayDrop | None = None,
-    index: Kind | None = None,
-    adopted: AdoptedModel | None = None,
-    on_error: OnFailure | None = None,
-    on_progress: OnProgress | None = None,
-) -> RebuildReport:
+def rebuild(directory: Path, work: Rebuild, adopted: AdoptedModel | None = None) -> RebuildReport:
     """Bring the collection in a folder to the embedder's model, mend its damage and write its index anew.
 
-    May be interrupted and run again. Of pictures that cannot be read any more those are removed that `may_drop` says,
-    but for those whose bytes, kept or in their file, are whole; `index` is the index's kind and `adopted`
-    the collection's model from now on. Raises StoreError.
+    May be interrupted and run again. `adopted` is the collection's model from now on. Raises StoreError.
     """
+    runtime = work.embedder.runtime
     with _past_mending(directory), Store.open(directory) as store:
         if adopted is not None:
             store.adopt(adopted, ())
-        compacted = _compacted(store, embedder.runtime)
-        report = reembed(
-            store, embedder, everything=everything, may_drop=may_drop, on_error=on_error, on_progress=on_progress
-        )
-        runtime = embedder.runtime
+        compacted = _compacted(store, runtime)
+        report = reembed(store, work)
         foreign = sum(count for revision, count in store.revisions().items() if revision != runtime.revision)
         report = replace(report, compacted=compacted, mended=_mended(store), foreign=foreign)
-        if index is not None:
-            store.set_index_kind(index)
+        if work.index is not None:
+            store.set_index_kind(work.index)
         CandidateIndex.rebuilt(store, runtime.embedding_dim, runtime.revision).save(store.directory)
     return report
 
 
-def reembed(
-    store: Store,
-    embedder: Embedder,
-    *,
-    everything: bool = False,
-    may_drop: MayDrop | None = None,
-    on_error: OnFailure | None = None,
-    on_progress: OnProgress | None = None,
-) -> RebuildReport:
+def reembed(store: Store, work: Rebuild) -> RebuildReport:
     """Give every picture of another revision, or of a wrong size, features of the embedder's model, batch by batch."""
-    runtime = embedder.runtime
+    runtime, after = work.embedder.runtime, 0
     # A revision that no model has makes every picture out of date.
-    revision, sizes = ("" if everything else runtime.revision), (4 * runtime.embedding_dim, prod(runtime.token_shape))
-    after = embedded = failed = removed = 0
+    revision = "" if work.everything else runtime.revision
+    sizes = (4 * runtime.embedding_dim, prod(runtime.token_shape))
     while found := store.outdated(revision, sizes, after, BATCH):
         after = found[-1][0]
-        records = [record for _, record in found]
-        good = []
-        for record, made in zip(records, embedder(store, records), strict=True):
-            if isinstance(made, PictureError):
-                failed += 1
-                if on_error is not None:
-                    on_error(record, made)
-                if may_drop is not None and not whole(store, record) and may_drop(record):
-                    store.remove([record.id])
-                    removed += 1
-            else:
-                good.append((record.id, *made))
-        store.replace_features(good, runtime.revision)
-        embedded += len(good)
-        if on_progress is not None:
-            on_progress(len(found))
-    return RebuildReport(store.count(), embedded, failed, removed)
+        good = work.embed(store, [record for _, record in found])
+        store.replace_features([(record.id, embedding, tokens) for record, embedding, tokens in good], runtime.revision)
+        work.advance(len(found), len(good))
+    return work.report(store.count())
 
 
 def _compacted(store: Store, runtime: Runtime) -> int:
