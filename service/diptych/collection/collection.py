@@ -22,7 +22,7 @@ from diptych.collection.ingest import (
     read_new,
     to_rows,
 )
-from diptych.collection.rebuild import ScorerEmbedder
+from diptych.collection.rebuild import embed_stored
 from diptych.collection.search import SearchResult
 from diptych.console import Console
 from diptych.errors import StoreError, UnknownPictureError
@@ -330,8 +330,8 @@ class Collection:
 
         `index` is its kind from now on: "exact", "ivf" (approximate), or "auto", by the number of pictures.
         """
-        work = Rebuild(ScorerEmbedder(self.scorer), everything, None, index, on_error, on_progress)
-        return self.backend.rebuild(work)
+        embed = partial(embed_stored, self.scorer)
+        return self.backend.rebuild(Rebuild(self.scorer.runtime, embed, everything, None, index, on_error, on_progress))
 
     def commit(self, arrivals: Sequence[Incoming]) -> Acknowledged:
         """Write pictures in one go and let the index follow; they are on the disk when this returns.

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,6 @@ from diptych.store.sqlite import rebuild as sqlite
 from diptych.store.sqlite.adopted import AdoptedModel
 from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import PictureError
-from diptych_runtime.runtime import Runtime
 
 
 def rebuild(
@@ -50,7 +50,7 @@ def rebuild(
     found = parse_location(where)
     removal = _Removal(allow_removal)
     may_drop = removal.allowed if drop else None
-    work = Rebuild(ScorerEmbedder(scorer), everything, may_drop, index, on_error, on_progress)
+    work = Rebuild(scorer.runtime, partial(embed_stored, scorer), everything, may_drop, index, on_error, on_progress)
     if isinstance(found, Address):
         from diptych.store.milvus.backend import rebuild as rebuild_milvus
 
@@ -95,27 +95,19 @@ def _absence(path: Path) -> str | None:
     return f"{path.parent} has no picture any more"
 
 
-class ScorerEmbedder:
-    """Embeds stored pictures from their files, decoded as the scorer decodes and on its threads (`store.Embedder`)."""
+def embed_stored(scorer: Scorer, store: Keeper, records: Sequence[Record]) -> list[tuple[bytes, bytes] | PictureError]:
+    """Make (embedding, tokens) of stored pictures from their files, or the error that says why there are none.
 
-    def __init__(self, scorer: Scorer) -> None:
-        self.scorer = scorer
+    They are decoded as the scorer decodes, on its threads.
+    """
 
-    @property
-    def runtime(self) -> Runtime:
-        """The scorer's model."""
-        return self.scorer.runtime
-
-    def __call__(self, store: Keeper, records: Sequence[Record], /) -> list[tuple[bytes, bytes] | PictureError]:
-        """(embedding, tokens) of each picture, or why there are none."""
-        contents = map_pictures(lambda record: self._pixels(store, record), records, self.runtime.threads)
-        made = iter(features([pixels for pixels in contents if not isinstance(pixels, PictureError)], self.scorer))
-        return [content if isinstance(content, PictureError) else next(made) for content in contents]
-
-    def _pixels(self, store: Keeper, record: Record) -> np.ndarray:
-        """A stored picture as the network sees it, from its file. Raises PictureError if there is none any more."""
+    def read_pixels(record: Record) -> np.ndarray:
         try:
-            data = original(store, record, self.scorer.limits)
+            data = original(store, record, scorer.limits)
         except UnknownPictureError as error:
             raise PictureError(str(error)) from None
-        return self.scorer.pixels(data, name=record.path)
+        return scorer.pixels(data, name=record.path)
+
+    contents = map_pictures(read_pixels, records, scorer.runtime.threads)
+    made = iter(features([pixels for pixels in contents if not isinstance(pixels, PictureError)], scorer))
+    return [content if isinstance(content, PictureError) else next(made) for content in contents]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from diptych.store.index.layout import Kind
 from diptych.store.originals import Keeper, whole
@@ -19,31 +18,22 @@ OnFailure = Callable[[Record, Exception], None]
 OnProgress = Callable[[int], None]
 
 
-class Embedder(Protocol):
-    """Pictures to features of the model in `runtime`."""
-
-    @property
-    def runtime(self) -> Runtime:
-        """The model, whose revision and sizes the features have."""
-        ...
-
-    def __call__(self, store: Keeper, records: Sequence[Record], /) -> list[tuple[bytes, bytes] | PictureError]:
-        """(embedding, tokens) of each picture, as they are stored (`NewPicture`); where its file is gone or unreadable,
-        the error stands in their place.
-        """
-        ...
+# The features (embedding, tokens) of stored pictures, as `NewPicture` has them; where the file of one is gone or cannot
+# be read, the error stands in their place.
+Embed = Callable[[Keeper, Sequence[Record]], list[tuple[bytes, bytes] | PictureError]]
 
 
 @dataclass
 class Rebuild:
-    """A rebuild of a collection as it was asked for, and how many pictures it has done.
+    """A rebuild of a collection by a model, as it was asked for, and how many pictures it has done.
 
     Damaged pictures and those of another model are embedded, with `everything` all of them. Of those that cannot be
     read any more the ones are removed that `may_drop` says, unless their bytes, kept or in their file, are whole.
     `index` is the kind of a folder's index from now on. `on_progress` gets the number of pictures after each batch.
     """
 
-    embedder: Embedder
+    runtime: Runtime
+    embed_stored: Embed
     everything: bool = False
     may_drop: Callable[[Record], bool] | None = None
     index: Kind | None = None
@@ -56,7 +46,7 @@ class Rebuild:
     def embed(self, store: Keeper, records: Sequence[Record]) -> list[tuple[Record, bytes, bytes]]:
         """Embed pictures of a store: (record, embedding, tokens) of those that can be read; the others are refused."""
         good = []
-        for record, made in zip(records, self.embedder(store, records), strict=True):
+        for record, made in zip(records, self.embed_stored(store, records), strict=True):
             if isinstance(made, PictureError):
                 self.refuse(store, record, made)
             else:

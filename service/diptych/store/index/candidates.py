@@ -5,18 +5,20 @@ The database is the truth. The cache only saves time at the start, so whatever i
 
 from __future__ import annotations
 
+import ctypes
 import logging
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
 from pathlib import Path
-from threading import Lock
-from typing import Any
+from threading import Lock, Thread
+from typing import Any, Protocol
 
 import numpy as np
 
 from diptych.store.index import cache
 from diptych.store.index.layout import Kind, lists_for, needs_relayout
-from diptych.store.index.source import Source
 from diptych.store.index.vectors import Vectors, centroids
+from diptych.store.records import Change
 from diptych_runtime.errors import ArgumentError
 from diptych_runtime.paths import shell_word
 
@@ -27,6 +29,37 @@ _STEP = 4096
 _SAMPLED = 64  # vectors a list, of which its centroid is learnt
 
 logger = logging.getLogger(__name__)
+
+
+class Source(Protocol):
+    """The database that an index follows: embeddings by row, and the journal of what became of them."""
+
+    directory: Path
+    identity: str
+
+    def index_kind(self) -> Kind:
+        """The kind of index that was asked for."""
+        ...
+
+    def sequence(self) -> int:
+        """The number of the last change; it only ever grows."""
+        ...
+
+    def count(self) -> int:
+        """The number of pictures."""
+        ...
+
+    def embeddings(self, after: int, limit: int) -> dict[int, bytes]:
+        """Embeddings by row number behind row `after`, empty where they are damaged."""
+        ...
+
+    def changes(self, after: int, limit: int) -> list[Change]:
+        """The next steps of the journal behind sequence number `after`."""
+        ...
+
+    def embedding_checksums(self) -> tuple[int, dict[int, int]]:
+        """The number of the last change, and the CRC-32 of every embedding by row, both of one moment."""
+        ...
 
 
 class CandidateIndex:
@@ -240,6 +273,51 @@ class CandidateIndex:
         """The facts that a cache of this index must state."""
         facts = {"format": FORMAT, "dimension": self.dimension, "metric": METRIC}
         return {**facts, "revision": self.revision, "identity": self.identity}
+
+
+class Relayout:
+    """A thread that lays an index out anew and then calls `save`: `maybe_start` after each change, then `close`."""
+
+    def __init__(self, index: CandidateIndex, store: Source, save: Callable[[], None]) -> None:
+        self.index, self.store, self.save = index, store, save
+        self._thread: Thread | None = None
+        self._over = False
+        self._lock = Lock()
+
+    def maybe_start(self) -> None:
+        """Begin if the index has outgrown its layout and no relayout is running."""
+        with self._lock:
+            if self._over or (self._thread is not None and self._thread.is_alive()) or not self.index.needs_relayout():
+                return
+            self._thread = Thread(target=self._run, name="diptych-index", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Begin no more, and wait for a relayout in progress: seconds for a million pictures."""
+        with self._lock:
+            self._over = True
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self.index.relayout(self.store)
+            self.save()
+            _give_back_memory()
+            layout = self.index.layout()
+            logger.info(
+                "%s: %d pictures in the index, in %d lists", self.store.directory, len(self.index), layout["lists"]
+            )
+        except Exception as error:
+            # What there is still answers; trying again with every change would fail as often.
+            self._over = True
+            logger.warning("%s: the index was not made anew and stays as it is: %s", self.store.directory, error)
+
+
+def _give_back_memory() -> None:
+    """Let glibc give back the memory of the old index, which it would keep for good: a millisecond for 100 MB."""
+    with suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def different(one: Mapping[int, int], other: Mapping[int, int]) -> set[int]:

@@ -405,7 +405,7 @@ class Originals:
 
 
 def rebuild(address: Address, work: Rebuild) -> RebuildReport:
-    """Bring a collection to the embedder's model and mend its damage; may be interrupted and run again.
+    """Bring a collection to the rebuild's model and mend its damage; may be interrupted and run again.
 
     For another model a second collection grows under `NAME_rebuilding`, while services go on with the first. That one
     is then called `NAME_replaced`, so that nobody can add to it any more, what came last is embedded too, and the
@@ -421,7 +421,7 @@ def rebuild(address: Address, work: Rebuild) -> RebuildReport:
     try:
         _tidy(server, name)
         found = layout_of(server, name)
-        if work.everything or not found.fits(work.embedder.runtime):
+        if work.everything or not found.fits(work.runtime):
             _replace(server, name, work)
         else:
             _mend(MilvusBackend(server, found, name), work)
@@ -454,8 +454,8 @@ def _mend(store: MilvusBackend, work: Rebuild) -> None:
 
 
 def _replace(server: Server, name: str, work: Rebuild) -> None:
-    """Put a collection of the embedder's model in the place of another; the old one goes last."""
-    new, old, wanted = f"{name}{REBUILDING}", f"{name}{REPLACED}", Layout.of(work.embedder.runtime)
+    """Put a collection of the rebuild's model in the place of another; the old one goes last."""
+    new, old, wanted = f"{name}{REBUILDING}", f"{name}{REPLACED}", Layout.of(work.runtime)
     if new in server.names() and layout_of(server, new) != wanted:
         server.call("drop_collection", new, timeout=SLOW)
     make(server, new, wanted, {_MARK: name})

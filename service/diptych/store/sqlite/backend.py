@@ -16,14 +16,12 @@ from diptych.errors import ModelMismatchError, StoreError
 from diptych.store.embedder import Rebuild
 from diptych.store.filters import Filter
 from diptych.store.index import cache
-from diptych.store.index.candidates import CandidateIndex
-from diptych.store.index.relayout import Relayout
+from diptych.store.index.candidates import CandidateIndex, Relayout
 from diptych.store.other_model import ways_out
 from diptych.store.records import NewPicture
 from diptych.store.reports import RebuildReport, VerifyReport
-from diptych.store.sqlite.database import MEND, Store
+from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.rebuild import reembed
-from diptych.store.sqlite.rows import JOINED, checked, damaged
 from diptych.store.sqlite.verify import verify
 from diptych_runtime.atomic import disk_bytes
 
@@ -120,25 +118,6 @@ class SqliteBackend(Store):
         """As the store does, and the index follows."""
         with self._followed():
             super().relocate(places)
-
-    def ids(self, most: int | None = None) -> list[str]:
-        """The ids of all pictures, or of the `most` lowest, in order; no record is looked at."""
-        return [
-            row[0] for row in self._all("SELECT id FROM pictures ORDER BY id LIMIT ?", (-1 if most is None else most,))
-        ]
-
-    def embeddings_of(self, ids: Sequence[str]) -> dict[str, bytes]:
-        """Embeddings float32, little-endian, by id; pictures that are not there are left out.
-
-        Raises StoreError if one is damaged.
-        """
-        query = f"SELECT row, id, p.embedding, d.embedding FROM {JOINED} WHERE id IN (SELECT value FROM json_each(?))"
-        found = {}
-        for row, id, *both in self._all(query, (json.dumps(list(ids)),)):
-            if not (whole := checked(*both)):
-                raise damaged(row, "embedding", MEND)
-            found[id] = whole
-        return found
 
     def nearest(self, embedding: np.ndarray, count: int, where: Filter | None) -> tuple[np.ndarray, np.ndarray]:
         """Rows int64 (n,) and cosines float32 (n,) of the n <= `count` nearest that meet a condition, nearest first."""

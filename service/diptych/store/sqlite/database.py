@@ -16,15 +16,28 @@ from diptych.store.index.layout import KINDS, Kind
 from diptych.store.lock import LOCK, WriterLock
 from diptych.store.records import Change, FileStamp, NewPicture, Record
 from diptych.store.sqlite.adopted import Adopted
-from diptych.store.sqlite.rows import COLUMNS, FEATURES, JOINED, checked, damaged, record, stamp_text
 from diptych.store.sqlite.schema import DATABASE, DIGESTS, FACTS, checksum, missing, prepare
 from diptych_runtime.atomic import disk_bytes, sync_folder
 from diptych_runtime.errors import ArgumentError
+from diptych_runtime.parsing import parse_json
 
 _LAST = "SELECT coalesce(max(sequence), 0) AS last FROM changes"
 _WHOLE = f"{FACTS}=(SELECT facts FROM digests WHERE digests.row=pictures.row)"
 _STEP = 4096
-MEND = "`diptych index rebuild` embeds it anew"
+# A path that is no text was not written by Diptych, whatever its checksum.
+_PATH = "d.path IS crc32(p.path) AND typeof(p.path)<>'blob'"
+_COLUMNS = (
+    "row, id, sha256, p.path, media_type, width, height, metadata, p.revision, added, bytes IS NOT NULL AS kept, stamp,"
+    " frames,"
+    f" d.facts IS {FACTS} AND {_PATH} AND d.revision IS crc32(p.revision) AS whole"
+)
+_FEATURES = (
+    f"row, id, sha256, p.path, p.embedding, p.tokens, bytes, d.facts IS {FACTS} AND {_PATH}"
+    " AND d.revision IS crc32(p.revision) AS record_whole,"
+    " d.embedding IS crc32(p.embedding) AND d.tokens IS crc32(p.tokens) AS features_whole"
+)
+_JOINED = "pictures p LEFT JOIN digests d USING (row)"
+_MEND = "`diptych index rebuild` embeds it anew"
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +140,7 @@ class Store(Adopted):
                 if created[-1]:
                     connection.execute("INSERT INTO changes (row) VALUES (?)", (cursor.lastrowid,))
                     connection.execute(f"{DIGESTS} WHERE row=?", (cursor.lastrowid,))
-                    beside = (stamp_text(new.stamp), new.frames, cursor.lastrowid)
+                    beside = (_stamp_text(new.stamp), new.frames, cursor.lastrowid)
                     connection.execute("UPDATE digests SET stamp=?, frames=? WHERE row=?", beside)
                     connection.execute("DELETE FROM removed WHERE id=?", (new.id,))
                 else:
@@ -142,8 +155,8 @@ class Store(Adopted):
 
     def note_stamps(self, seen: Iterable[tuple[str, str, FileStamp]]) -> None:
         """Remember how files were when they were read: (id, path, stamp) each, of pictures with that path."""
-        wanted = {id: (path, stamp_text(stamp)) for id, path, stamp in seen}
-        ids, query = [*wanted], f"SELECT id, p.path, stamp FROM {JOINED} WHERE id IN (SELECT value FROM json_each(?))"
+        wanted = {id: (path, _stamp_text(stamp)) for id, path, stamp in seen}
+        ids, query = [*wanted], f"SELECT id, p.path, stamp FROM {_JOINED} WHERE id IN (SELECT value FROM json_each(?))"
         for start in range(0, len(ids), _STEP):
             found = self._all(query, (json.dumps(ids[start : start + _STEP]),))
             other = [id for id, path, stamp in found if wanted[id][0] == path and wanted[id][1] != stamp]
@@ -228,8 +241,8 @@ class Store(Adopted):
 
     def get(self, id: str) -> Record | None:
         """The record of a picture, or None."""
-        found = self._all(f"SELECT {COLUMNS} FROM {JOINED} WHERE id=?", (id,))
-        return record(found[0]) if found else None
+        found = self._all(f"SELECT {_COLUMNS} FROM {_JOINED} WHERE id=?", (id,))
+        return _record(found[0]) if found else None
 
     def data(self, id: str) -> bytes | None:
         """The kept bytes of a picture, or None."""
@@ -243,11 +256,11 @@ class Store(Adopted):
 
     def records(self, rows: Sequence[int]) -> dict[int, Record]:
         """Records by row number; rows that are gone are left out, and so, with a warning, are damaged ones."""
-        query = f"SELECT {COLUMNS} FROM {JOINED} WHERE row IN (SELECT value FROM json_each(?))"
+        query = f"SELECT {_COLUMNS} FROM {_JOINED} WHERE row IN (SELECT value FROM json_each(?))"
         whole = {}
         for row in self._all(query, (json.dumps(list(rows)),)):
             try:
-                whole[row["row"]] = record(row)
+                whole[row["row"]] = _record(row)
             except StoreError as fault:
                 self._left_out(fault)
         return whole
@@ -256,13 +269,13 @@ class Store(Adopted):
         """Tokens by row number, as they were written; rows that are gone are left out, and so, with a warning, are
         damaged ones: one picture of many must not keep a search from the others.
         """
-        query = f"SELECT row, p.tokens, d.tokens FROM {JOINED} WHERE row IN (SELECT value FROM json_each(?))"
+        query = f"SELECT row, p.tokens, d.tokens FROM {_JOINED} WHERE row IN (SELECT value FROM json_each(?))"
         whole = {}
         for row, tokens, digest in self._all(query, (json.dumps(list(rows)),)):
             if checksum(tokens) == digest:
                 whole[row] = tokens
             else:
-                self._left_out(damaged(row, "list of tokens", MEND))
+                self._left_out(_damaged(row, "list of tokens", _MEND))
         return whole
 
     def panels(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
@@ -271,15 +284,34 @@ class Store(Adopted):
         Raises StoreError if one is damaged.
         """
         query = (
-            f"SELECT row, id, p.tokens, p.embedding, d.tokens, d.embedding FROM {JOINED}"
+            f"SELECT row, id, p.tokens, p.embedding, d.tokens, d.embedding FROM {_JOINED}"
             " WHERE id IN (SELECT value FROM json_each(?))"
         )
         found = {}
         for row, id, tokens, embedding, *digests in self._all(query, (json.dumps(list(ids)),)):
             if [checksum(tokens), checksum(embedding)] != digests:
-                raise damaged(row, "embedding or list of tokens", MEND)
+                raise _damaged(row, "embedding or list of tokens", _MEND)
             found[id] = tokens, embedding
         return found
+
+    def embeddings_of(self, ids: Sequence[str]) -> dict[str, bytes]:
+        """Embeddings float32, little-endian, by id; pictures that are not there are left out.
+
+        Raises StoreError if one is damaged.
+        """
+        query = f"SELECT row, id, p.embedding, d.embedding FROM {_JOINED} WHERE id IN (SELECT value FROM json_each(?))"
+        found = {}
+        for row, id, *both in self._all(query, (json.dumps(list(ids)),)):
+            if not (whole := _checked(*both)):
+                raise _damaged(row, "embedding", _MEND)
+            found[id] = whole
+        return found
+
+    def ids(self, most: int | None = None) -> list[str]:
+        """The ids of all pictures, or of the `most` lowest, in order; no record is looked at."""
+        return [
+            row[0] for row in self._all("SELECT id FROM pictures ORDER BY id LIMIT ?", (-1 if most is None else most,))
+        ]
 
     def page(self, limit: int, after: str | None = None, where: Filter | None = None) -> list[Record]:
         """Up to `limit` records that meet a condition, in the order they were added, beginning behind `after`.
@@ -291,13 +323,13 @@ class Store(Adopted):
     def pages(self, size: int, where: Filter | None = None, after: str | None = None) -> Iterator[list[Record]]:
         """All that `page` gives, page by page, whatever is removed meanwhile."""
         text, values = to_sql(where or {})
-        query = f"SELECT {COLUMNS} FROM {JOINED} WHERE row > ? AND {text} ORDER BY row LIMIT ?"
+        query = f"SELECT {_COLUMNS} FROM {_JOINED} WHERE row > ? AND {text} ORDER BY row LIMIT ?"
         behind = [] if after is None else self._all("SELECT row FROM pictures WHERE id=?", (after,))
         if after is not None and not behind:
             raise UnknownPictureError(f"the picture {after} is not there any more; begin with the first page")
         last = behind[0]["row"] if behind else 0
         while rows := self._all(query, (last, *values, size)):
-            yield [record(row) for row in rows]
+            yield [_record(row) for row in rows]
             last = rows[-1]["row"]
 
     def rows(self, where: Filter) -> list[int]:
@@ -318,7 +350,7 @@ class Store(Adopted):
             "SELECT c.sequence, row, p.embedding, d.embedding FROM changes c LEFT JOIN pictures p USING (row)"
             " LEFT JOIN digests d USING (row) WHERE c.sequence > ? ORDER BY c.sequence LIMIT ?"
         )
-        return [Change(sequence, row, checked(*both)) for sequence, row, *both in self._all(query, (after, limit))]
+        return [Change(sequence, row, _checked(*both)) for sequence, row, *both in self._all(query, (after, limit))]
 
     def shorten_journal(self, keep: int) -> None:
         """Forget all steps of the journal but the last `keep` >= 1: who is further behind reads all embeddings."""
@@ -329,8 +361,8 @@ class Store(Adopted):
 
     def embeddings(self, after: int, limit: int) -> dict[int, bytes]:
         """Embeddings by row number behind row `after`, empty where they are damaged."""
-        query = f"SELECT row, p.embedding, d.embedding FROM {JOINED} WHERE row > ? ORDER BY row LIMIT ?"
-        return {row: checked(*both) or b"" for row, *both in self._all(query, (after, limit))}
+        query = f"SELECT row, p.embedding, d.embedding FROM {_JOINED} WHERE row > ? ORDER BY row LIMIT ?"
+        return {row: _checked(*both) or b"" for row, *both in self._all(query, (after, limit))}
 
     def present_identity(self) -> str:
         """The name the database got when it was made or restored; `identity` is its name when this was opened."""
@@ -369,7 +401,7 @@ class Store(Adopted):
     def tokens_of_size(self, revision: str, size: int, after: int, limit: int) -> dict[int, bytes]:
         """Tokens of a revision by row number behind row `after` that take so many bytes and are whole."""
         whole = "row > ? AND p.revision = ? AND length(p.tokens) = ? AND crc32(p.tokens) IS d.tokens"
-        query = f"SELECT row, p.tokens FROM {JOINED} WHERE {whole} ORDER BY row LIMIT ?"
+        query = f"SELECT row, p.tokens FROM {_JOINED} WHERE {whole} ORDER BY row LIMIT ?"
         return {row["row"]: row["tokens"] for row in self._all(query, (after, revision, size, limit))}
 
     def outdated(self, revision: str, sizes: tuple[int, int], after: int, limit: int) -> list[tuple[int, Record]]:
@@ -377,18 +409,18 @@ class Store(Adopted):
         these sizes: the bytes of the one, and the numbers of the others.
         """
         query = (
-            f"SELECT {COLUMNS} FROM {JOINED} WHERE row > ? AND"
+            f"SELECT {_COLUMNS} FROM {_JOINED} WHERE row > ? AND"
             " (p.revision <> ? OR length(p.embedding) <> ? OR token_numbers(p.tokens) <> ?"
             " OR crc32(p.embedding) IS NOT d.embedding OR crc32(p.tokens) IS NOT d.tokens) ORDER BY row LIMIT ?"
         )
-        return [(row["row"], record(row)) for row in self._all(query, (after, revision, *sizes, limit))]
+        return [(row["row"], _record(row)) for row in self._all(query, (after, revision, *sizes, limit))]
 
     def features(self, after: int, limit: int) -> list[sqlite3.Row]:
         """Rows with row, id, sha256, path, embedding, tokens and bytes behind row `after`, for checks.
 
         `record_whole` and `features_whole` say whether they have their checksums.
         """
-        return self._all(f"SELECT {FEATURES} FROM {JOINED} WHERE row > ? ORDER BY row LIMIT ?", (after, limit))
+        return self._all(f"SELECT {_FEATURES} FROM {_JOINED} WHERE row > ? ORDER BY row LIMIT ?", (after, limit))
 
     def damage(self) -> list[str]:
         """The faults that SQLite's own integrity check finds; empty if all is well."""
@@ -444,3 +476,50 @@ def _fill_in(connection: sqlite3.Connection, id: str, path: str | None, data: by
         " WHERE id=? AND (path IS NULL AND ? IS NOT NULL OR bytes IS NULL AND ? IS NOT NULL)",
         (path, data, id, path, data),
     )
+
+
+def _record(row: sqlite3.Row) -> Record:
+    """The record in a row selected with `_COLUMNS` from `_JOINED`. Raises StoreError if it is not as it was written."""
+    if not row["whole"]:
+        raise _damaged(row["row"], "record", f"remove the picture {row['id']} and add it again")
+    try:
+        metadata = parse_json(row["metadata"])
+    except ValueError:  # not written by Diptych, with a checksum that is right
+        raise _damaged(row["row"], "metadata", f"remove the picture {row['id']} and add it again") from None
+    return Record(
+        id=row["id"],
+        path=row["path"],
+        metadata=metadata,
+        width=row["width"],
+        height=row["height"],
+        original_kept=bool(row["kept"]),
+        added=row["added"],
+        media_type=row["media_type"],
+        sha256=row["sha256"],
+        revision=row["revision"],
+        stamp=_read_stamp(row["stamp"]),
+        frames=row["frames"],
+    )
+
+
+def _read_stamp(text: str | None) -> FileStamp | None:
+    try:
+        size, modified = map(int, (text or "").split())
+    except ValueError:  # there is none, or a disk gave back other bits
+        return None
+    return FileStamp(size, modified)
+
+
+def _stamp_text(stamp: FileStamp | None) -> str | None:
+    """A stamp as the column has it."""
+    return None if stamp is None else f"{stamp.bytes} {stamp.modified}"
+
+
+def _checked(embedding: bytes | None, digest: int | None) -> bytes | None:
+    """An embedding with its checksum, empty if it has another; None stays None."""
+    return embedding if embedding is None or checksum(embedding) == digest else b""
+
+
+def _damaged(row: int, what: str, remedy: str) -> StoreError:
+    """The error for a part of a row that has not the checksum it was written with."""
+    return StoreError(f"row {row} of the collection is damaged: its {what} has another checksum; {remedy}")

@@ -23,11 +23,11 @@ logger = logging.getLogger(__name__)
 
 
 def rebuild(directory: Path, work: Rebuild, adopted: AdoptedModel | None = None) -> RebuildReport:
-    """Bring the collection in a folder to the embedder's model, mend its damage and write its index anew.
+    """Bring the collection in a folder to the rebuild's model, mend its damage and write its index anew.
 
     May be interrupted and run again. `adopted` is the collection's model from now on. Raises StoreError.
     """
-    runtime = work.embedder.runtime
+    runtime = work.runtime
     with _past_mending(directory), Store.open(directory) as store:
         if adopted is not None:
             store.adopt(adopted, ())
@@ -42,8 +42,8 @@ def rebuild(directory: Path, work: Rebuild, adopted: AdoptedModel | None = None)
 
 
 def reembed(store: Store, work: Rebuild) -> RebuildReport:
-    """Give every picture of another revision, or of a wrong size, features of the embedder's model, batch by batch."""
-    runtime, after = work.embedder.runtime, 0
+    """Give every picture of another revision, or of a wrong size, features of the rebuild's model, batch by batch."""
+    runtime, after = work.runtime, 0
     # A revision that no model has makes every picture out of date.
     revision = "" if work.everything else runtime.revision
     sizes = (4 * runtime.embedding_dim, prod(runtime.token_shape))
