@@ -66,11 +66,6 @@ def test_whichever_page_of_the_database_is_damaged_it_is_mended_or_said_to_be_pa
     assert all("cannot be mended. Restore a backup" in reason for reason in reasons)
 
 
-def test_what_was_whole_is_not_mended(whole, scorer):
-    assert not rebuild(whole, scorer).mended
-    assert healthy(whole)
-
-
 def taken_away(gallery, how):
     """The folder of 01.jpg to 12.jpg as it is without its disk; each sign by which that shows."""
     disk = gallery.with_name("disk")
