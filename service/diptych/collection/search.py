@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -142,13 +142,23 @@ def search(
     with watch("retrieve"):
         records = backend.records(keys[shown].tolist())
     scored = shown[shown < len(logits)]
+    found_records = [records.get(key) for key in keys[scored].tolist()]
+
+    def read_original(number: int) -> PictureSource | None:
+        """The file of the query, 0, or of a stored picture, from 1 on, if it is to be had."""
+        if not number:
+            return query
+        record = found_records[number - 1]
+        try:
+            return None if record is None else original(backend, record, scorer.limits)
+        except UnknownPictureError:
+            return None
+
     with watch("pair"):
-        found_records = [records.get(key) for key in keys[scored].tolist()]
-        originals = _Originals(backend, scorer, query, found_records)
         contents = [query_id, *(None if record is None else record.id for record in found_records)]
         pairs = np.stack([np.zeros(len(scored), np.int64), np.arange(len(scored)) + 1], 1)
         judged = scorer.judged(
-            logits[scored], pairs, originals, contents, held=held[scored], asked=name, most=CLOSER_LOOKS
+            logits[scored], pairs, read_original, contents, held=held[scored], asked=name, most=CLOSER_LOOKS
         )
     said = dict(zip(scored.tolist(), judged[name], strict=True))
     known = [place for place in order.tolist() if place in said]
@@ -156,28 +166,33 @@ def search(
     order = np.concatenate([np.array(best, np.int64), order[~np.isin(order, best)]])
     ranks = np.empty(len(keys), np.int64)
     ranks[order] = np.arange(len(keys))
-    listed = _Candidates(keys, cosines, said, ranks, records)
+
+    def list_matches(places: np.ndarray) -> list[Match]:
+        found = ((place, records.get(keys[place].item())) for place in places.tolist())
+        return [
+            _make_match(record, said.get(place), float(cosines[place]), int(ranks[place]) + 1, place + 1)
+            for place, record in found
+            if record is not None
+        ]
+
     closer_looks = sum(one.closer_look == "taken" for one in said.values())
-    return SearchResult(listed.matches(order[:top]), listed.matches(first), len(logits), closer_looks, watch.seconds)
+    return SearchResult(list_matches(order[:top]), list_matches(first), len(logits), closer_looks, watch.seconds)
 
 
-@dataclass(frozen=True)
-class _Originals:
-    """The files of a query, 0, and of stored pictures, from 1 on, where they are to be had."""
-
-    backend: Backend
-    scorer: Scorer
-    query: PictureSource
-    records: Sequence[Record | None]
-
-    def __call__(self, number: int) -> PictureSource | None:
-        if not number:
-            return self.query
-        record = self.records[number - 1]
-        try:
-            return None if record is None else original(self.backend, record, self.scorer.limits)
-        except UnknownPictureError:
-            return None
+def _make_match(record: Record, said: Judgement | None, similarity: float, rank: int, first_rank: int) -> Match:
+    return Match(
+        id=record.id,
+        path=record.path,
+        metadata=record.metadata,
+        relevance_score=None if said is None else said.relevance_score,
+        raw_score=None if said is None else said.raw_score,
+        similarity=similarity,
+        rank=rank,
+        first_rank=first_rank,
+        verdict=None if said is None else said.verdict,
+        closer_look=None if said is None else said.closer_look,
+        file_state=record.file_state,
+    )
 
 
 @dataclass(frozen=True)
@@ -239,40 +254,3 @@ class _Look:
 
     def _none(self) -> np.ndarray:
         return np.empty((0, len(self.scorer.runtime.questions)), np.float32)
-
-
-@dataclass(frozen=True)
-class _Candidates:
-    """A first-stage list, turned into matches on demand; `said` has the judgements of the re-ranked candidates, by
-    place.
-    """
-
-    keys: np.ndarray
-    cosines: np.ndarray
-    said: Mapping[int, Judgement]
-    ranks: np.ndarray
-    records: Mapping[Any, Record]
-
-    def matches(self, places: np.ndarray) -> list[Match]:
-        made = []
-        for place in places.tolist():
-            record = self.records.get(self.keys[place].item())
-            if record is None:
-                continue
-            said = self.said.get(place)
-            made.append(
-                Match(
-                    id=record.id,
-                    path=record.path,
-                    metadata=record.metadata,
-                    relevance_score=None if said is None else said.relevance_score,
-                    raw_score=None if said is None else said.raw_score,
-                    similarity=float(self.cosines[place]),
-                    rank=int(self.ranks[place]) + 1,
-                    first_rank=place + 1,
-                    verdict=None if said is None else said.verdict,
-                    closer_look=None if said is None else said.closer_look,
-                    file_state=record.file_state,
-                )
-            )
-        return made

@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Any
 
 from diptych.errors import ReadOnlyError, StoreError
+from diptych.store.sqlite.guard import open_transaction
 from diptych.store.sqlite.schema import connect
 
 
@@ -87,14 +88,8 @@ class Connections:
             raise ReadOnlyError(f"the collection {self.path.parent} was opened for reading only; nothing was changed")
         with self._writing, self._connection() as connection:
             self._check_file()
-            connection.execute("BEGIN IMMEDIATE")
-            try:
+            with open_transaction(connection):
                 yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
 
 
 def _file(path: Path) -> tuple[int, int] | None:
