@@ -49,7 +49,7 @@ def rebuild(
     """
     found = parse_location(where)
     removal = _Removal(allow_removal)
-    may_drop = removal.allowed if drop else None
+    may_drop = removal.may_go if drop else None
     work = Rebuild(scorer.runtime, partial(embed_stored, scorer), everything, may_drop, index, on_error, on_progress)
     if isinstance(found, Address):
         from diptych.store.milvus.backend import rebuild as rebuild_milvus
@@ -68,15 +68,15 @@ class _Removal:
     everything: bool
     spared: Counter[str] = field(default_factory=Counter)
 
-    def allowed(self, record: Record) -> bool:
+    def may_go(self, record: Record) -> bool:
         """True if a picture may go: it has no file, or that is surely gone or another one."""
-        reason = None if self.everything or record.path is None else _absence(Path(record.path))
+        reason = None if self.everything or record.path is None else _find_absence(Path(record.path))
         if reason is not None:
             self.spared[reason] += 1
         return reason is None
 
 
-def _absence(path: Path) -> str | None:
+def _find_absence(path: Path) -> str | None:
     """The sign that a file is away and not gone, if there is one: a disk that is not mounted leaves an empty folder, or
     none.
     """

@@ -126,12 +126,14 @@ def search(
         found = [backend.nearest(embedding, max(top, candidates), filter) for embedding in asked]
         keys, cosines, view = nearest_of_all(found, max(top, candidates))
     look = _Look(backend, scorer, views.tokens, watch)
-    logits, gone = look.at(keys[:candidates]) if early_stop is None else look.until(keys[:candidates], early_stop, top)
+    logits, gone = (
+        look.score(keys[:candidates]) if early_stop is None else look.score_until(keys[:candidates], early_stop, top)
+    )
     if gone.any():  # removed by someone else since the index answered
         kept = np.concatenate([~gone, np.ones(len(keys) - len(gone), bool)])
         keys, cosines, view = keys[kept], cosines[kept], view[kept]
     if early_stop is None:
-        logits = look.again(keys, logits, view)
+        logits = look.look_again(keys, logits, view)
     held = logits.copy()
     if early_stop is None:
         held[:, column] = scorer.runtime.normalized(logits[:, column])
@@ -204,37 +206,37 @@ class _Look:
     views: np.ndarray
     watch: Stopwatch
 
-    def at(self, keys: np.ndarray, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def score(self, keys: np.ndarray, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Logits float32 (K, Q) of the keys still there, of all questions, and a mask bool (K,) of those that are gone;
         memory for one batch.
 
         They are of the whole query, or of the tokens `queries` (K, N, M, d), one for each key.
         """
-        parts, gone = [self._none()], np.zeros(len(keys), bool)
-        for rows, logits, lost in self._batches(keys, PAIR_BATCH, queries):
+        parts, gone = [self._make_no_logits()], np.zeros(len(keys), bool)
+        for rows, logits, lost in self._score_batches(keys, PAIR_BATCH, queries):
             parts.append(logits)
             gone[rows] = lost
         return np.concatenate(parts), gone
 
-    def until(self, keys: np.ndarray, early_stop: float, wanted: int) -> tuple[np.ndarray, np.ndarray]:
-        """`at`, but only up to the key that is the `wanted`th to have the relevance `early_stop`."""
-        logits, gone = self._none(), np.zeros(len(keys), bool)
-        for rows, more, lost in self._batches(keys, self.scorer.runtime.workers * self.scorer.runtime.pair_chunk):
+    def score_until(self, keys: np.ndarray, early_stop: float, wanted: int) -> tuple[np.ndarray, np.ndarray]:
+        """`score`, but only up to the key that is the `wanted`th to have the relevance `early_stop`."""
+        logits, gone = self._make_no_logits(), np.zeros(len(keys), bool)
+        for rows, more, lost in self._score_batches(keys, self.scorer.runtime.workers * self.scorer.runtime.pair_chunk):
             logits, gone[rows] = np.concatenate([logits, more]), lost
             reached = np.flatnonzero(self.scorer.relevance(logits[:, self.scorer.runtime.column]) >= early_stop)
             if len(reached) >= wanted:
                 return logits[: reached[wanted - 1] + 1], gone
         return logits, gone
 
-    def again(self, keys: np.ndarray, logits: np.ndarray, view: np.ndarray) -> np.ndarray:
+    def look_again(self, keys: np.ndarray, logits: np.ndarray, view: np.ndarray) -> np.ndarray:
         """The logits (K, Q) of the first K keys after a second look at some of them in the view that found them."""
         places = second_looks(logits[:, self.scorer.runtime.column], view[: len(logits)])
-        seen, gone = self.at(keys[places], self.views[view[places]])
+        seen, gone = self.score(keys[places], self.views[view[places]])
         better, kept = logits.copy(), places[~gone]
         better[kept] = np.maximum(logits[kept], seen)
         return better
 
-    def _batches(
+    def _score_batches(
         self, keys: np.ndarray, step: int, queries: np.ndarray | None = None
     ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """`step` keys at a time: which they are, the logits of those still there, and a mask of those that are gone."""
@@ -244,7 +246,7 @@ class _Look:
             with self.watch("retrieve"):
                 blobs = self.backend.tokens(batch)
             here = np.array([key in blobs for key in batch])
-            logits = self._none()
+            logits = self._make_no_logits()
             if here.any():
                 query = self.views[:1] if queries is None else queries[rows][here]
                 stored = self.scorer.runtime.codec.unpacked([blobs[key] for key in batch if key in blobs])
@@ -252,5 +254,5 @@ class _Look:
                     logits = self.scorer.all_logits(query, stored)
             yield rows, logits, ~here
 
-    def _none(self) -> np.ndarray:
+    def _make_no_logits(self) -> np.ndarray:
         return np.empty((0, len(self.scorer.runtime.questions)), np.float32)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from diptych.store.index.layout import Kind
-from diptych.store.originals import Keeper, whole
+from diptych.store.originals import Keeper, is_whole
 from diptych.store.records import Record
 from diptych.store.reports import RebuildReport
 from diptych_runtime.errors import PictureError
@@ -58,7 +58,7 @@ class Rebuild:
         self.failed += 1
         if self.on_error is not None:
             self.on_error(record, error)
-        if self.may_drop is not None and not whole(store, record) and self.may_drop(record):
+        if self.may_drop is not None and not is_whole(store, record) and self.may_drop(record):
             store.remove([record.id])
             self.removed += 1
 

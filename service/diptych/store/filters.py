@@ -112,7 +112,7 @@ def parse_filter(condition: Filter) -> Condition:
 
     def parse_all(value: Any, where: str, depth: int) -> Condition:
         if not isinstance(value, dict):
-            raise ArgumentError(f"{where}: expected an object of conditions, got {_shown(value)}")
+            raise ArgumentError(f"{where}: expected an object of conditions, got {_show_value(value)}")
         if depth > _DEPTH:
             raise ArgumentError(f"{where}: at most {_DEPTH} levels are allowed")
         return Junction("AND", tuple(parse_one(key, given, f"{where}.{key}", depth) for key, given in value.items()))
@@ -121,7 +121,7 @@ def parse_filter(condition: Filter) -> Condition:
         nonlocal terms
         if key in ("$and", "$or"):
             if not isinstance(given, list) or not given:
-                raise ArgumentError(f"{where}: expected a list of conditions, got {_shown(given)}")
+                raise ArgumentError(f"{where}: expected a list of conditions, got {_show_value(given)}")
             parts = (parse_all(part, f"{where}[{place}]", depth + 1) for place, part in enumerate(given))
             return Junction("AND" if key == "$and" else "OR", tuple(parts))
         if key == "$not":
@@ -155,13 +155,13 @@ def to_sql(condition: Filter) -> tuple[str, list[Any]]:
             case Negation(inner):
                 return f"NOT {write(inner)}"
             case Comparison(field, "exists"):
-                values.append(_path(field))
+                values.append(_make_path(field))
                 return "(json_type(metadata, ?) IS NOT NULL)"
             case Comparison(field, _, None | bool() as value):
-                values.extend((_path(field), json.dumps(value)))
+                values.extend((_make_path(field), json.dumps(value)))
                 return "(json_type(metadata, ?) IS ?)"
             case Comparison(field, sign, value):
-                values.extend((_path(field), _path(field), value))
+                values.extend((_make_path(field), _make_path(field), value))
                 kinds = "'text'" if isinstance(value, str) else "'integer', 'real'"
                 # NULL, for a field that is not there, would be neither true nor false under NOT.
                 return f"coalesce(json_type(metadata, ?) IN ({kinds}) AND json_extract(metadata, ?) {sign} ?, 0)"
@@ -189,23 +189,23 @@ def _parse_comparison(field: str, name: str, wanted: Any, where: str) -> Conditi
             return Negation(_parse_equal(field, wanted, where))
         case "$in" | "$nin":
             if not isinstance(wanted, list) or not wanted:
-                raise ArgumentError(f"{where}: expected a list of values, got {_shown(wanted)}")
+                raise ArgumentError(f"{where}: expected a list of values, got {_show_value(wanted)}")
             found = Junction("OR", tuple(_parse_equal(field, value, where) for value in wanted))
             return found if name == "$in" else Negation(found)
         case "$exists":
             if not isinstance(wanted, bool):
-                raise ArgumentError(f"{where}: expected true or false, got {_shown(wanted)}")
+                raise ArgumentError(f"{where}: expected true or false, got {_show_value(wanted)}")
             return Comparison(field, "exists") if wanted else Negation(Comparison(field, "exists"))
     if name not in _COMPARE:
         raise ArgumentError(f"{where}: expected one of {', '.join(_OPERATORS)}")
     if not _is_ordered(wanted):
-        raise ArgumentError(f"{where}: expected a number or a text, got {_shown(wanted)}")
+        raise ArgumentError(f"{where}: expected a number or a text, got {_show_value(wanted)}")
     return Comparison(field, _COMPARE[name], wanted)
 
 
 def _parse_equal(field: str, wanted: Any, where: str) -> Condition:
     if not (wanted is None or isinstance(wanted, bool) or _is_ordered(wanted)):
-        raise ArgumentError(f"{where}: expected a number, a text, true, false or null, got {_shown(wanted)}")
+        raise ArgumentError(f"{where}: expected a number, a text, true, false or null, got {_show_value(wanted)}")
     return Comparison(field, "=", wanted)
 
 
@@ -216,7 +216,7 @@ def _is_ordered(value: Any) -> bool:
     return abs(value) < 2**63 if isinstance(value, int) else not math.isnan(value)
 
 
-def _path(field: str) -> str:
+def _make_path(field: str) -> str:
     # Metadata are stored as `json.dumps` writes them, and SQLite compares names as they are written.
     return "$" + "".join(f".{json.dumps(step)}" for step in field.split("."))
 
@@ -236,11 +236,11 @@ def _is_found(field: str) -> bool:
     for step in reversed(field.split(".")):
         metadata = {step: metadata}
     with closing(sqlite3.connect(":memory:")) as connection:
-        return connection.execute("SELECT json_type(?, ?)", (json.dumps(metadata), _path(field))).fetchone() == (
+        return connection.execute("SELECT json_type(?, ?)", (json.dumps(metadata), _make_path(field))).fetchone() == (
             "true",
         )
 
 
-def _shown(value: Any) -> str:
+def _show_value(value: Any) -> str:
     text = json.dumps(value, default=str)
     return text if len(text) <= 40 else f"{text[:40]}..."

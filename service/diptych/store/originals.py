@@ -27,14 +27,14 @@ class Keeper(Protocol):
         ...
 
 
-def whole(store: Keeper, record: Record) -> bool:
+def is_whole(store: Keeper, record: Record) -> bool:
     """True if the bytes of a picture, kept or in its file, are unchanged: not lost, although they cannot be decoded
     here.
     """
     kept = store.data(record.id) if record.original_kept else None
     if kept is not None:
         return hashlib.sha256(kept).hexdigest() == record.sha256
-    return _digest(record.path) == record.sha256
+    return _hash_file(record.path) == record.sha256
 
 
 def compare_files(records: Iterable[Record], *, checksum: bool = False) -> FilesReport:
@@ -50,7 +50,7 @@ def compare_files(records: Iterable[Record], *, checksum: bool = False) -> Files
         compared += 1
         if record.file_state == "unchanged" and not checksum:
             continue
-        digest = _digest(record.path)
+        digest = _hash_file(record.path)
         if digest is None:
             missing.append(record.path)
         elif digest != record.sha256:
@@ -58,7 +58,7 @@ def compare_files(records: Iterable[Record], *, checksum: bool = False) -> Files
     return FilesReport(compared, changed, missing)
 
 
-def _digest(path: str | None) -> str | None:
+def _hash_file(path: str | None) -> str | None:
     """SHA-256 of a file; None for one that cannot be read."""
     try:
         if not Path(path or "").is_file():  # a pipe would never end

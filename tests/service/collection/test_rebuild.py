@@ -202,7 +202,7 @@ def test_a_rebuild_that_ended_before_the_database_became_smaller_is_made_good_by
 
     size = (former / DATABASE).stat().st_size
     with monkeypatch.context() as patch:
-        patch.setattr("diptych.store.sqlite.rebuild._mended", interrupted)
+        patch.setattr("diptych.store.sqlite.rebuild._mend_database", interrupted)
         with pytest.raises(KeyboardInterrupt):
             rebuild(former, scorer)
     assert healthy(former)

@@ -97,7 +97,7 @@ class CandidateIndex:
         reason = index._load(store.directory, store.sequence())
         if reason is None:
             index.catch_up(store)
-            reason = index._difference(store)
+            reason = index._find_difference(store)
         if reason is not None:
             index.relayout(store, exact=True)
             if len(index):
@@ -131,7 +131,7 @@ class CandidateIndex:
         fresh = CandidateIndex(self.dimension, self.revision, self.identity)
         fresh.generation = store.sequence()
         if not exact:
-            fresh._vectors = self._empty(store)
+            fresh._vectors = self._make_empty(store)
         after = 0
         while found := store.embeddings(after, _STEP):
             after = max(found)
@@ -144,7 +144,7 @@ class CandidateIndex:
                 self._vectors, self.generation = fresh._vectors, fresh.generation
                 self.made_for, self.recall = len(fresh), recall
 
-    def _empty(self, store: Source) -> Vectors:
+    def _make_empty(self, store: Source) -> Vectors:
         """The empty vectors for the pictures of the database: one list, or lists learnt from a sample of them."""
         count = store.count()
         wanted = lists_for(count, self.kind, self.lists)
@@ -153,7 +153,7 @@ class CandidateIndex:
         random, sample, after = np.random.default_rng(0), [], 0
         while found := store.embeddings(after, _STEP):
             after = max(found)
-            usable = list(_usable(found, self.dimension).values())
+            usable = list(_select_usable(found, self.dimension).values())
             sample += [
                 usable[place] for place in np.flatnonzero(random.random(len(usable)) < _SAMPLED * wanted / count)
             ]
@@ -179,7 +179,7 @@ class CandidateIndex:
                 self._update(present, changes[-1].sequence, store.directory)
         return not changes
 
-    def _difference(self, store: Source) -> str | None:
+    def _find_difference(self, store: Source) -> str | None:
         """The difference from the database, in words; None without one, and beside a writer, who has compared it and is
         further on.
         """
@@ -190,11 +190,11 @@ class CandidateIndex:
         if len(self) != count:
             return f"it has {len(self)} entries after the replay and the database {count}"
         with self._lock:
-            others = different(self._vectors.checksums(), stored)
-        return foreign(others) if others else None
+            others = find_differences(self._vectors.checksums(), stored)
+        return describe_differences(others) if others else None
 
     def _update(self, present: Mapping[int, bytes | None], generation: int, directory: Path) -> None:
-        usable = _usable(present, self.dimension)
+        usable = _select_usable(present, self.dimension)
         damaged = sum(blob is not None for blob in present.values()) - len(usable)
         if damaged:
             logger.warning(
@@ -248,7 +248,7 @@ class CandidateIndex:
     def save(self, directory: Path) -> None:
         """Write the cache and then its manifest, each in one step; raises OSError if the disk does not take them."""
         with self._changing:
-            facts = {"generation": self.generation, "count": len(self), **self._wanted(), **self.layout()}
+            facts = {"generation": self.generation, "count": len(self), **self._state_facts(), **self.layout()}
             cache.save(directory, self._vectors, facts)
             self.saved_generation = self.generation
 
@@ -257,7 +257,7 @@ class CandidateIndex:
         manifest, reason = cache.read_manifest(directory)
         if reason is not None:
             return reason
-        for key, wanted in self._wanted().items():
+        for key, wanted in self._state_facts().items():
             if manifest.get(key) != wanted:
                 return f"it was made for {key} {manifest.get(key)!r}, not {wanted!r}"
         if manifest["generation"] > sequence:
@@ -269,7 +269,7 @@ class CandidateIndex:
         self.generation = self.saved_generation = manifest["generation"]
         return None
 
-    def _wanted(self) -> dict[str, Any]:
+    def _state_facts(self) -> dict[str, Any]:
         """The facts that a cache of this index must state."""
         facts = {"format": FORMAT, "dimension": self.dimension, "metric": METRIC}
         return {**facts, "revision": self.revision, "identity": self.identity}
@@ -320,17 +320,17 @@ def _give_back_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def different(one: Mapping[int, int], other: Mapping[int, int]) -> set[int]:
+def find_differences(one: Mapping[int, int], other: Mapping[int, int]) -> set[int]:
     """The rows that two collections of checksums by row do not have alike."""
     return {row for row, _ in one.items() ^ other.items()}
 
 
-def foreign(rows: Set[int]) -> str:
+def describe_differences(rows: Set[int]) -> str:
     """In words, that an index differs from the database in these rows."""
     return f"{len(rows)} of its entries are not the database's, the first of row {min(rows)}"
 
 
-def _usable(present: Mapping[int, bytes | None], dimension: int) -> dict[int, np.ndarray]:
+def _select_usable(present: Mapping[int, bytes | None], dimension: int) -> dict[int, np.ndarray]:
     """The embeddings float32 (e,) that are there, whole and finite, by row."""
     vectors = {
         row: np.frombuffer(blob, "<f4")

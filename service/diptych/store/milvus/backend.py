@@ -27,7 +27,7 @@ from diptych.store.embedder import BATCH, Rebuild
 from diptych.store.filters import Filter, open_test
 from diptych.store.location import REBUILDING, REPLACED, Address
 from diptych.store.milvus.client import SECONDS, SLOW, Server
-from diptych.store.milvus.filters import necessary
+from diptych.store.milvus.filters import write_expression
 from diptych.store.milvus.rows import Layout
 from diptych.store.milvus.table import MOST, Table, layout_of, make, properties_of
 from diptych.store.other_model import ways_out
@@ -119,9 +119,9 @@ class MilvusBackend:
         added = datetime.now(UTC).isoformat(timespec="milliseconds")
         rows = [self.layout.row(picture, added) for picture in fresh]  # before a file is kept, as it may refuse
         files = {picture.id: picture.data for picture in fresh if picture.data is not None}
-        self._keep(files)
+        self._keep_files(files)
         self.table.write(rows)
-        self._keep(files)  # again: who removed the same picture meanwhile has taken its file away
+        self._keep_files(files)  # again: who removed the same picture meanwhile has taken its file away
         first = {picture.id for picture in fresh}
         self.complete((p.id, p.path, p.data) for p in pictures if p.id in there or new[p.id] is not p)
         return [picture.id in first and new[picture.id] is picture for picture in pictures]
@@ -140,7 +140,7 @@ class MilvusBackend:
                 files[id] = data
             if (path is not None and record.path is None) or id in files:
                 lacking.append(id)
-        self._keep(files)
+        self._keep_files(files)
         changed = []
         for row in self.table.rows(lacking, self.layout.fields):
             path, data = wanted[row["id"]]
@@ -148,7 +148,9 @@ class MilvusBackend:
             kept = facts["kept"] or data is not None
             changed.append(self.layout.changed(row, path=path if facts["path"] is None else facts["path"], kept=kept))
         self.table.write(changed)
-        self._keep({row["id"]: files[row["id"]] for row in changed if row["id"] in files})  # again, as in `insert`
+        self._keep_files(
+            {row["id"]: files[row["id"]] for row in changed if row["id"] in files}
+        )  # again, as in `insert`
 
     def note_stamps(self, seen: Iterable[tuple[str, str, FileStamp]]) -> None:
         """Remember how files were when they were read: (id, path, stamp) each, of pictures with that path."""
@@ -187,7 +189,7 @@ class MilvusBackend:
 
     def check_keeping(self) -> None:
         """Raise NoOriginalsError if there is no folder for the files of pictures."""
-        self._originals()
+        self._require_originals()
 
     def known(self, ids: Sequence[str]) -> set[str]:
         """The given ids that are in the collection."""
@@ -195,11 +197,11 @@ class MilvusBackend:
 
     def records(self, keys: Sequence[str], /) -> dict[str, Record]:
         """Records by id; those that are gone are left out, and so, with a warning, are damaged ones."""
-        return self._whole(self.table.rows(keys, ["record"]), self.layout.record)
+        return self._read_whole(self.table.rows(keys, ["record"]), self.layout.record)
 
     def tokens(self, keys: Sequence[str], /) -> dict[str, bytes]:
         """Tokens by id, as written; those that are gone are left out, and so, with a warning, are damaged ones."""
-        return self._whole(self.table.rows(keys, ["record", *self.layout.parts]), self.layout.tokens)
+        return self._read_whole(self.table.rows(keys, ["record", *self.layout.parts]), self.layout.tokens)
 
     def panels(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
         """(tokens, embedding) by id; pictures that are not there are left out. Raises StoreError if one is damaged."""
@@ -215,7 +217,7 @@ class MilvusBackend:
     def page(self, limit: int, after: str | None = None, where: Filter | None = None) -> list[Record]:
         """Up to `limit` records that meet a condition, in the order of their ids, beginning behind `after`."""
         with open_test(where or {}) as meets:
-            found = map(self.layout.record, self.table.scan(["record"], necessary(where or {}), after, limit))
+            found = map(self.layout.record, self.table.scan(["record"], write_expression(where or {}), after, limit))
             return list(islice((record for record in found if meets(record.metadata)), limit))
 
     def pages(self, size: int, where: Filter | None = None) -> Iterator[list[Record]]:
@@ -266,7 +268,7 @@ class MilvusBackend:
 
         Milvus's index is an approximation. If fewer than `count` come through the condition, all are looked at.
         """
-        asked, wanted = necessary(where or {}), min(count, MOST)
+        asked, wanted = write_expression(where or {}), min(count, MOST)
         with open_test(where or {}) as meets:
             while True:
                 hits = self.table.hits(embedding, wanted, asked, with_facts=where is not None)
@@ -326,7 +328,7 @@ class MilvusBackend:
             self._left_out(fault)
             return False
 
-    def _whole(self, rows: Iterable[dict[str, Any]], read: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    def _read_whole(self, rows: Iterable[dict[str, Any]], read: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
         whole = {}
         for row in rows:
             try:
@@ -335,11 +337,11 @@ class MilvusBackend:
                 self._left_out(fault)
         return whole
 
-    def _keep(self, files: Mapping[str, bytes]) -> None:
+    def _keep_files(self, files: Mapping[str, bytes]) -> None:
         for id, data in files.items():
-            self._originals().keep(id, data)
+            self._require_originals().keep(id, data)
 
-    def _originals(self) -> Originals:
+    def _require_originals(self) -> Originals:
         if self.originals is None:
             raise NoOriginalsError(
                 f"{self.name} has no place for the files of pictures, as Milvus keeps none; name a folder that all who "
@@ -363,7 +365,7 @@ class Originals:
 
     def keep(self, id: str, data: bytes) -> None:
         """Have the file on the disk when this returns. Raises StoreError."""
-        path = self._path(id)
+        path = self._make_path(id)
         if path.is_file():
             return
         try:
@@ -376,7 +378,7 @@ class Originals:
     def read(self, id: str) -> bytes | None:
         """The bytes of a file, unchecked; None if it is not there."""
         try:
-            return self._path(id).read_bytes()
+            return self._make_path(id).read_bytes()
         except OSError:
             return None
 
@@ -387,9 +389,9 @@ class Originals:
         """
         aside = {}
         for id in ids:
-            away = self._path(id).with_name(f".{id}.{uuid4().hex}")
+            away = self._make_path(id).with_name(f".{id}.{uuid4().hex}")
             with suppress(OSError):
-                self._path(id).rename(away)
+                self._make_path(id).rename(away)
                 aside[id] = away
         back = set(aside)  # all of them, if nobody answers
         try:
@@ -398,9 +400,9 @@ class Originals:
         finally:
             for id, away in aside.items():
                 with suppress(OSError):
-                    away.replace(self._path(id)) if id in back else away.unlink()
+                    away.replace(self._make_path(id)) if id in back else away.unlink()
 
-    def _path(self, id: str) -> Path:
+    def _make_path(self, id: str) -> Path:
         return self.folder / id[:2] / id
 
 
@@ -419,18 +421,18 @@ def rebuild(address: Address, work: Rebuild) -> RebuildReport:
         raise StoreError(f"{address} has the index that Milvus keeps; leave --index out")
     server, name = Server(address), address.collection
     try:
-        _tidy(server, name)
+        _finish_renaming(server, name)
         found = layout_of(server, name)
         if work.everything or not found.fits(work.runtime):
             _replace(server, name, work)
         else:
-            _mend(MilvusBackend(server, found, name), work)
+            _mend_damaged(MilvusBackend(server, found, name), work)
         return work.report(MilvusBackend(server, layout_of(server, name), name).count())
     finally:
         server.close()
 
 
-def _tidy(server: Server, name: str) -> None:
+def _finish_renaming(server: Server, name: str) -> None:
     """Take back, or take to its end, the change of names that was going on when the last rebuild ended."""
     names, old = server.names(), f"{name}{REPLACED}"
     for other in names:
@@ -445,7 +447,7 @@ def _tidy(server: Server, name: str) -> None:
         server.call("rename_collection", old, name, timeout=SLOW)
 
 
-def _mend(store: MilvusBackend, work: Rebuild) -> None:
+def _mend_damaged(store: MilvusBackend, work: Rebuild) -> None:
     """Give the damaged pictures of a collection their features again."""
     rows = (row for row in store.table.scan(store.layout.fields) if _is_readable(store, row, work))
     damaged = (store.layout.record(row) for row in rows if store.layout.faults(row))
@@ -461,13 +463,13 @@ def _replace(server: Server, name: str, work: Rebuild) -> None:
     make(server, new, wanted, {_MARK: name})
     target = MilvusBackend(server, wanted, new)
     source = MilvusBackend(server, layout_of(server, name), name)
-    _fill(source, target, work)
+    _fill_target(source, target, work)
     if work.failed > work.removed:
         return
     server.call("alter_collection_properties", name, {**source.layout.properties(), _MARK: name})
     server.call("rename_collection", name, old, timeout=SLOW)
     source.table.name, source.table.level = old, "Strong"  # with all that was written before it had this name
-    _fill(source, target, work)
+    _fill_target(source, target, work)
     if work.failed > work.removed:
         server.call("rename_collection", old, name, timeout=SLOW)
         return
@@ -480,7 +482,7 @@ def _replace(server: Server, name: str, work: Rebuild) -> None:
     server.call("drop_collection", old, timeout=SLOW)
 
 
-def _fill(source: MilvusBackend, target: MilvusBackend, work: Rebuild) -> None:
+def _fill_target(source: MilvusBackend, target: MilvusBackend, work: Rebuild) -> None:
     """Embed the source's pictures that the target lacks, and correct the records of the others by the source's.
 
     Features need no correction: an id is a digest of the content.
@@ -492,17 +494,17 @@ def _fill(source: MilvusBackend, target: MilvusBackend, work: Rebuild) -> None:
         _embed(source, target, [record for record in batch if record.id not in there], work)
         known = {one.id: one for one in batch if one.id in there and there[one.id] != replace(one, revision=revision)}
         changed = target.table.rows(list(known), target.layout.fields)
-        target.table.write([target.layout.changed(row, **_facts(known[row["id"]])) for row in changed])
+        target.table.write([target.layout.changed(row, **_copy_facts(known[row["id"]])) for row in changed])
 
 
 def _embed(source: MilvusBackend, target: MilvusBackend, records: list[Record], work: Rebuild) -> None:
     good = work.embed(source, records)
-    target.table.write([_row(target, *one) for one in good])
+    target.table.write([_make_row(target, *one) for one in good])
     work.advance(len(records), len(good))
 
 
-def _row(target: MilvusBackend, record: Record, embedding: bytes, tokens: bytes) -> dict[str, Any]:
-    facts = {name: value for name, value in _facts(record).items() if name not in ("added", "kept")}
+def _make_row(target: MilvusBackend, record: Record, embedding: bytes, tokens: bytes) -> dict[str, Any]:
+    facts = {name: value for name, value in _copy_facts(record).items() if name not in ("added", "kept")}
     data = b"" if record.original_kept else None  # that there are some is all a row says of them
     revision = target.layout.revision
     picture = NewPicture(**facts, revision=revision, embedding=embedding, tokens=tokens, data=data)
@@ -519,7 +521,7 @@ def _is_readable(store: MilvusBackend, row: dict[str, Any], work: Rebuild) -> bo
     return True
 
 
-def _facts(record: Record) -> dict[str, Any]:
+def _copy_facts(record: Record) -> dict[str, Any]:
     """The fields of a row beside its features."""
     names = ("id", "sha256", "path", "media_type", "width", "height", "metadata", "added", "frames", "stamp")
     return {**{name: getattr(record, name) for name in names}, "kept": record.original_kept}

@@ -38,7 +38,7 @@ def facets(metadata: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def necessary(condition: Filter) -> str:
+def write_expression(condition: Filter) -> str:
     """An expression that every picture that meets the condition meets too; empty if there is none.
 
     Raises ArgumentError for what is no condition.

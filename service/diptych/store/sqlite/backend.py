@@ -53,13 +53,13 @@ class SqliteBackend(Store):
         """
         store = cls.open(directory, create=create, read_only=read_only)
         try:
-            store._attach(runtime)
+            store._open_index(runtime)
         except BaseException:
             Store.close(store)
             raise
         return store
 
-    def _attach(self, runtime: Runtime) -> None:
+    def _open_index(self, runtime: Runtime) -> None:
         others = {revision: n for revision, n in self.revisions().items() if revision != runtime.revision}
         if others:
             count, whole = sum(others.values()), self.count()
@@ -69,10 +69,10 @@ class SqliteBackend(Store):
                 f"{ways_out(self.directory, runtime.revision, others, partly=count < whole)}"
             )
         self._index = CandidateIndex.open(self, runtime.embedding_dim, runtime.revision)
-        self.renewal = Relayout(self._index, self, self._save)
+        self.renewal = Relayout(self._index, self, self._save_index)
         if not self.read_only:
             if self._index.saved_generation != self._index.generation:
-                self._save()
+                self._save_index()
             self.renewal.maybe_start()
 
     @property
@@ -101,36 +101,36 @@ class SqliteBackend(Store):
             self.renewal.close()
             with self.changing:
                 if not self.read_only and self._index.saved_generation != self._index.generation:
-                    self._save()
+                    self._save_index()
         super().close()
 
     def insert(self, pictures: Sequence[NewPicture]) -> list[bool]:
         """As the store does, and the index follows."""
-        with self._followed():
+        with self._update_index_after():
             return super().insert(pictures)
 
     def remove(self, ids: Sequence[str]) -> list[bool]:
         """As the store does, and the index follows."""
-        with self._followed():
+        with self._update_index_after():
             return super().remove(ids)
 
     def relocate(self, places: Iterable[tuple[str, str, str | None]]) -> None:
         """As the store does, and the index follows."""
-        with self._followed():
+        with self._update_index_after():
             super().relocate(places)
 
     def nearest(self, embedding: np.ndarray, count: int, where: Filter | None) -> tuple[np.ndarray, np.ndarray]:
         """Rows int64 (n,) and cosines float32 (n,) of the n <= `count` nearest that meet a condition, nearest first."""
         if self.read_only:
-            self._keep_up()
+            self._follow_writer()
         found = self.index.search(embedding, count, None if where is None else self.rows(where))
-        if self._strays(found[0]):
+        if self._has_strays(found[0]):
             logger.warning("%s: the index has pictures that the database has not; it is made anew", self.directory)
             self.index.relayout(self)
             found = self.index.search(embedding, count, None if where is None else self.rows(where))
         return found
 
-    def _keep_up(self) -> None:
+    def _follow_writer(self) -> None:
         """Take up the changes of the writer, who may have restored another state."""
         if self.present_identity() != self.identity:
             with self._restored:  # who comes meanwhile waits for the index of the present state
@@ -139,10 +139,10 @@ class SqliteBackend(Store):
                     self.identity = self.index.identity = identity
         self.index.catch_up(self)
 
-    def _strays(self, rows: np.ndarray) -> bool:
+    def _has_strays(self, rows: np.ndarray) -> bool:
         """True if some of the rows are in the index and not in the database, and the journal does not explain it."""
         query = "SELECT row FROM pictures WHERE row IN (SELECT value FROM json_each(?))"
-        missing = set(rows.tolist()).difference(row for (row,) in self._all(query, (json.dumps(rows.tolist()),)))
+        missing = set(rows.tolist()).difference(row for (row,) in self._fetch_all(query, (json.dumps(rows.tolist()),)))
         if missing:  # as a rule removed since the search
             self.index.catch_up(self)
         return bool(missing) and not missing.isdisjoint(self.index.rows().tolist())
@@ -158,7 +158,7 @@ class SqliteBackend(Store):
     def index_facts(self) -> dict[str, Any]:
         """The state of the index; without a model, that of the saved one."""
         if self._index is None:
-            return {"asked": self.index_kind(), **(cache.layout(self.directory) or {})}
+            return {"asked": self.index_kind(), **(cache.read_layout(self.directory) or {})}
         return {
             "count": len(self.index),
             "dimension": self.index.dimension,
@@ -184,11 +184,11 @@ class SqliteBackend(Store):
             if work.index is not None:
                 self.set_index_kind(work.index)
             self.index.relayout(self)
-            self._save()
+            self._save_index()
         return report
 
     @contextmanager
-    def _followed(self) -> Iterator[None]:
+    def _update_index_after(self) -> Iterator[None]:
         """Let the index take up the writes of the enclosed block; its cache is saved when enough have come together."""
         with self.changing:
             yield
@@ -196,10 +196,10 @@ class SqliteBackend(Store):
                 return
             self._index.catch_up(self)
             if self._index.generation - self._index.saved_generation >= max(_SAVE_AFTER, len(self._index) // 8):
-                self._save()
+                self._save_index()
             self.renewal.maybe_start()
 
-    def _save(self) -> None:
+    def _save_index(self) -> None:
         try:
             self.index.save(self.directory)
         except OSError as error:

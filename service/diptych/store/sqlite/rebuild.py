@@ -28,13 +28,13 @@ def rebuild(directory: Path, work: Rebuild, adopted: AdoptedModel | None = None)
     May be interrupted and run again. `adopted` is the collection's model from now on. Raises StoreError.
     """
     runtime = work.runtime
-    with _past_mending(directory), Store.open(directory) as store:
+    with _explain_damage(directory), Store.open(directory) as store:
         if adopted is not None:
             store.adopt(adopted, ())
-        compacted = _compacted(store, runtime)
+        compacted = _compact_tokens(store, runtime)
         report = reembed(store, work)
         foreign = sum(count for revision, count in store.revisions().items() if revision != runtime.revision)
-        report = replace(report, compacted=compacted, mended=_mended(store), foreign=foreign)
+        report = replace(report, compacted=compacted, mended=_mend_database(store), foreign=foreign)
         if work.index is not None:
             store.set_index_kind(work.index)
         CandidateIndex.rebuilt(store, runtime.embedding_dim, runtime.revision).save(store.directory)
@@ -55,7 +55,7 @@ def reembed(store: Store, work: Rebuild) -> RebuildReport:
     return work.report(store.count())
 
 
-def _compacted(store: Store, runtime: Runtime) -> int:
+def _compact_tokens(store: Store, runtime: Runtime) -> int:
     """Keep tokens that an earlier version of Diptych kept in float16 as the model has them; returns of how many.
 
     No picture is read for it.
@@ -69,48 +69,48 @@ def _compacted(store: Store, runtime: Runtime) -> int:
     return count
 
 
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
+def _read_pragma(connection: sqlite3.Connection, name: str) -> int:
     return connection.execute(f"PRAGMA {name}").fetchone()[0]
 
 
 @contextmanager
-def _past_mending(directory: Path) -> Iterator[None]:
+def _explain_damage(directory: Path) -> Iterator[None]:
     """Add the next step to the error of a database that SQLite cannot read."""
     try:
         yield
     except StoreError as error:
         if type(error.__cause__) is not sqlite3.DatabaseError:  # what is a subclass is no damage: a full disk, for one
             raise
-        raise _lost(directory, error.__cause__) from error
+        raise _make_loss_error(directory, error.__cause__) from error
 
 
-def _lost(directory: Path, reason: object) -> StoreError:
+def _make_loss_error(directory: Path, reason: object) -> StoreError:
     return StoreError(
         f"{directory}: {reason}; this cannot be mended. Restore a backup, or add the pictures to a new collection; "
         f"`diptych index export --store {shell_word(directory)}` lists those that can still be read"
     )
 
 
-def _mended(store: Store) -> bool:
+def _mend_database(store: Store) -> bool:
     """Write a database that SQLite finds damaged, and its indexes, anew from its readable rows; False if it was whole.
 
     Raises StoreError where damage is left.
     """
     if not store.damage():
-        _make_smaller(store)
+        _shrink_database(store)
         return False
     with store.reading() as connection:
         connection.execute("REINDEX")
         connection.execute("VACUUM")
     if left := store.damage():
-        raise _lost(store.directory, left[0])
+        raise _make_loss_error(store.directory, left[0])
     return True
 
 
-def _make_smaller(store: Store) -> None:
+def _shrink_database(store: Store) -> None:
     """Write a database anew that is a quarter empty, without its empty pages, if there is room for it."""
     with store.reading() as connection:
-        if 4 * _pragma(connection, "freelist_count") <= _pragma(connection, "page_count"):
+        if 4 * _read_pragma(connection, "freelist_count") <= _read_pragma(connection, "page_count"):
             return
         try:
             connection.execute("VACUUM")

@@ -128,7 +128,7 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
             columns = "sequence, a, b, question, answer, added, digest"
             connection.execute(f"CREATE TEMP VIEW labels ({columns}) AS {_NO_LABELS}")
         # Another program's stays as it is: `prepare` refuses it.
-        if not read_only and (_application(connection) == _APPLICATION or not has_tables(connection)):
+        if not read_only and (_read_application_id(connection) == _APPLICATION or not has_tables(connection)):
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
     except sqlite3.OperationalError as error:
@@ -140,7 +140,7 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     return connection
 
 
-def _application(connection: sqlite3.Connection) -> int:
+def _read_application_id(connection: sqlite3.Connection) -> int:
     return connection.execute("PRAGMA application_id").fetchone()[0]
 
 
@@ -168,7 +168,7 @@ def prepare(connection: sqlite3.Connection, path: Path, *, create: bool, read_on
     A writer brings a database of an earlier version to ours. Version 4 has the tables of version 3: its number keeps
     programs away that do not know tokens in 8 bits.
     """
-    application = _application(connection)
+    application = _read_application_id(connection)
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
     if create and empty:

@@ -104,7 +104,7 @@ def test_a_read_that_hangs_does_not_keep_the_service_from_ending(scorer, store, 
         begun.set()
         go.wait(60)
 
-    monkeypatch.setattr("diptych.collection.sync.run._read", hanging)
+    monkeypatch.setattr("diptych.collection.sync.run._read_file", hanging)
     with Collection.open(store, scorer, create=True) as collection, Follower(collection, [folder], 0.05) as follower:
         assert begun.wait(30)
     assert follower._thread.is_alive()

@@ -316,7 +316,7 @@ def test_a_second_run_after_ctrl_c_takes_up_the_rest(sync, store, folder, monkey
     assert names(store, folder) == ALL
 
 
-@pytest.mark.parametrize(("owner", "name"), [(run, "_read"), (Collection, "read_new"), (Collection, "commit")])
+@pytest.mark.parametrize(("owner", "name"), [(run, "_read_file"), (Collection, "read_new"), (Collection, "commit")])
 def test_memory_that_runs_out_is_said_and_the_next_run_takes_up_the_rest(sync, store, folder, monkeypatch, owner, name):
     monkeypatch.setattr("diptych.collection.ingest.BATCH", 3)
 

@@ -10,7 +10,7 @@ from conditions import drawn_condition, drawn_metadata, met
 
 from diptych import Collection
 from diptych.collection.ingest import Incoming
-from diptych.store.milvus.filters import facets, necessary
+from diptych.store.milvus.filters import facets, write_expression
 from diptych_runtime.errors import PictureError
 
 ODD: list[dict[str, Any]] = [
@@ -27,10 +27,10 @@ ODD: list[dict[str, Any]] = [
 
 
 def test_what_milvus_understands_in_one_way_only_is_said_and_nothing_else():
-    assert necessary({"label": "shoe"}) == 'facets["label"] == "shoe"'
-    assert necessary({"price": {"$gte": 1, "$lt": 2.5}}) == '(facets["price"] >= 1 and facets["price"] < 2.5)'
-    assert necessary({"a": {"$in": [1, "x"]}}) == '(facets["a"] == 1 or facets["a"] == "x")'
-    assert necessary({"$or": [{"a": 1}, {"b": 2}]}) == '(facets["a"] == 1 or facets["b"] == 2)'
+    assert write_expression({"label": "shoe"}) == 'facets["label"] == "shoe"'
+    assert write_expression({"price": {"$gte": 1, "$lt": 2.5}}) == '(facets["price"] >= 1 and facets["price"] < 2.5)'
+    assert write_expression({"a": {"$in": [1, "x"]}}) == '(facets["a"] == 1 or facets["a"] == "x")'
+    assert write_expression({"$or": [{"a": 1}, {"b": 2}]}) == '(facets["a"] == 1 or facets["b"] == 2)'
     for unsayable in (
         {"$not": {"a": 1}},
         {"a": {"$ne": 1}},
@@ -42,8 +42,8 @@ def test_what_milvus_understands_in_one_way_only_is_said_and_nothing_else():
         {"$or": [{"a": 1}, {"b": None}]},
         {"a": {"$in": [1, None]}},
     ):
-        assert necessary(unsayable) == ""
-        assert necessary({"$and": [unsayable, {"c": 1}]}) == 'facets["c"] == 1'
+        assert write_expression(unsayable) == ""
+        assert write_expression({"$and": [unsayable, {"c": 1}]}) == 'facets["c"] == 1'
 
 
 def test_facets_are_the_plain_values_by_their_path():

@@ -93,7 +93,7 @@ def found(collection, photo_bytes) -> set[str]:
 
 def test_the_journal_does_not_grow_with_what_was_ever_written(collection, photo_bytes, short_journal):
     churn(collection, photo_bytes, 60)
-    ((steps, last),) = collection.store._all("SELECT count(*), max(sequence) FROM changes")
+    ((steps, last),) = collection.store._fetch_all("SELECT count(*), max(sequence) FROM changes")
     assert steps <= 20 + 5 + 2
     assert last == collection.store.sequence() == 12 + 2 * 60 + 1
     assert collection.verify().healthy
