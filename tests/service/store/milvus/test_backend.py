@@ -15,7 +15,6 @@ import pytest
 from diptych import Collection, find_duplicates
 from diptych.collection.ingest import Incoming
 from diptych.errors import ModelMismatchError, StoreError, UnknownPictureError
-from diptych.scoring.scorer import Scorer
 from diptych.store.sqlite.backup import lines
 from diptych_runtime.errors import PictureError
 
@@ -181,9 +180,8 @@ def test_a_filter_leaves_exactly_the_pictures_that_meet_it(filled, photo_bytes):
             assert sorted(match.metadata["n"] for match in found.matches) == list(wanted)
 
 
-def test_pictures_of_another_model_are_refused_with_the_command_that_embeds_them_anew(filled, place, other_artifact):
+def test_pictures_of_another_model_are_refused_with_the_command_that_embeds_them_anew(filled, place, other):
     filled.close()
-    other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
     with pytest.raises(ModelMismatchError, match=r"diptych index rebuild --store "):
         Collection.open(place, other)
 

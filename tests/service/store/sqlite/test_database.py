@@ -1,7 +1,6 @@
 import os
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -38,17 +37,6 @@ def store(tmp_path):
         yield store
 
 
-def test_the_journal_grows_with_every_addition_and_removal_and_shows_the_present_state(store):
-    store.insert([new(1), new(2)])
-    assert store.remove([new(1).id, "none"]) == [True, False]
-    assert [(change.sequence, change.row, change.embedding is None) for change in store.changes(0, 10)] == [
-        (1, 1, True),
-        (2, 2, False),
-        (3, 1, True),
-    ]
-    assert [change.sequence for change in store.changes(1, 1)] == [2]
-
-
 def test_a_row_number_is_never_given_twice(store):
     store.insert([new(1)])
     store.remove([new(1).id])
@@ -64,27 +52,6 @@ def test_pages_go_on_where_pictures_are_removed_meanwhile(store):
     assert [record.id for page in pages for record in page] == [new(number).id for number in range(3, 7)]
     with pytest.raises(UnknownPictureError, match="is not there any more; begin with the first page"):
         store.page(3, first[-1].id)
-
-
-def test_a_picture_that_was_relocated_is_whole_and_has_all_but_its_path_as_before(store):
-    store.insert([new(1, path="/a/1.jpg", metadata={"a": 1}), new(2, path=None), new(4, path="/a/4.jpg")])
-    before = store.get(new(1).id)
-    store.relocate((new(number).id, f"/a/{number}.jpg", f"/b/{number}.jpg") for number in (1, 2, 3))
-    store.relocate([(new(4).id, "/a/other.jpg", "/b/4.jpg")])
-    assert store.get(new(1).id) == replace(before, path="/b/1.jpg")
-    assert [store.get(new(number).id).path for number in (2, 4)] == [None, "/a/4.jpg"]
-    assert store.sequence() == 3
-
-
-def test_with_its_file_a_picture_goes_only_from_the_path_it_had_and_kept_bytes_stay_without_one(store):
-    pictures = [new(1), new(2, path=None), new(3, path="/other"), new(4, data=b"kept")]
-    store.insert(pictures)
-    kept = store.get(new(4).id)
-    store.relocate((new(number).id, f"/pictures/{number}.jpg", None) for number in range(1, 6))
-    assert [record.path for record in store.page(10)] == [None, "/other", None]
-    assert store.get(new(4).id) == replace(kept, path=None)
-    assert store.data(new(4).id) == b"kept"
-    assert [(change.row, change.embedding is None) for change in store.changes(4, 10)] == [(1, True)]
 
 
 def damage(store, column, value):
@@ -129,13 +96,6 @@ def test_what_is_damaged_is_left_out_of_a_search_with_a_warning_and_the_others_a
     assert ask(store) == {2: before[2]}
     (warning,) = caplog.messages
     assert "left out of a search: row 1 of the collection is damaged" in warning
-
-
-def test_a_damaged_embedding_is_empty_for_the_index_and_the_others_are_not(store):
-    store.insert([new(1), new(2)])
-    damage(store, "embedding", new(2).embedding)
-    assert [change.embedding for change in store.changes(0, 10)] == [b"", new(2).embedding]
-    assert store.embeddings(0, 10) == {1: b"", 2: new(2).embedding}
 
 
 def test_damaged_features_are_out_of_date_until_they_are_replaced(store):
