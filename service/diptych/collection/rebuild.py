@@ -17,11 +17,11 @@ from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
 from diptych.store.embedder import OnFailure, OnProgress, Rebuild
 from diptych.store.index.layout import Kind
-from diptych.store.location import Address, Location, parse_location
+from diptych.store.location import Location
+from diptych.store.open import rebuild_store
 from diptych.store.originals import Keeper, original
 from diptych.store.records import Record
 from diptych.store.reports import RebuildReport
-from diptych.store.sqlite import rebuild as sqlite
 from diptych.store.sqlite.adopted import AdoptedModel
 from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import PictureError
@@ -47,17 +47,11 @@ def rebuild(
     index from now on, and `adopted` the model that commands open it with from now on, also after an interruption.
     Raises StoreError.
     """
-    found = parse_location(where)
     removal = _Removal(allow_removal)
-    may_drop = removal.may_go if drop else None
-    work = Rebuild(scorer.runtime, partial(embed_stored, scorer), everything, may_drop, index, on_error, on_progress)
-    if isinstance(found, Address):
-        from diptych.store.milvus.backend import rebuild as rebuild_milvus
-
-        report = rebuild_milvus(found, work)
-    else:
-        own = AdoptedModel.of(adopted, scorer.runtime.released) if adopted else None
-        report = sqlite.rebuild(found, work, own)
+    work = Rebuild(scorer.runtime, partial(embed_stored, scorer), everything, None, index, on_error, on_progress)
+    if drop:
+        work.may_drop = removal.may_go
+    report = rebuild_store(where, work, AdoptedModel.of(adopted, scorer.runtime.released) if adopted else None)
     return replace(report, spared=dict(removal.spared))
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from threading import Condition, Lock
-from types import TracebackType
 
 from diptych.collection.collection import Collection
 from diptych.collection.own_model import Scorers
@@ -147,9 +146,7 @@ class Collections:
     def __enter__(self) -> Collections:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

@@ -52,6 +52,7 @@ class Root:
         """
         half = self._name_half(name, "new")
         try:
+            # It gets its name when it is whole: a kill leaves a half that no name of a collection matches.
             Store.open(half, create=True).move(self.folder / name)
         except OSError as error:
             message = f"the collection {self.folder / name} cannot be made: {error.strerror}; look what is there"

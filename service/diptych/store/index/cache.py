@@ -26,6 +26,7 @@ _NUMBERS = {"generation": int, "count": int, "made_for": int, "recall": int | fl
 def save(directory: Path, vectors: Vectors, facts: Mapping[str, Any]) -> None:
     """Write the vectors and then the manifest of `facts`. Raises OSError if the disk does not take them."""
     path = directory / CACHE
+    # A kill between the two leaves a manifest whose digest is not that of the vectors: the cache is then made anew.
     with replacing(path, path.with_name(f".{CACHE}.tmp")) as file:
         taken = _Digesting(file)
         vectors.write(cast("Any", taken))

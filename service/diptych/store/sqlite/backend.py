@@ -190,6 +190,7 @@ class SqliteBackend(Store):
     @contextmanager
     def _update_index_after(self) -> Iterator[None]:
         """Let the index take up the writes of the enclosed block; its cache is saved when enough have come together."""
+        # The database first: an index that lacks a change replays it; one ahead of it would find what is not there.
         with self.changing:
             yield
             if self._index is None:
@@ -200,6 +201,7 @@ class SqliteBackend(Store):
             self.renewal.maybe_start()
 
     def _save_index(self) -> None:
+        # The cache before the journal: a kill between leaves steps too many, and never a cache that lacks some.
         try:
             self.index.save(self.directory)
         except OSError as error:

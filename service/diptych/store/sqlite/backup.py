@@ -67,7 +67,7 @@ def backup(store: Store, target: Path, progress: Callable[[int, int], None] = la
             _copy_database(source, copy, progress)
         if (own := _read_calibration(store.directory)) is not None:
             write_atomic(target / CALIBRATION, own)
-        growing.replace(final)
+        growing.replace(final)  # last, as who finds a database there takes the backup for whole
         sync_folder(target)
     except (OSError, sqlite3.Error) as error:
         growing.unlink(missing_ok=True)
@@ -110,6 +110,7 @@ def restore(
                 finally:
                     # Whoever knows the old state, as a reader with its index does, is to see that this is another.
                     connection.execute("UPDATE facts SET value=? WHERE key='identity'", (uuid.uuid4().hex,))
+            # A kill before these are gone is no harm: they are of the identity before.
             for name in (cache.MANIFEST, cache.CACHE):
                 (target / name).unlink(missing_ok=True)
             if (own := _read_calibration(copy.directory)) is not None:

@@ -137,7 +137,7 @@ class Store(Adopted):
                     ),
                 )
                 created.append(cursor.rowcount == 1)
-                if created[-1]:
+                if created[-1]:  # in one transaction with its step of the journal and its checksums
                     connection.execute("INSERT INTO changes (row) VALUES (?)", (cursor.lastrowid,))
                     connection.execute(f"{DIGESTS} WHERE row=?", (cursor.lastrowid,))
                     beside = (_stamp_text(new.stamp), new.frames, cursor.lastrowid)
