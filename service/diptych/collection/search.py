@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -145,22 +146,12 @@ def search(
         records = backend.records(keys[shown].tolist())
     scored = shown[shown < len(logits)]
     found_records = [records.get(key) for key in keys[scored].tolist()]
-
-    def read_original(number: int) -> PictureSource | None:
-        """The file of the query, 0, or of a stored picture, from 1 on, if it is to be had."""
-        if not number:
-            return query
-        record = found_records[number - 1]
-        try:
-            return None if record is None else original(backend, record, scorer.limits)
-        except UnknownPictureError:
-            return None
-
+    originals = partial(_read_original, backend, scorer, query, found_records)
     with watch("pair"):
         contents = [query_id, *(None if record is None else record.id for record in found_records)]
         pairs = np.stack([np.zeros(len(scored), np.int64), np.arange(len(scored)) + 1], 1)
         judged = scorer.judged(
-            logits[scored], pairs, read_original, contents, held=held[scored], asked=name, most=CLOSER_LOOKS
+            logits[scored], pairs, originals, contents, held=held[scored], asked=name, most=CLOSER_LOOKS
         )
     said = dict(zip(scored.tolist(), judged[name], strict=True))
     known = [place for place in order.tolist() if place in said]
@@ -179,6 +170,19 @@ def search(
 
     closer_looks = sum(one.closer_look == "taken" for one in said.values())
     return SearchResult(list_matches(order[:top]), list_matches(first), len(logits), closer_looks, watch.seconds)
+
+
+def _read_original(
+    backend: Backend, scorer: Scorer, query: PictureSource, records: Sequence[Record | None], number: int
+) -> PictureSource | None:
+    """The file of the query, 0, or of a stored picture, from 1 on, where it is to be had."""
+    if not number:
+        return query
+    record = records[number - 1]
+    try:
+        return None if record is None else original(backend, record, scorer.limits)
+    except UnknownPictureError:
+        return None
 
 
 def _make_match(record: Record, said: Judgement | None, similarity: float, rank: int, first_rank: int) -> Match:
