@@ -36,6 +36,7 @@ def measured(photos, tmp_path_factory):
         return measure(tmp_path_factory.mktemp("bench"), photos, COUNT, "photo-small")
 
 
+@pytest.mark.slow
 def test_every_way_is_measured_on_the_same_pictures(measured):
     assert (measured["count"], measured["photos"]) == (COUNT, COUNT // EACH)
     ways = len(THRESHOLDS) + sum(len(tolerances) for *_, tolerances in HASHES.values())
@@ -45,6 +46,7 @@ def test_every_way_is_measured_on_the_same_pictures(measured):
     assert measured["pairs"] > COUNT * 5
 
 
+@pytest.mark.slow
 def test_a_stricter_threshold_lets_fewer_go_and_a_looser_tolerance_more(measured):
     by_setting = {row["setting"]: row["could_go"] for row in measured["rows"] if row["method"] == "diptych"}
     assert by_setting["0.7"] >= by_setting["0.9"] >= by_setting["0.95"] > 0
@@ -53,6 +55,7 @@ def test_a_stricter_threshold_lets_fewer_go_and_a_looser_tolerance_more(measured
     assert hashed[-1] > hashed[0]
 
 
+@pytest.mark.slow
 def test_the_table_names_every_method_and_the_time_of_every_run(measured):
     shown = text(measured)
     for words in ("24 pictures of 4 photos", "all of them new", "nothing new", "1 new", "auto, 0.8", *HASHES):
@@ -66,20 +69,21 @@ def test_a_command_that_fails_ends_it_with_its_words(photos, tmp_path, monkeypat
 
 
 def test_the_command_hands_on_what_it_is_told_prints_json_and_leaves_nothing_behind(
-    diptych, photos, artifact, tmp_path, measured, monkeypatch
+    diptych, photos, artifact, tmp_path, monkeypatch
 ):
     told = []
 
     def stub(folder, photos, count, model, say):
         (folder / "pictures").mkdir()
         told.append((photos, count, model))
-        return measured
+        return {"count": count}
 
     monkeypatch.setattr(dedupe, "measure", stub)
+    monkeypatch.setattr(dedupe, "text", str)
     found = diptych("bench", "dedupe", photos, "--count", 12, "--folder", tmp_path, "--model", artifact, "--json")
     assert found.code == 0
     assert told == [(photos, 12, str(artifact))]
-    assert found.json == json.loads(json.dumps(measured))
+    assert found.json == {"count": 12}
     assert list(tmp_path.iterdir()) == []
 
 

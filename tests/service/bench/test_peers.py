@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 from typed import parsed
 
-from diptych.bench.peers import PEERS, costs, inliers, keypoints, normalised
+from diptych.bench.peers import PEERS, inliers, keypoints, normalised
 
 
 def spots(seed: int) -> Image.Image:
@@ -47,20 +47,3 @@ def test_tokens_are_made_unit_vectors_and_a_zero_stays_one() -> None:
 @pytest.mark.parametrize("name", PEERS)
 def test_every_peer_can_be_named_in_the_command(name: str) -> None:
     assert list(parsed("bench", "--peer", name)["peer"]) == [name]
-
-
-def test_only_the_peers_that_ran_have_costs() -> None:
-    times = {
-        "diptych read": 2.0,
-        "diptych 1": 1.0,
-        "diptych 32": 16.0,
-        "diptych 100": 40.0,
-        "sift read": 9.0,
-        "sift 1": 4.0,
-    }
-    found = costs(times)
-    assert list(found) == ["diptych", "sift"]
-    assert set(found) - {"diptych"} < set(PEERS)
-    assert found["diptych"]["stored"] == {"1": 3.0, "32": 18 / 32, "100": 0.42}
-    assert found["sift"]["stored"] == {"1": 13.0, "32": 4 + 9 / 32, "100": 4.09}
-    assert found["sift"]["files"] == {"1": 22.0, "32": 4 + 33 * 9 / 32, "100": 4 + 101 * 9 / 100}

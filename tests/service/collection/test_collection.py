@@ -137,13 +137,6 @@ def test_pixels_in_memory_can_be_added(tmp_path, scorer, photo):
         assert collection.content(first.id)[1] == "image/png"
 
 
-def test_metadata_must_be_json(collection, photo_bytes):
-    for bad in ({"x": object()}, {"x": float("nan")}, ["x"]):
-        with pytest.raises(ValueError, match="metadata must be a dict of JSON values"):
-            collection.add(photo_bytes(70), metadata=bad)
-    assert len(collection) == 12
-
-
 def test_listing_goes_page_by_page_and_refuses_unknown_beginnings(collection):
     everything = ids(collection)
     first = collection.list(5)

@@ -279,11 +279,8 @@ with Collections.open(sys.argv[2], Scorer.load(sys.argv[1], provider="cpu", thre
 """
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(6, marks=pytest.mark.slow)])
-def test_kill_9_leaves_every_collection_whole_or_gone(
-    artifact, scorer, environment, root, tmp_path, photo_bytes, kills
-):
-    rng = random.Random(7)
+def test_kill_9_leaves_every_collection_whole_or_gone(artifact, scorer, environment, root, tmp_path, photo_bytes):
+    rng, kills = random.Random(7), 3
     (tmp_path / "picture.jpg").write_bytes(photo_bytes(1))
     known: dict[str, tuple[str, int]] = {}
     for begin in range(0, 1000 * kills, 1000):

@@ -12,7 +12,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from diptych.collection.collection import Collection
 from diptych.collection.registry import Collections
-from diptych.http.middleware.auth import new_key
 from diptych.http.settings import Settings
 from diptych.scoring.scorer import Scorer
 from diptych.store.sqlite.schema import DATABASE
@@ -167,19 +166,6 @@ def test_what_is_no_name_is_refused(several, root, name):
             assert error["message"].startswith(f"name: {name[:80]!r} is no name for a collection; expected 1 to 63 of ")
     assert [path.name for path in root.iterdir()] == ["service.lock"]
     assert [path.name for path in root.parent.iterdir()] == ["root"]
-
-
-def test_making_and_removing_takes_the_key_of_an_admin(several):
-    secret, key = new_key("reader", "read")
-    headers = {"X-API-Key": secret}
-    with several("shoes", settings=Settings(keys=(key,))) as client:
-        assert client.get("/v1/collections", headers=headers).status_code == 200
-        for answer in (
-            client.post("/v1/collections", json={"name": "bags"}, headers=headers),
-            client.delete("/v1/collections/shoes", headers=headers),
-        ):
-            check_envelope(answer, 403, "read_only_key")
-        assert [one["name"] for one in client.get("/v1/collections", headers=headers).json()["data"]] == ["shoes"]
 
 
 def test_a_damaged_collection_is_listed_with_its_fault_and_the_others_are_served(several, root, photo_bytes):

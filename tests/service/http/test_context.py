@@ -12,7 +12,6 @@ from diptych.http.metrics import Metrics
 from diptych.http.middleware.errors import RequestError
 from diptych.http.request_pool import RequestPool
 from diptych.http.schemas.images import InlineImage, StoredImage
-from diptych.http.schemas.requests import Request
 from diptych.http.settings import Settings
 from diptych_runtime.errors import PictureError
 
@@ -58,29 +57,9 @@ def test_of_several_bad_pictures_the_first_is_named(here, photo_bytes, data_uri,
     assert str(caught.value).startswith("input[1] ")
 
 
-def test_an_id_nobody_has_is_refused_at_its_place_and_without_a_collection_by_the_way_to_one(here, bare):
-    pictures = [("documents[4]", StoredImage(id="0" * 32))]
-    with pytest.raises(RequestError, match=r"^documents\[4\]: .* has no picture '0{32}'") as caught:
-        here.panels(pictures, None)
-    assert (caught.value.status, caught.value.code, caught.value.param) == (422, "unknown_image", "documents[4]")
-    for ask in (lambda: bare.panels(pictures, None), lambda: bare.picture_bytes(pictures[0][1], "image", None)):
-        with pytest.raises(RequestError, match="start it with `diptych serve --store DIR`") as caught:
-            ask()
-        assert (caught.value.status, caught.value.code) == (501, "no_collection")
-
-
 def test_the_bytes_behind_a_picture_are_those_sent_or_those_kept(here, bare, shelf, photo_bytes, data_uri):
     assert here.picture_bytes(StoredImage(id=shelf.list(3)[2].id), "image", None) == photo_bytes(2)
     assert bare.picture_bytes(data_uri(b"anything"), "image", None) == b"anything"
-
-
-def test_only_the_served_model_or_none_may_be_named(here):
-    here.check(Request.model_validate({}))
-    here.check(Request.model_validate({"model": "tiny", "collection": "default"}))
-    for other in ("Tiny", "", "photo"):
-        with pytest.raises(RequestError, match=f'The model "{other}" is not served here; "tiny" is.') as caught:
-            here.check(Request.model_validate({"model": other}))
-        assert (caught.value.status, caught.value.param) == (404, "model")
 
 
 def test_errors_of_the_library_get_the_place_in_the_request_and_others_are_let_through():

@@ -274,11 +274,6 @@ def test_too_many_pictures_and_a_model_without_thresholds_are_refused_with_the_n
         assert ask(client, threshold=0.5)["bound"] == 0.5
 
 
-def test_without_a_collection_it_is_501(serve):
-    with serve(stored=False) as client:
-        assert client.post(PATH, json={}).status_code == 501
-
-
 def test_the_time_in_which_pictures_are_described_is_time_of_the_request(slowly):
     one = stint.Stint(0.0)
     tick = one.begin(3, 0).keypoints(5, 2)

@@ -11,8 +11,6 @@ import pytest
 from diptych import Collection
 from diptych.dedupe import closer, pair_scores
 from diptych.http import stint
-from diptych.http.middleware.auth import new_key
-from diptych.http.settings import Settings
 from diptych.labelling.table import COLUMNS
 from diptych_runtime.calibration.evidence import FEATURES, Verification
 from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration, OwnQuestion, released_digest
@@ -152,24 +150,6 @@ def test_what_is_no_answer_is_refused_and_kept_nowhere(client, collection, chang
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
     assert answer.json()["error"]["param"] == param
     assert collection.labels() == []
-
-
-def test_a_reader_may_look_and_not_answer(collection, running, scorer):
-    secret, key = new_key("reader", "read")
-    with running(collection, scorer, Settings(keys=(key,))) as client:
-        a, b = (record.id for record in collection.list(2))
-        headers = {"X-API-Key": secret}
-        assert client.post(NEXT, json={}, headers=headers).status_code == 200
-        assert client.get(LABELS, headers=headers).status_code == 200
-        body = {"a": a, "b": b, "answer": "same"}
-        assert client.post(LABELS, json=body, headers=headers).status_code == 403
-        assert client.delete(LABELS, params={"a": a, "b": b}, headers=headers).status_code == 403
-
-
-def test_without_a_collection_there_is_nothing_to_label(running, scorer):
-    with running(None, scorer) as client:
-        assert client.post(NEXT, json={}).status_code == 501
-        assert client.get(LABELS).status_code == 501
 
 
 def test_every_route_answers_with_the_calibration_of_the_collection_and_info_names_it(

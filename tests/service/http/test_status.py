@@ -202,13 +202,6 @@ def test_every_reference_of_the_document_can_be_followed(reader):
     assert "#/components/schemas/AddRequest" in found
 
 
-@pytest.mark.parametrize(("path", "pictures"), [("/v1/search", "image"), ("/v1/images", "images")])
-def test_routes_that_take_json_or_a_form_say_so(reader, path, pictures):
-    content = reader.get("/openapi.json").json()["paths"][path]["post"]["requestBody"]["content"]
-    assert set(content) == {"application/json", "multipart/form-data"}
-    assert pictures in content["multipart/form-data"]["schema"]["properties"]
-
-
 @pytest.fixture
 def gate(scorer, monkeypatch):
     """While it is closed, no pair of the model is scored."""

@@ -15,9 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diptych_model.networks.language_model import BYTES, LanguageConfig, LanguageModel, parameters_of, save_language
 from diptych_studies.data.text import Text, documentation, read_text
 from diptych_studies.data.words import Vocabulary
+from diptych_studies.networks.language_model import BYTES, LanguageConfig, LanguageModel, parameters_of, save_language
 from diptych_training.errors import DataError
 from diptych_training.learning.schedule import warm_cosine
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from diptych_model.flops import parameters
-from diptych_model.networks.questions import QuestionConfig, QuestionNetwork, question_loss
 from diptych_studies.data.worlds import ANSWERS, KINDS, LONGEST, VOCABULARY, draw_examples
+from diptych_studies.networks.questions import QuestionConfig, QuestionNetwork, question_loss
 from diptych_training.errors import DataError
 from diptych_training.learning.schedule import warm_cosine
 

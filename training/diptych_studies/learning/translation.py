@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from diptych_model.flops import parameters
-from diptych_model.networks.decoding import beam_search, greedy
-from diptych_model.networks.translation import END, FIRST, PAD, TranslationConfig, Translator
 from diptych_studies.data import numbers
+from diptych_studies.networks.decoding import beam_search, greedy
+from diptych_studies.networks.translation import END, FIRST, PAD, TranslationConfig, Translator
 from diptych_training.errors import DataError
 from diptych_training.learning.schedule import warm_cosine
 

@@ -113,7 +113,7 @@ def find_losses(kept: Version, going: Version, detail: np.ndarray, *, has_hues: 
         "quality": (is_worse, is_worse or kept.quality >= min(76, going.quality - 4)),
         "tones": (bool(kept.tones - going.tones), True),
         "grain": (bool(kept.grain - going.grain), True),
-        "part": (bool(kept.parts ^ going.parts), True),
+        "part": (bool(kept.parts ^ going.parts or going.marks - kept.marks), True),
         "frame": (bool(kept.frames - going.frames), True),
     }
     answers |= {"scope": (True, True)} if going.scope - kept.scope else {}

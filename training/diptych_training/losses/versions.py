@@ -34,7 +34,7 @@ class Version:
     of the original it shows. `blur` is the blur of its detail in pixels of the original, `colour` the share of its
     hues, `shades` how many a channel has, and `quality` that of JPEG. The rest are edits: what was drawn on it,
     changed its tones, sharpened it or made it noisy, took the detail of a part or replaced one, what put
-    something around it, and what of that is a scene.
+    something around it, and what of that shows words or a scene.
     """
 
     picture: Image.Image
@@ -186,15 +186,17 @@ def _pen(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     for _ in range(rng.integers(1, 4)):
         (x, x2), (y, y2) = np.sort(rng.uniform(0, 0.9, (2, 2)), 1) * [[width], [height]]
         box = x, y, x2 + 0.05 * width, y2 + 0.05 * height
-        kind = rng.integers(4)
+        kind = rng.integers(5)
         if kind == 0:
             draw.ellipse(box, outline=ink, width=thick)
         elif kind == 1:
             draw.rectangle(box, outline=ink, width=thick)
         elif kind == 2:
             draw.line(box, fill=ink, width=thick)
-        else:
-            line = np.cumsum(np.vstack([[x, y], rng.normal(0, 0.03 * width, (12, 2))]), 0)
+        else:  # a scrawl, or a line of handwriting
+            step = 0.03 * width if kind == 3 else 0.012 * width
+            along = [0 if kind == 3 else 0.8 * step, 0]
+            line = np.cumsum(np.vstack([[x, y], rng.normal(along, step, (12 if kind == 3 else 30, 2))]), 0)
             draw.line([tuple(place) for place in line.tolist()], fill=ink, width=thick, joint="curve")
     return copy
 
@@ -362,7 +364,7 @@ def _write_beside(version: Version, rng: np.random.Generator, props: Props) -> V
     ink = (0, 0, 0) if sum(ground) > 380 else (255, 255, 255)
     place = 10, (0 if above else framed.picture.height - bar) + bar / 2
     ImageDraw.Draw(framed.picture).text(place, line, ink, font(size), "lm")
-    return framed
+    return replace(framed, scope=version.scope | _new(rng))
 
 
 def _screenshot(version: Version, rng: np.random.Generator, props: Props) -> Version:
@@ -376,7 +378,7 @@ def _screenshot(version: Version, rng: np.random.Generator, props: Props) -> Ver
     draw.rectangle((0, 0, framed.picture.width, max(4, bar)), fill=any_colour(rng))
     line = "  ".join(words(rng, 1).title() for _ in range(rng.integers(2, 6)))
     draw.text((8, bar / 2), line, (255, 255, 255), font(max(5, bar // 2)), "lm")
-    return framed
+    return replace(framed, scope=version.scope | _new(rng))
 
 
 def _turn(version: Version, rng: np.random.Generator, props: Props) -> Version:

@@ -64,6 +64,7 @@ def measured(run):
     return run[0]
 
 
+@pytest.mark.slow
 def test_every_way_has_the_time_of_a_search_and_those_that_know_copies_what_they_find(measured, artifact):
     ways = {row["name"]: row for row in measured["ways"]}
     models = [
@@ -84,6 +85,7 @@ def test_every_way_has_the_time_of_a_search_and_those_that_know_copies_what_they
     assert (measured["queries"], measured["references"], measured["candidates"]) == (6, 16, 16)
 
 
+@pytest.mark.slow
 def test_the_figures_are_those_of_evaluate_and_each_in_its_place(measured, copies, artifact):
     line = ["--references", copies.references, "--queries", copies.queries, "--truth", copies.truth, "--json"]
     told = json.loads(here("evaluate", "copies", *line, "--model", "photo-small", "--against", artifact))
@@ -94,6 +96,7 @@ def test_the_figures_are_those_of_evaluate_and_each_in_its_place(measured, copie
     assert ways["pHash"] == told["controls"]["phash"]["micro_ap"]
 
 
+@pytest.mark.slow
 def test_every_phase_shows_how_far_it_is(run):
     shown = run[1]
     for phase in (
@@ -106,12 +109,14 @@ def test_every_phase_shows_how_far_it_is(run):
         assert done in shown
 
 
+@pytest.mark.slow
 def test_more_work_takes_more_time(measured):
     times = {row["name"]: row["milliseconds"][0] for row in measured["ways"]}
     assert times["photo-small, by embedding"] < times["photo-small, re-ranked"] < times[PEERS["cnn"]]
     assert times["photo-small, by embedding"] < times[PEERS["sift"]]
 
 
+@pytest.mark.slow
 def test_the_table_and_the_plot_have_every_way(measured, tmp_path):
     shown = text(measured)
     assert all(row["name"] in shown for row in measured["ways"])

@@ -68,6 +68,7 @@ def test_a_disk_that_takes_no_more_leaves_no_picture_cut_short_and_no_truth(fold
     assert left.items() <= whole.items()
 
 
+@pytest.mark.slow
 def test_several_processes_draw_the_same_bytes(folder: Path, tmp_path: Path) -> None:
     draw_collection(tmp_path / "two", count=COUNT, processes=2)
     assert digests(tmp_path / "two") == digests(folder)

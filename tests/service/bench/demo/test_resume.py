@@ -45,7 +45,9 @@ def interrupt(folder: Path, after: int, count: int, seed: int = 0, program: byte
             draw_collection(folder, count=count, seed=seed)
 
 
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "sent", [signal.SIGKILL, *(pytest.param(sent, marks=pytest.mark.slow) for sent in (signal.SIGINT, signal.SIGTERM))]
+)
 def test_a_drawing_that_was_ended_goes_on_to_the_same_bytes_and_keeps_what_is_whole(whole, environment, tmp_path, sent):
     line = [sys.executable, "-m", "diptych", "demo", str(tmp_path), "--count", str(COUNT)]
     with subprocess.Popen(line, env=environment, stderr=subprocess.DEVNULL) as process:
@@ -59,6 +61,7 @@ def test_a_drawing_that_was_ended_goes_on_to_the_same_bytes_and_keeps_what_is_wh
     assert all(path.stat().st_mtime_ns == then for path, then in kept.items())
 
 
+@pytest.mark.slow
 def test_several_processes_go_on_too(whole, tmp_path):
     interrupt(tmp_path, 9, COUNT)
     draw_collection(tmp_path, count=COUNT, processes=2)

@@ -9,9 +9,7 @@ from pydantic import ValidationError
 
 from diptych.http.schemas import requests
 from diptych.http.schemas.base import Strict, names_of
-from diptych.http.schemas.images import Upload
 from diptych.http.schemas.requests import (
-    AddForm,
     AddRequest,
     EmbeddingRequest,
     RerankRequest,
@@ -21,10 +19,6 @@ from diptych.http.schemas.requests import (
 
 MODELS = [value for value in vars(requests).values() if isinstance(value, type) and issubclass(value, Strict)]
 DOT = "AAAA"
-
-
-def nested(depth: int) -> dict:
-    return {"in": nested(depth - 1)} if depth > 1 else {"in": 1}
 
 
 def refusal(model: type[Strict], value: object) -> str:
@@ -89,20 +83,6 @@ def test_half_a_surrogate_pair_is_refused_wherever_it_would_come_back():
     for picture in ({"id": "\ud800"}, {"type": "image_url", "image_url": {"url": DOT, "detail": "\udfff"}}):
         assert "half of a surrogate pair" in refusal(AddRequest, {"image": picture})
     assert SearchRequest.model_validate({"image": DOT, "user": "späße 🦊"}).user == "späße 🦊"
-
-
-def test_metadata_is_the_same_as_json_and_as_a_form_field():
-    value = {"a": [1, 2.5, None, {"ä": "🦊"}]}
-    text = '{"a": [1, 2.5, null, {"ä": "\\ud83e\\udd8a"}]}'
-    assert AddRequest.model_validate({"image": DOT, "metadata": value}).metadata == value
-    files = [Upload("a.jpg", b"1")]
-    assert AddForm.model_validate({"image": files, "metadata": text}).metadata == value
-    assert AddForm.model_validate({"image": files}).metadata is None
-
-
-@pytest.mark.parametrize("bad", [nested(101), {"a": float("nan")}, {"a": "\ud800"}, {"a": 10**5000}, [1], "x"])
-def test_metadata_that_could_not_be_answered_again_is_refused(bad):
-    assert refusal(AddRequest, {"image": DOT, "metadata": bad})
 
 
 @pytest.mark.parametrize("number", [0, -1, 2.5, "many", float("nan"), None])

@@ -5,7 +5,7 @@ import re
 import faiss
 import numpy as np
 import pytest
-from embedded import SIZE, new, unit
+from embedded import SIZE, new, tamper, unit
 
 from diptych.store.index.cache import CACHE, MANIFEST, digest
 from diptych.store.index.candidates import FORMAT, CandidateIndex
@@ -149,16 +149,14 @@ def test_a_generation_that_was_flipped_upwards_leaves_no_change_out_of_the_repla
 
 def test_a_cache_that_missed_a_removal_is_found_out_by_its_count(store, caplog):
     saved(store)
-    with store._transaction() as connection:
-        connection.execute("DELETE FROM pictures WHERE row=4")
+    tamper(store, "DELETE FROM pictures WHERE row=4")
     with caplog.at_level(logging.WARNING):
         assert rows(opened(store)) == [1, 2, 3, 5, 6, 7]
     assert "7 entries after the replay and the database 6" in caplog.text
 
 
 def test_an_embedding_that_is_not_finite_is_left_out_and_named(store, caplog):
-    with store._transaction() as connection:
-        connection.execute("UPDATE pictures SET embedding=? WHERE row=3", (np.full(SIZE, np.nan, "<f4").tobytes(),))
+    tamper(store, "UPDATE pictures SET embedding=? WHERE row=3", np.full(SIZE, np.nan, "<f4").tobytes())
     with caplog.at_level(logging.WARNING):
         index = CandidateIndex.rebuilt(store, SIZE, "r")
     assert rows(index) == [1, 2, 4, 5, 6, 7]
@@ -167,9 +165,8 @@ def test_an_embedding_that_is_not_finite_is_left_out_and_named(store, caplog):
 
 def test_a_cache_of_other_pictures_is_found_out_though_number_and_count_are_right(store, caplog):
     saved(store)
-    with store._transaction() as connection:
-        connection.execute("UPDATE pictures SET embedding=? WHERE row=3", (unit(30).tobytes(),))
-        connection.execute("UPDATE digests SET embedding=crc32(?) WHERE row=3", (unit(30).tobytes(),))
+    tamper(store, "UPDATE pictures SET embedding=? WHERE row=3", unit(30).tobytes())
+    tamper(store, "UPDATE digests SET embedding=crc32(?) WHERE row=3", unit(30).tobytes())
     with caplog.at_level(logging.WARNING):
         index = opened(store)
     assert index.embedding(3).tobytes() == unit(30).tobytes()
@@ -180,8 +177,7 @@ def test_a_damaged_journal_with_one_picture_too_many_and_one_too_few_is_found_ou
     saved(store)
     store.insert([new(8)])
     store.remove([new(2).id])
-    with store._transaction() as connection:
-        connection.execute("UPDATE changes SET row=99 WHERE sequence > 7")
+    tamper(store, "UPDATE changes SET row=99 WHERE sequence > 7")
     with caplog.at_level(logging.WARNING):
         assert rows(opened(store)) == [1, 3, 4, 5, 6, 7, 8]
     assert "2 of its entries are not the database's, the first of row 2" in caplog.text

@@ -4,12 +4,12 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from embedded import BEFORE_5
+from embedded import BEFORE_5, tamper
 
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.store.records import NewPicture
 from diptych.store.sqlite.database import Store
-from diptych.store.sqlite.schema import VERSION
+from diptych.store.sqlite.schema import DATABASE, VERSION, connect
 from diptych.store.sqlite.verify import verify
 
 
@@ -55,8 +55,7 @@ def test_pages_go_on_where_pictures_are_removed_meanwhile(store):
 
 
 def damage(store, column, value):
-    with store._transaction() as connection:
-        connection.execute(f"UPDATE pictures SET {column}=? WHERE row=1", (value,))
+    tamper(store, f"UPDATE pictures SET {column}=? WHERE row=1", value)
 
 
 @pytest.mark.parametrize(
@@ -98,11 +97,12 @@ def test_what_is_damaged_is_left_out_of_a_search_with_a_warning_and_the_others_a
     assert "left out of a search: row 1 of the collection is damaged" in warning
 
 
-def test_damaged_features_are_out_of_date_until_they_are_replaced(store):
+@pytest.mark.parametrize("column", ["embedding", "tokens"])
+def test_damaged_features_are_out_of_date_until_they_are_replaced(store, column):
     store.insert([new(1), new(2)])
     sizes = len(new(1).embedding), len(new(1).tokens) // 2
     assert store.outdated("r1", sizes, 0, 10) == []
-    damage(store, "tokens", new(2).tokens)
+    damage(store, column, getattr(new(2), column))
     assert [row for row, _ in store.outdated("r1", sizes, 0, 10)] == [1]
     store.replace_features([(new(1).id, new(1).embedding, new(1).tokens)], "r1")
     assert store.outdated("r1", sizes, 0, 10) == []
@@ -115,15 +115,13 @@ def test_what_changes_rightly_is_no_damage_and_what_is_gone_leaves_nothing(store
     store.replace_features([(new(2).id, new(1).embedding, new(1).tokens)], "r2")
     assert [(record.path, record.revision) for record in store.page(5)] == [("/found", "r1"), ("/pictures/2.jpg", "r2")]
     store.remove([new(1).id, new(2).id])
-    with store._connection() as connection:
-        assert connection.execute("SELECT count(*) FROM digests").fetchone()[0] == 0
+    assert tamper(store, "SELECT count(*) FROM digests") == 0
 
 
 def test_a_path_that_is_no_text_is_damage_though_its_checksum_is_right(store):
     store.insert([new(1), new(2)])
     damage(store, "path", b"\xff\xfe")
-    with store._transaction() as connection:
-        connection.execute("UPDATE digests SET path=(SELECT crc32(path) FROM pictures WHERE row=1) WHERE row=1")
+    tamper(store, "UPDATE digests SET path=(SELECT crc32(path) FROM pictures WHERE row=1) WHERE row=1")
     with pytest.raises(StoreError, match="row 1 of the collection is damaged: its record has another checksum"):
         store.page(5)
     assert f"picture {new(1).id}: its record has another checksum; remove it and add it again" in verify(store).problems
@@ -143,8 +141,8 @@ def old(tmp_path):
     """A collection of format version 1, which had no checksums."""
     with Store.open(tmp_path / "old", create=True) as store:
         store.insert([new(1), new(2)])
-        with store._connection() as connection:
-            connection.executescript(f"{BEFORE_5} DROP TABLE digests; DROP TABLE labels; PRAGMA user_version=1;")
+    with closing(sqlite3.connect(tmp_path / "old" / DATABASE)) as connection:
+        connection.executescript(f"{BEFORE_5} DROP TABLE digests; DROP TABLE labels; PRAGMA user_version=1;")
     return tmp_path / "old"
 
 
@@ -170,8 +168,8 @@ def test_frames_are_kept_and_not_known_of_pictures_that_version_4_added(tmp_path
     with Store.open(tmp_path / "old", create=True) as store:
         store.insert([new(1, frames=8)])
         assert [record.frames for record in store.page(9)] == [8]
-        with store._connection() as connection:
-            connection.executescript(f"{BEFORE_5} PRAGMA user_version=4;")
+    with closing(sqlite3.connect(tmp_path / "old" / DATABASE)) as connection:
+        connection.executescript(f"{BEFORE_5} PRAGMA user_version=4;")
     with Store.open(tmp_path / "old", read_only=True) as reader:
         assert [record.frames for record in reader.page(9)] == [None]
         with Store.open(tmp_path / "old") as writer:
@@ -195,8 +193,17 @@ def test_a_folder_without_a_collection_is_refused_with_the_command_that_makes_on
     assert not (tmp_path / "nothing").exists()
 
 
+@pytest.mark.parametrize("version", [0, VERSION + 1, 99])
+def test_a_format_that_was_never_ours_or_is_newer_is_refused_with_both_numbers(tmp_path, version):
+    with Store.open(tmp_path, create=True) as store:
+        tamper(store, f"PRAGMA user_version={version}")
+    for create in (True, False):
+        with pytest.raises(StoreError, match=f"version {version}, and this Diptych reads version {VERSION}; "):
+            Store.open(tmp_path, create=create)
+
+
 def test_writes_are_synchronous_and_in_a_write_ahead_log(store):
-    with store._connection() as connection:
+    with closing(connect(store.path, read_only=False)) as connection:  # which every connection of a store is made by
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
         assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2
 

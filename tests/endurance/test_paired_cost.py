@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 import paired_cost
-import pytest
+
+DEPENDS_ON = ("service/diptych/bench/load.py", "service/diptych/cli/serve.py", "service/diptych/http/server.py")
 
 PROGRAM, CHECKOUT = Path(__file__).with_name("paired_cost.py"), Path(__file__).parents[2]
 
@@ -21,7 +22,6 @@ def test_a_checkout_has_its_own_packages_and_commands(tmp_path):
     assert environment["PYTHONPATH"].startswith(str(tmp_path))
 
 
-@pytest.mark.slow
 def test_a_checkout_costs_what_it_costs(artifact, environment):
     options = ["--model", artifact, "--pairs", 1, "--clients", 2, "--requests", 2]
     command = [sys.executable, PROGRAM, CHECKOUT, CHECKOUT, *options]

@@ -1,4 +1,4 @@
-"""Kills dedupe while it moves, undoes and empties: `python tests/service/torture_moving.py --cycles 1000 --seed 1`.
+"""Kills dedupe while it moves, undoes and empties: `python tests/endurance/torture_moving.py --cycles 1000 --seed 1`.
 
 A child carries out a plan and is killed at a moment drawn from the seed. Then every picture has to be somewhere, whole;
 another child undoes or empties and is killed too, as often as the seed says; and in the end all is as it was before, or

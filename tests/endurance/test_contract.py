@@ -7,10 +7,11 @@ import pytest
 
 from diptych.http.app import create_app
 
+DEPENDS_ON = ("service/diptych/http",)
+
 PROGRAM = Path(__file__).with_name("contract.py")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("keys", [[], ["--keys"]], ids=["open", "closed"])
 def test_every_route_answers_as_the_document_says(keys, artifact, environment, scorer):
     described = sum(map(len, create_app(None, scorer).openapi()["paths"].values()))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from diptych_model import Scale
 from diptych_model.mixers.transformer import causal_mask
-from diptych_model.networks.language_model import (
+from diptych_studies.networks.language_model import (
     EncoderBlock,
     LanguageConfig,
     LanguageModel,

@@ -26,6 +26,13 @@ from diptych.batch.workers.retries import RetryQueue
 from diptych.errors import BatchError, DecoderEndedError
 from diptych.scoring.decode_pool import DecodePool
 
+DEPENDS_ON = (
+    "service/diptych/batch/workers",
+    "service/diptych/http",
+    "service/diptych/scoring",
+    "tests/service/memory_limit.py",
+)
+
 MIB = 2**20
 
 
@@ -114,7 +121,6 @@ def test_of_a_service_that_meets_its_container_s_bound_a_decoder_is_killed_and_t
         assert ready.status == 200
 
 
-@pytest.mark.slow
 def test_what_a_service_acknowledged_is_there_after_it_was_killed_for_memory(
     group, artifact, port, spawn, tmp_path, photo_bytes, scorer
 ):

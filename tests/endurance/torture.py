@@ -1,4 +1,4 @@
-"""Tortures a collection and counts what that did: `python tests/service/torture.py kill-adds --cycles 100 --seed 1`.
+"""Tortures a collection and counts what that did: `python tests/endurance/torture.py kill-adds --cycles 100 --seed 1`.
 
 A child adds, removes, saves, rebuilds and searches, and says before and after each step what it is about to do and what
 was acknowledged. It meets a fault and is killed at a moment drawn from the seed; then the parent opens the collection,

@@ -3,6 +3,10 @@
 import soak_writes
 from soak_writes import Week, grown
 
+from diptych import Collection
+
+DEPENDS_ON = ("service/diptych/collection", "service/diptych/http", "service/diptych/store")
+
 
 def test_rounds_of_writes_with_backups_lose_nothing(artifact, monkeypatch):
     monkeypatch.setattr(soak_writes, "FEWEST", 4)
@@ -14,10 +18,12 @@ def test_rounds_of_writes_with_backups_lose_nothing(artifact, monkeypatch):
     assert {what for what, _ in week.account.answers} >= {"search"}
 
 
-def test_a_backup_that_lacks_a_picture_is_found_out(collection, tmp_path):
-    assert soak_writes.copy_whole(collection.directory, tmp_path / "copy", held=12) == []
-    (found,) = soak_writes.copy_whole(collection.directory, tmp_path / "copy", held=13)
-    assert found == "backup: it has 12 pictures, not 13"
+def test_a_backup_that_lacks_a_picture_is_found_out(scorer, photo_bytes, tmp_path):
+    with Collection.open(tmp_path / "store", scorer, create=True) as collection:
+        collection.add([photo_bytes(seed) for seed in range(3)])
+    assert soak_writes.copy_whole(tmp_path / "store", tmp_path / "copy", held=3) == []
+    (found,) = soak_writes.copy_whole(tmp_path / "store", tmp_path / "copy", held=4)
+    assert found == "backup: it has 3 pictures, not 4"
 
 
 def test_what_grows_by_more_than_a_twentieth_is_named():

@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diptych_model.networks.decoding import greedy
-from diptych_model.networks.translation import (
+from diptych_studies.networks.decoding import greedy
+from diptych_studies.networks.translation import (
     BEGIN,
     END,
     FIRST,

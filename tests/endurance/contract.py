@@ -1,4 +1,4 @@
-"""The OpenAPI document held to the service: `python tests/service/contract.py --minutes 30 [--keys]`.
+"""The OpenAPI document held to the service: `python tests/endurance/contract.py --minutes 30 [--keys]`.
 
 Schemathesis asks `diptych serve` for what the document allows, which must be answered as it says, and for what it does
 not allow, which must be refused. This file is its hooks file too: it says what the formats of the document look like.

@@ -22,6 +22,25 @@ from diptych import Collection
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.verify import verify
 
+DEPENDS_ON = (
+    "service/diptych/batch",
+    "service/diptych/cli",
+    "service/diptych/collection",
+    "service/diptych/command_tree.py",
+    "service/diptych/console.py",
+    "service/diptych/dedupe/actions",
+    "service/diptych/dedupe/report",
+    "service/diptych/http/server.py",
+    "service/diptych/labelling",
+    "service/diptych/signals.py",
+    "service/diptych/store",
+    "export/diptych_export/artifact.py",
+    "export/diptych_export/cli.py",
+    "training/diptych_training/cli.py",
+    "training/diptych_training/run_folder.py",
+    "tests/service/adversity.py",
+)
+
 CHILD = Path(__file__).with_name("adverse.py")
 ROOM = 8 * 2**20  # bytes of the small disk
 NO_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install 'diptych[ray]'")
@@ -32,12 +51,12 @@ def test_every_command_has_a_row():
 
 
 def rows(wanted) -> list:
-    """The rows that a law is about, those marked slow that are not run by default."""
+    """The rows that a law is about."""
     return [
         pytest.param(
             row,
             id=f"{row.command}-{number}",
-            marks=[pytest.mark.slow] * (not row.often) + [pytest.mark.ray, NO_RAY] * ("--engine ray" in row.words),
+            marks=[pytest.mark.ray, NO_RAY] * ("--engine ray" in row.words),
         )
         for number, row in enumerate(ROWS)
         if wanted(row)

@@ -1,4 +1,4 @@
-"""Kills the upgrade of a store of Diptych 0.1: `python tests/service/torture_upgrade.py --cycles 300 --seed 1`.
+"""Kills the upgrade of a store of Diptych 0.1: `python tests/endurance/torture_upgrade.py --cycles 300 --seed 1`.
 
 The store of a fixture, with a thousand more pictures and their pairs, is opened by a child, which brings it to the
 present format and is killed at a moment drawn from the seed, often several times. Then it is opened in peace, and all
@@ -35,7 +35,7 @@ from diptych.store.sqlite.schema import DATABASE, DIGESTS, connect
 from diptych_runtime.decoder import PictureLimits
 from diptych_runtime.manifest import Manifest
 
-FIXTURE = Path(__file__).parent / "fixtures/0.1-first.tar.xz"
+FIXTURE = Path(__file__).parents[1] / "service/fixtures/0.1-first.tar.xz"
 STORES = {"first": "kill -9 while a store of 0.1 is upgraded", "undigested": "the same, of a store before checksums"}
 PICTURES = 1000
 

@@ -13,8 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from diptych_model.mixers.transformer import sinusoids
-from diptych_model.networks.language_model import EncoderBlock, LanguageConfig, settings_with_scales, windows
 from diptych_model.operators import Scale
+from diptych_studies.networks.language_model import EncoderBlock, LanguageConfig, settings_with_scales, windows
 
 First = Int[Tensor, "batch first"]
 Second = Int[Tensor, "batch second"]

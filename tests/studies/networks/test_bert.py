@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diptych_model.networks.bert import Bert, BertConfig
-from diptych_model.networks.language_model import windows
+from diptych_studies.networks.bert import Bert, BertConfig
+from diptych_studies.networks.language_model import windows
 
 SMALL = BertConfig(13, span=5, width=12, blocks=2, scales=windows((1, 2, 3), heads=3, d_a=4))
 

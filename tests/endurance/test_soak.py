@@ -5,6 +5,15 @@ from pathlib import Path
 import pytest
 import soak
 
+DEPENDS_ON = (
+    "service/diptych/collection",
+    "service/diptych/http",
+    "service/diptych/pictures",
+    "service/diptych/scoring",
+    "service/diptych/store",
+    "export/diptych_runtime",
+)
+
 PROGRAM = Path(__file__).with_name("soak.py")
 
 
@@ -23,14 +32,12 @@ def figures(out: str) -> dict[str, list[int]]:
     return found
 
 
-@pytest.mark.slow
 def test_mixed_traffic_is_answered_rightly(artifact, environment):
     done = run(artifact, environment, "--requests", 150, "--clients", 3)
     assert done.returncode == 0, done.stdout + done.stderr
     assert set(figures(done.stdout)) == {"rerank", "search", "score", "add", "read", "remove", "bad", "look"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kill", "minutes"), [("decoders", 0.5), ("service", 1)])
 def test_mixed_traffic_is_answered_rightly_while_processes_are_killed(kill, minutes, artifact, environment):
     done = run(artifact, environment, "--minutes", minutes, "--clients", 4, "--kill", kill)
@@ -40,7 +47,6 @@ def test_mixed_traffic_is_answered_rightly_while_processes_are_killed(kill, minu
     assert set(figures(done.stdout)) == {"rerank", "search", "score", "add", "read", "remove", "bad", "look"}
 
 
-@pytest.mark.slow
 def test_a_service_that_answers_other_scores_is_found_out(artifact, monkeypatch):
     found = soak.Truth.found
 

@@ -1,4 +1,4 @@
-"""Mixed traffic on a running service: `python tests/service/soak.py --minutes 30 --kill decoders`.
+"""Mixed traffic on a running service: `python tests/endurance/soak.py --minutes 30 --kill decoders`.
 
 Clients search, re-rank, score, add, list, read and remove pictures and send what is none, all at once. Every answer is
 compared with what the library gives for the same pictures, bit by bit; memory, open files and threads of the service

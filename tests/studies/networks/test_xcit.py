@@ -12,7 +12,7 @@ from diptych_model import reference
 from diptych_model.flops import flops, parameters
 from diptych_model.mixers import CrossCovariance, Place, Transformer
 from diptych_model.mixers.cross_covariance import ClassAttention, CrossCovarianceAttention, LocalPatchInteraction
-from diptych_model.networks.xcit import ClassBlock, CrossCovarianceBlock, PatchStem, Positions, XCiT
+from diptych_studies.networks.xcit import ClassBlock, CrossCovarianceBlock, PatchStem, Positions, XCiT
 
 TINY: dict[str, Any] = {"d": 8, "depth": 2, "heads": 2, "patch": 4, "class_depth": 2}
 

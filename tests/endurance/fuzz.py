@@ -1,4 +1,4 @@
-"""Broken pictures for a running service: `python tests/service/fuzz.py --minutes 60 --keep crashes`.
+"""Broken pictures for a running service: `python tests/endurance/fuzz.py --minutes 60 --keep crashes`.
 
 Whole pictures of every format and kind are mutated (bits, bytes, lengths, pieces cut out, doubled or taken from another
 format, PNG checksums made right again) and sent to `/v1/embeddings`. Each must be answered in time with 200 or with 422

@@ -1,4 +1,4 @@
-"""Processor time of two checkouts for the same requests: `python tests/service/paired_cost.py OLD NEW --pairs 6`.
+"""Processor time of two checkouts for the same requests: `python tests/endurance/paired_cost.py OLD NEW --pairs 6`.
 
 Each pair starts `diptych serve` of both checkouts on one core, over a store that each has made of the same drawn
 photos, and asks both at once; the processor time of all processes of each service is counted, user and system. What

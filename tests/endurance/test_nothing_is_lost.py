@@ -23,6 +23,8 @@ from PIL import Image, ImageDraw, ImageEnhance, ImageFilter, ImageFont, ImageOps
 
 from diptych.bench.demo.collection import draw_scenes
 
+DEPENDS_ON = ("service/diptych/dedupe", "export/diptych_runtime")
+
 RUNS, PAIRS = 10, 50
 WRONG, LEFT = 0.01, 0.3  # of the pairs, and of the groups of which a person would know
 ARCHIVES = (("openimages_doors", 2.0), ("clothing", 2.5), ("photos_cc0", 1.5), ("trashnet", 2.0), ("boofcv_views", 2.0))
@@ -203,7 +205,6 @@ def pairs(pictures: list[Image.Image], folder: Path, run: int) -> Iterator[tuple
         yield name, original, copy, EDITS[name].is_plain and (has_exif or not copy_has)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("source", [drawn, pytest.param(photographed, marks=pytest.mark.data)])
 def test_what_went_was_replaceable(source, diptych, tmp_path):
     if source is photographed and not Path(os.environ.get("DIPTYCH_DATA", "")).is_dir():

@@ -5,8 +5,8 @@ from itertools import groupby, product
 import pytest
 import torch
 
-from diptych_model.networks.decoding import beam_search, greedy
-from diptych_model.networks.translation import END, FIRST, KINDS, PAD, TranslationConfig, Translator
+from diptych_studies.networks.decoding import beam_search, greedy
+from diptych_studies.networks.translation import END, FIRST, KINDS, PAD, TranslationConfig, Translator
 
 WORDS, LONGEST = 3, 4
 

@@ -1,4 +1,4 @@
-"""A week of writes in an hour: `python tests/service/soak_writes.py --minutes 60`.
+"""A week of writes in an hour: `python tests/endurance/soak_writes.py --minutes 60`.
 
 A service takes and forgets pictures, one after the other, while others search and list. In each round a collection of
 100 pictures grows to 700 and shrinks again, so its index, which is asked to be in lists, is laid out anew several

@@ -5,7 +5,7 @@ import torch
 from drawing import draw
 
 from diptych_model.mixers.non_local import NonLocal
-from diptych_model.networks.sagan import (
+from diptych_studies.networks.sagan import (
     Discriminator,
     Generator,
     SaganConfig,

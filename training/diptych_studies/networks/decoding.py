@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from diptych_model.networks.translation import BEGIN, END, PAD, Translator
+from diptych_studies.networks.translation import BEGIN, END, PAD, Translator
 
 Source = Int[Tensor, "batch source"]
 Written = Int[Tensor, "batch written"]

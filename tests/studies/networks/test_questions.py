@@ -5,7 +5,7 @@ import torch
 from drawing import assert_equal_with_gradients, draw, drawn
 from torch import Tensor
 
-from diptych_model.networks.questions import QuestionConfig, QuestionNetwork, RegionAttention, question_loss
+from diptych_studies.networks.questions import QuestionConfig, QuestionNetwork, RegionAttention, question_loss
 
 TINY = {"words": 11, "answers": 5, "longest": 7, "pixels": 12, "patch": 4, "width": 8, "blocks": 2, "heads": 2}
 
