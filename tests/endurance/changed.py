@@ -1,8 +1,9 @@
-"""Which tests of endurance a change concerns: `python tests/endurance/changed.py [COMMIT]` prints them, a file a line.
+"""Which tests of endurance a change concerns, and whether the studies': `python tests/endurance/changed.py [COMMIT]`
+prints them, a line each.
 
-Each names in DEPENDS_ON the files and folders that it is about. It is concerned if one of these differs from COMMIT, or
-the test itself does; all are concerned if what they share differs, or if the history is not to be had. Without COMMIT
-it is where this branch left `origin/main`, or, on that branch itself, its last commit of a day before.
+A test of endurance names in DEPENDS_ON the files and folders that it is about. It is concerned if one of these differs
+from COMMIT, or the test itself does; all are concerned if what they share differs, or if the history is not to be had.
+Without COMMIT it is where this branch left `origin/main`, or, on that branch itself, its last commit of a day before.
 """
 
 from __future__ import annotations
@@ -17,15 +18,22 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SHARED = ("pyproject.toml", "tests/conftest.py")  # the packages that are installed, and what every test is made of
 DAY = 86_400
+STUDIES = ROOT / "tests/studies"
+STUDIES_DEPEND_ON = (
+    *("model", "training", "export/diptych_runtime", "docs/studies/papers.md"),
+    *(path.relative_to(ROOT).as_posix() for top in ("service/diptych", "tests") for path in (ROOT / top).glob("*.py")),
+)
 
 
 def list_tests() -> list[Path]:
-    """Every test file of endurance."""
-    return sorted(HERE.glob("test_*.py"))
+    """Every test file of endurance, and the folder of the studies'."""
+    return [*sorted(HERE.glob("test_*.py")), STUDIES]
 
 
 def read_dependencies(test: Path) -> tuple[str, ...]:
-    """The DEPENDS_ON of a test file, which is not run for it."""
+    """The DEPENDS_ON of a test file, which is not run for it, or of the studies."""
+    if test == STUDIES:
+        return STUDIES_DEPEND_ON
     for node in ast.parse(test.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == ["DEPENDS_ON"]:
             return ast.literal_eval(node.value)
@@ -34,13 +42,13 @@ def read_dependencies(test: Path) -> tuple[str, ...]:
 
 def select_tests(changed: Iterable[str]) -> list[Path]:
     """The tests that depend on one of the changed files, given from the root of the checkout."""
-    changed, here = set(changed), HERE.relative_to(ROOT).as_posix()
-    programs = {f"{here}/{path.name}" for path in HERE.glob("*.py") if not path.name.startswith("test_")}
+    changed = set(changed)
+    programs = {path.relative_to(ROOT).as_posix() for path in HERE.glob("*.py") if not path.name.startswith("test_")}
     if changed & {*SHARED, *programs}:
         return list_tests()
 
     def is_concerned(test: Path) -> bool:
-        own = (f"{here}/{test.name}", *read_dependencies(test))
+        own = (test.relative_to(ROOT).as_posix(), *read_dependencies(test))
         return any(file == path or file.startswith(f"{path}/") for file in changed for path in own)
 
     return [test for test in list_tests() if is_concerned(test)]

@@ -37,7 +37,7 @@ DEPENDS_ON = (
     "export/diptych_export/artifact.py",
     "export/diptych_export/cli.py",
     "training/diptych_training/cli.py",
-    "training/diptych_training/run_folder.py",
+    "training/diptych_training/run.py",
     "tests/service/adversity.py",
 )
 

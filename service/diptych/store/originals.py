@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from diptych.errors import UnknownPictureError
-from diptych.pictures.content import read_bytes
+from diptych.pictures.content import hash_file, read_bytes
 from diptych.store.records import Record
 from diptych.store.reports import FilesReport
 from diptych_runtime.decoder import PictureLimits
 from diptych_runtime.errors import PictureError
 from diptych_runtime.own_files import open_own
-
-_PART = 2**20  # bytes that are read at a time
 
 
 class Keeper(Protocol):
@@ -63,17 +60,10 @@ def compare_files(records: Iterable[Record], *, checksum: bool = False) -> Files
 
 
 def _hash_file(path: str | None) -> str | None:
-    """SHA-256 of a file, no further than the system says that it reaches; None for one that cannot be read.
-
-    A path in a stranger's store may name a file of the system that has no end.
-    """
+    """SHA-256 of a file; None for one that cannot be read."""
     try:
         with open_own(path or "", may_link=True) as file:
-            left, found = os.fstat(file.fileno()).st_size, hashlib.sha256()
-            while left > 0 and (part := file.read(min(left, _PART))):
-                found.update(part)
-                left -= len(part)
-            return found.hexdigest()
+            return hash_file(file)
     except (OSError, ValueError):
         return None
 

@@ -20,6 +20,7 @@ from diptych.store.sqlite.verify import verify
 from diptych_runtime.errors import ArtifactError, PictureError
 
 PAGE = 4096
+UNUSED = 1_000_000 - 2 * PAGE  # bytes that `former` has free, without what tables of later versions take
 
 
 def healthy(folder) -> bool:
@@ -193,7 +194,7 @@ def test_a_rebuild_keeps_former_tokens_in_fewer_bytes_and_reads_no_file_for_it(f
         assert {len(tokens) for tokens, _ in kept.values()} == {scorer.runtime.codec.nbytes}
         assert all(np.array_equal(collection.panel(id)[0], tokens) for id, tokens in before.items())
         assert verify(collection.store).healthy
-        assert collection.store.path.stat().st_size < size - 900_000
+        assert collection.store.path.stat().st_size < size - UNUSED
 
 
 def test_a_rebuild_that_ended_before_the_database_became_smaller_is_made_good_by_the_next(former, scorer, monkeypatch):
@@ -207,7 +208,7 @@ def test_a_rebuild_that_ended_before_the_database_became_smaller_is_made_good_by
             rebuild(former, scorer)
     assert healthy(former)
     assert rebuild(former, scorer).compacted == 0
-    assert (former / DATABASE).stat().st_size < size - 900_000
+    assert (former / DATABASE).stat().st_size < size - UNUSED
 
 
 def test_an_artifact_of_an_earlier_version_neither_loses_nor_compares_what_is_kept_in_8_bits(

@@ -10,7 +10,7 @@ import pytest
 
 from diptych import Collection
 from diptych.dedupe import closer, pair_scores
-from diptych.http import stint
+from diptych.http import pair_jobs
 from diptych.labelling.table import COLUMNS
 from diptych_runtime.calibration.evidence import FEATURES, Verification
 from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration, OwnQuestion, released_digest
@@ -48,8 +48,8 @@ def test_pairs_are_asked_about_until_each_has_its_label(client, collection):
 
 
 def test_scoring_many_pairs_takes_several_requests(client, monkeypatch):
-    monkeypatch.setattr(stint, "SECONDS", 0.0)
-    monkeypatch.setattr(stint, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(pair_jobs, "SECONDS", 0.0)
+    monkeypatch.setattr(pair_jobs, "time", SimpleNamespace(monotonic=lambda: 0.0))
     monkeypatch.setattr(pair_scores, "BATCH", 4)
     answers = [ask(client)]
     while not answers[-1]["complete"]:
@@ -63,8 +63,8 @@ def test_scoring_many_pairs_takes_several_requests(client, monkeypatch):
 def test_closer_looks_are_a_stage_of_their_own(client, monkeypatch, path):
     look = Verification(1e-9, dict.fromkeys(FEATURES, 0.0) | {"bias": 4.0}, {"0.01": 0.5, "0.001": 0.9})
     monkeypatch.setattr(Runtime, "verification", look)
-    monkeypatch.setattr(stint, "SECONDS", 0.0)
-    monkeypatch.setattr(stint, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(pair_jobs, "SECONDS", 0.0)
+    monkeypatch.setattr(pair_jobs, "time", SimpleNamespace(monotonic=lambda: 0.0))
     monkeypatch.setattr(closer, "BATCH", 4)
     answers: list[dict] = []
     while not answers or not answers[-1]["complete"]:

@@ -16,7 +16,7 @@ from diptych_studies.data.words import Vocabulary
 from diptych_studies.learning.language import Budget
 from diptych_studies.networks.bert import Bert, BertConfig
 from diptych_training.errors import DataError
-from diptych_training.learning.schedule import warm_cosine
+from diptych_training.optimisation import warm_cosine
 
 HELD_OUT = 2000  # pairs of spans
 POINTS = 10  # of a curve

@@ -12,7 +12,7 @@ from diptych_model.flops import parameters
 from diptych_studies.data.worlds import ANSWERS, KINDS, LONGEST, VOCABULARY, draw_examples
 from diptych_studies.networks.questions import QuestionConfig, QuestionNetwork, question_loss
 from diptych_training.errors import DataError
-from diptych_training.learning.schedule import warm_cosine
+from diptych_training.optimisation import warm_cosine
 
 HELD_OUT_SEED = 2**31
 POINTS = 10  # of a curve

@@ -60,10 +60,12 @@ def open_parquet(name: str, rows: int, sides: Sequence[str]) -> Iterator[tuple[l
     pyarrow, parquet = import_arrow()
     try:
         open_own(name, may_link=True).close()  # what the system says is shorter than what pyarrow makes of it
-        schema = parquet.read_schema(name)
+        metadata = parquet.read_metadata(name)
+        schema = metadata.schema.to_arrow_schema()
         # As set here, of a row group only pages are in memory, and of texts that repeat each is there once.
+        packed = _list_texts(metadata)
         with parquet.ParquetFile(
-            name, pre_buffer=False, buffer_size=_BUFFER, read_dictionary=_text_columns(parquet.read_metadata(name))
+            name, metadata=metadata, pre_buffer=False, buffer_size=_BUFFER, read_dictionary=packed
         ) as file:
             for side in set(sides) & set(schema.names):
                 kind = schema.field(side).type
@@ -76,7 +78,7 @@ def open_parquet(name: str, rows: int, sides: Sequence[str]) -> Iterator[tuple[l
         raise BatchError(f"{name} cannot be read as Parquet: {error}") from None
 
 
-def _text_columns(metadata: Any) -> list[str]:
+def _list_texts(metadata: Any) -> list[str]:
     """The columns of texts and bytes, those inside lists and records too."""
     columns = map(metadata.schema.column, range(metadata.num_columns))
     return [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]

@@ -60,34 +60,6 @@ def test_every_refusal_has_the_envelope(reader, method, path, request_, status, 
     check_envelope(reader.request(method, path, **request_), status, code, param)
 
 
-@pytest.mark.parametrize(
-    ("reference", "code"),
-    [
-        ("http://127.0.0.1/x.jpg", "remote_url_refused"),
-        (" HTTPS://example.org/x.jpg", "remote_url_refused"),
-        ("file:///etc/passwd", "file_url_refused"),
-        ("/etc/passwd", "invalid_picture"),
-        ("data:image/png,abc", "invalid_picture"),
-        ("not base64!", "invalid_picture"),
-        ("\u00e9", "invalid_picture"),
-    ],
-)
-def test_nothing_is_fetched_or_opened_because_a_request_says_so(reader, reference, code):
-    for named in (reference, {"type": "image_url", "image_url": {"url": reference}}, {"image": reference}):
-        answer = reader.post("/v1/score", json={"queries": URI, "documents": [URI, named][1:]})
-        assert answer.json()["error"]["code"] in (code, "invalid_picture")
-        answer = reader.post("/v1/embeddings", json={"input": [named]})
-        check_envelope(answer, 422, code, "input[0]")
-
-
-def test_an_unknown_key_is_refused_with_the_key_that_was_meant(reader):
-    answer = reader.post("/v1/rerank", json={"query": URI, "documents": [URI], "topn": 3})
-    assert 'unknown key "topn"; did you mean "top_n"?' in check_envelope(answer, 422, "invalid_request")["message"]
-    half_a_pair = f'{{"query": "{URI}", "documents": ["{URI}"], "{{x}}\\ud800": 3}}'
-    strange = reader.post("/v1/rerank", content=half_a_pair, headers=JSON)
-    assert 'unknown key "{x}?"' in check_envelope(strange, 422, "invalid_request")["message"]
-
-
 def test_a_body_over_the_limit_is_refused_whether_or_not_its_size_is_announced(serve, collection, photo_bytes):
     before = collection.stats()["sequence"]
     with serve(Settings(body_bytes=20_000)) as client:
