@@ -18,11 +18,11 @@ EXTRA = $(shell nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 COMMA := ,
 MEMORY = $(shell [ -w /dev/shm ] && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 4000000 { print "/dev/shm" }')
 
-.PHONY: help run demo test lint types format docs lock audit train wheel clean pytest studies
+.PHONY: help run demo test lint types format docs lock audit train wheel clean pytest studies endurance
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  make run PHOTOS=folder [STORE=dir] [HOST=$(HOST)] [PORT=$(PORT)]    your own pictures; any target: [PYTHON=python3.12]"
 
@@ -77,10 +77,17 @@ test: ## lint and tests, in five minutes on two cores; ARGS="-k name" for some
 # What they write is in memory where there are 4 GB of it: commits, of which they make thousands, wait for a disk for
 # longer than all the rest takes. TMPDIR=folder keeps it elsewhere.
 pytest: $(TOOLS)/installed ## the tests of `make test` alone, three at a time; ARGS="-k name" for some
-	$(call run_tests,-m "not slow" --longest 40 --ignore tests/studies)
+	$(call run_tests,-m "not slow" --longest 40)
 
 studies: $(TOOLS)/installed ## the tests of the papers' studies, which `make test` leaves out; ARGS="-k name" for some
 	$(call run_tests,tests/studies)
+
+# Faults by the hundred, broken pictures by the thousand, traffic by the minute. What .ci/run runs of it is said by
+# tests/endurance/changed.py. Three at a time, for they wait for killed processes, services and deadlines; Ray in one.
+ENDURANCE := tests/endurance
+endurance: $(TOOLS)/installed ## torture, soak and fuzz, half an hour; before a release; ENDURANCE=tests/endurance/FILE for one
+	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(TOOLS)/bin/pytest --numprocesses 3 --dist loadgroup --durations 15 \
+	--durations-min 10 $(ENDURANCE) $(ARGS)
 
 lint: $(TOOLS)/installed ## ruff, and the arrows between packages and floors (import-linter)
 	@$(TOOLS)/bin/ruff check .

@@ -1,20 +1,32 @@
-"""What all tests share: a small artifact, and small pictures drawn from a seed."""
+"""What all tests share: a small artifact, small pictures drawn from a seed, and the command line."""
+
+from __future__ import annotations
 
 import gc
+import json
+import logging
+import os
 import resource
 import shutil
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pillow_heif
 import pytest
 from archives import write_archives, write_omniglot
 from exported import copy_of_kernel, copy_of_literal, copy_of_tiny, copy_of_two, make_tiny_network
 from PIL import Image, ImageDraw
+from started import free_port
+
+if TYPE_CHECKING:
+    from diptych import Scorer
 
 Draw = Callable[..., Image.Image]
 DrawBytes = Callable[..., bytes]
@@ -38,7 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
     worker, root = getattr(config, "workerinput", None), Path(__file__).parent
     if worker is None or [Path(name).absolute() for name in config.args] != [root]:
         return
-    places = [path for top in sorted(root.iterdir()) for path in (sorted(top.iterdir()) if top.is_dir() else [top])]
+    tops = [top for top in sorted(root.iterdir()) if top.name not in config.getini("norecursedirs")]
+    places = [path for top in tops for path in (sorted(top.iterdir()) if top.is_dir() else [top])]
     places = [path for path in places if path.match("test_*.py") or (path.is_dir() and any(path.rglob("test_*.py")))]
     left_out = {Path(name).absolute() for name in config.getoption("ignore") or ()}
     places = [path for path in places if path not in left_out]
@@ -75,7 +88,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     the tests of training take.
     """
     if (jaxtyping := sys.modules.get("jaxtyping")) is not None:
-        enforced = any(Path(__file__).with_name(name) in item.path.parents for name in ("model", "export"))
+        enforced = any(
+            Path(__file__).parent / name in item.path.parents for name in ("model", "export", "studies/networks")
+        )
         jaxtyping.config.update("jaxtyping_disable", not enforced)
 
 
@@ -195,8 +210,6 @@ def artifact_that_looks(tmp_path_factory: pytest.TempPathFactory, artifact_of_tw
     """The small artifact of two questions, which takes a closer look at all pairs before it speaks of copies, and calls
     *same* what can be laid over each other; treat it as read-only.
     """
-    import json
-
     from diptych_runtime.calibration.evidence import FEATURES
 
     directory = shutil.copytree(artifact_of_two, tmp_path_factory.mktemp("artifact") / "looks")
@@ -211,13 +224,84 @@ def artifact_that_looks(tmp_path_factory: pytest.TempPathFactory, artifact_of_tw
 @pytest.fixture(scope="session")
 def artifact_with_negatives(tmp_path_factory: pytest.TempPathFactory, artifact: Path) -> Path:
     """The small artifact with thresholds of random negatives; treat it as read-only."""
-    import json
-
     directory = shutil.copytree(artifact, tmp_path_factory.mktemp("artifact") / "negatives")
     manifest = json.loads((directory / "manifest.json").read_text())
     manifest["questions"]["match"]["negatives"] = {"random": {"0.01": 0.8, "0.001": 0.99}, "nearest": {"0.01": 0.95}}
     (directory / "manifest.json").write_text(json.dumps(manifest))
     return directory
+
+
+@pytest.fixture
+def data_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which the default store is: never that of whoever runs the tests."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data-home"))
+    monkeypatch.delenv("DIPTYCH_STORE", raising=False)
+    monkeypatch.setenv("PYTHONSAFEPATH", "")  # a command that runs in this process sets it for good
+    monkeypatch.delenv("PYTHONSAFEPATH")
+    return tmp_path / "data-home"
+
+
+@pytest.fixture
+def environment(data_home: Path) -> dict[str, str]:
+    """What processes started by tests see."""
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="session")
+def scorer(artifact: Path) -> Scorer:
+    from diptych import Scorer
+
+    return Scorer.load(str(artifact), provider="cpu", threads=1)
+
+
+@pytest.fixture
+def diptych(capfd: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """`diptych("score", a, b)` runs a command in this process: `.code`, `.out`, `.err`, `.json`."""
+    from diptych.cli.main import main
+
+    def run(*arguments: object) -> Any:
+        capfd.readouterr()
+        root = logging.getLogger()
+        handlers, level = root.handlers[:], root.level
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as stop:
+            code = stop.code
+        finally:  # `serve` sets up the log of its process
+            root.handlers[:] = handlers
+            root.setLevel(level)
+        out, err = capfd.readouterr()
+        return SimpleNamespace(
+            code=code, out=out, err=err, json=json.loads(out) if "--json" in arguments and out else None
+        )
+
+    return run
+
+
+@pytest.fixture
+def port() -> int:
+    """A port of this machine that nobody listens on."""
+    return free_port()
+
+
+@pytest.fixture
+def spawn(environment: dict[str, str]):
+    """`spawn("score", a, b)` starts a command in a process of its own, which is killed in the end if it still runs;
+    `under` is the command line of a program that starts it.
+    """
+    running: list[subprocess.Popen[str]] = []
+    program = "import sys; from diptych.cli.main import main; sys.exit(main())"
+
+    def run(*arguments: object, under: Sequence[str] = ()) -> subprocess.Popen[str]:
+        command = [*under, sys.executable, "-c", program, *map(str, arguments)]
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        running.append(process)
+        return process
+
+    yield run
+    for process in running:
+        process.kill()
+        process.communicate()
 
 
 @pytest.fixture

@@ -383,7 +383,7 @@ def test_each_test_that_the_pages_of_faults_name_is_there() -> None:
     pages = [ROOT / "docs/faults.md", ROOT / "docs/studies/2026-11-faults.md"]
     texts = [page.read_text(encoding="utf-8") for page in pages]
     named = {found for text in texts for found in re.findall(r"`([\w/]+\.py)(?:::(test_\w+))?`", text)}
-    assert len(set(re.findall(r"`(service/[\w/]+\.py)`", texts[0]))) > 10
+    assert len(set(re.findall(r"`((?:service|endurance)/[\w/]+\.py)`", texts[0]))) > 10
     assert sum(bool(test) for _, test in named) > 60
     there = list((ROOT / "tests").rglob("*.py"))
     for file, test in sorted(named):

@@ -1,12 +1,15 @@
-"""What the tests rest on: things that are made once a machine, and a limit to what one test may take."""
+"""What the tests rest on: things made once a machine, a limit to what one may take, and the endurance of a change."""
 
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import cached
+import changed
 import pytest
 
 SAMPLE = """
@@ -102,3 +105,58 @@ def test_what_fails_leaves_nothing_that_looks_made(making: Making, monkeypatch: 
     with pytest.raises(pytest.fail.Exception, match="no room"):
         making.ask()
     assert [path.suffix for path in cached.KEPT.iterdir()] == [".lock"]
+
+
+def names_of(*files: str) -> set[str]:
+    return {test.stem.removeprefix("test_") for test in changed.select_tests(files)}
+
+
+def test_every_test_of_endurance_depends_on_files_that_there_are() -> None:
+    assert len(changed.list_tests()) > 10
+    for test in changed.list_tests():
+        for path in changed.read_dependencies(test):
+            assert (changed.ROOT / path).exists(), f"{test.name}: {path}"
+
+
+def test_a_change_needs_the_endurance_that_depends_on_it_and_all_where_what_they_share_has_changed() -> None:
+    everything = {test.stem.removeprefix("test_") for test in changed.list_tests()}
+    assert names_of("README.md", "service/diptych/http.py") == set()
+    assert names_of("model/diptych_model/network.py") == names_of("tests/waiting.py") == {"studies"}
+    assert names_of("service/diptych/http/app.py") == {"contract", "fuzz", "out_of_memory", "soak", "soak_writes"}
+    assert names_of("tests/endurance/test_fuzz.py") == {"fuzz"}
+    for shared in ("tests/endurance/soak.py", "tests/conftest.py", "pyproject.toml"):
+        assert names_of(shared) == everything
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """`checkout("file", days=2)` commits a file, so many days ago."""
+    for name in ("AUTHOR", "COMMITTER"):
+        for key in ("NAME", "EMAIL"):
+            monkeypatch.setenv(f"GIT_{name}_{key}", "nobody")
+    monkeypatch.setattr(changed, "ROOT", tmp_path)
+    subprocess.run(["git", "init", "--quiet", "--initial-branch", "main"], cwd=tmp_path, check=True)
+
+    def commit(name: str, days: float) -> None:
+        (tmp_path / name).write_text(name)
+        monkeypatch.setenv("GIT_COMMITTER_DATE", f"{int(time.time() - days * 86_400)} +0000")
+        subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+        subprocess.run(["git", "commit", "--quiet", "--message", name], cwd=tmp_path, check=True)
+
+    return commit
+
+
+def test_what_changed_is_all_since_the_day_before_the_last_commit_and_what_is_not_committed(
+    checkout: Callable[..., None], tmp_path: Path
+) -> None:
+    assert changed.list_changes(None) is None, "there is no history yet"
+    checkout("first", days=9)
+    assert changed.list_changes(None) is None, "it does not reach back far enough"
+    for name, days in (("second", 8.5), ("third", 5), ("fourth", 4.5)):
+        checkout(name, days=days)
+    (tmp_path / "fifth").touch()
+    assert changed.list_changes(None) == {"third", "fourth", "fifth"}
+    assert changed.list_changes("HEAD^") == {"fourth", "fifth"}
+    subprocess.run(["git", "update-ref", "refs/remotes/origin/main", "HEAD~2"], cwd=tmp_path, check=True)
+    assert changed.list_changes(None) == {"third", "fourth", "fifth"}, "all of a branch, however old"
+    assert changed.list_changes("0" * 40) is None

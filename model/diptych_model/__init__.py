@@ -32,9 +32,7 @@ from diptych_model.encoders import ENCODERS, EfficientNetLite, Encoder, Residual
 from diptych_model.mixers import MIXERS, Mixer, Msac, Place
 from diptych_model.network import PairNetwork
 from diptych_model.networks.densenet import DenseNet
-from diptych_model.networks.language_model import LanguageConfig, LanguageModel
 from diptych_model.networks.resnet import ResNet
-from diptych_model.networks.xcit import XCiT
 from diptych_model.operators import MSAC, SAC, Scale
 
 __all__ = [
@@ -45,8 +43,6 @@ __all__ = [
     "DenseNet",
     "EfficientNetLite",
     "Encoder",
-    "LanguageConfig",
-    "LanguageModel",
     "Mixer",
     "Msac",
     "PairConfig",
@@ -56,7 +52,6 @@ __all__ = [
     "ResNet",
     "Residual",
     "Scale",
-    "XCiT",
     "convolve",
     "load_checkpoint",
     "reference",

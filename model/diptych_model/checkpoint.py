@@ -3,10 +3,13 @@
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import load_file, save
+from torch import Tensor
 
 from diptych_model.config import PairConfig
 from diptych_model.network import PairNetwork
@@ -78,9 +81,22 @@ def load_checkpoint(directory: str | Path) -> tuple[PairNetwork, dict[str, Any]]
             f"{folder / WEIGHTS} is damaged: expected SHA-256 {described['sha256'][:12]}..., got {digest[:12]}...; "
             "restore it or train again"
         )
-    network = PairNetwork(PairConfig.from_dict(described["network"]))
-    state = load_file(folder / WEIGHTS)
+    config, state = PairConfig.from_dict(described["network"]), load_file(folder / WEIGHTS)
     if described["format"] == 2:
         state = {name.replace("panel.stem.", "panel.encoder."): value for name, value in state.items()}
+    with torch.device("meta"):  # shapes without memory: the configuration may ask for more than there is
+        wanted = PairNetwork(config).state_dict()
+    if unlike := [name for name in wanted.keys() | state.keys() if _shape(wanted, name) != _shape(state, name)]:
+        name = min(unlike)
+        raise ValueError(
+            f"{folder / WEIGHTS} does not fit {CONFIG}: expected {name} of shape {_shape(wanted, name)}, got "
+            f"{_shape(state, name)}; restore the one that was exchanged or train again"
+        )
+    network = PairNetwork(config)
     network.load_state_dict(state)
     return network.eval(), described["metadata"]
+
+
+def _shape(state: Mapping[str, Tensor], name: str) -> tuple[int, ...] | None:
+    """The shape of a tensor, None for one that is not there."""
+    return tuple(state[name].shape) if name in state else None

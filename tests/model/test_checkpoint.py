@@ -34,6 +34,17 @@ def test_damage_to_a_checkpoint_is_named(tmp_path: Path, tiny_network: PairNetwo
         load_checkpoint(tmp_path)
 
 
+def test_a_configuration_that_asks_for_more_than_the_weights_hold_is_refused_before_it_takes_memory(
+    tmp_path: Path, tiny_network: PairNetwork
+) -> None:
+    save_checkpoint(tiny_network, tmp_path)
+    described = json.loads((tmp_path / "config.json").read_text())
+    described["network"]["embedding"] = 2_000_000_000
+    (tmp_path / "config.json").write_text(json.dumps(described))
+    with pytest.raises(ValueError, match=r"does not fit config\.json: expected .*2000000000"):
+        load_checkpoint(tmp_path)
+
+
 def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path, tiny_network: PairNetwork) -> None:
     save_checkpoint(tiny_network, tmp_path)
     described = json.loads((tmp_path / "config.json").read_text())

@@ -28,7 +28,7 @@ class Row:
 
     `reads` vanishes; `hook` is called in its middle; `writes` are the names that it makes in `{out}`. What only reads a
     collection has none, and neither have studies, which write after minutes of training. `reports` is what it says of
-    single pictures in place of an error. `often` is run by default. `again` is False where going on to the end takes minutes.
+    single pictures in place of an error. `again` is False where going on to the end takes minutes.
     """
 
     words: str
@@ -37,7 +37,6 @@ class Row:
     writes: tuple[str, ...] = ()
     reports: tuple[str, ...] = ()
     store: bool = False
-    often: bool = False
     again: bool = True
     model: bool = True
     threads: bool = True
@@ -60,7 +59,7 @@ _COMPUTED: dict[str, Any] = {"reads": "{in}/model"}
 ROWS = (
     Row("serve --create --store {out}/new --port 0", "diptych.http.server:run", "{in}/model", ("new",), again=False),
     Row("key --read-only alice", "diptych.http.middleware.auth:new_key", None, model=False),
-    Row("index add {in}/photos --store {out}/new", "diptych.collection.ingest:features", writes=("new",), often=True),
+    Row("index add {in}/photos --store {out}/new", "diptych.collection.ingest:features", writes=("new",)),
     Row("index add {in}/photos --store {out}/new --engine ray", "diptych.batch.workers.ray:Cluster.run", writes=("new",), reports=("does not exist",)),
     Row("index sync {in}/photos --store {out}/new", "diptych.collection.ingest:features", writes=("new",)),
     Row("index sync {in}/photos --store {out}/store", "diptych.store.sqlite.database:Store.relocate", store=True, writes=("store",)),

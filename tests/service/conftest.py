@@ -1,29 +1,24 @@
-"""What the service's tests share: a scorer on the small artifact, folders of pictures, and the command line."""
+"""What the service's tests share: collections, folders of pictures, servers and a browser."""
 
 import io
 import itertools
 import json
-import logging
-import os
 import re
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from answering import Answer, Routes, Server
 from milvus_server import MilvusServer
-from started import free_port
 
 from diptych import Collection, Scorer
-from diptych.cli.main import main
 from diptych.pictures.file_info import Picture
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -53,24 +48,8 @@ def network_alone() -> Scorer:
 
 
 @pytest.fixture(autouse=True)
-def data_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder in which the default store is: never that of whoever runs the tests."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data-home"))
-    monkeypatch.delenv("DIPTYCH_STORE", raising=False)
-    monkeypatch.setenv("PYTHONSAFEPATH", "")  # a command that runs in this process sets it for good
-    monkeypatch.delenv("PYTHONSAFEPATH")
-    return tmp_path / "data-home"
-
-
-@pytest.fixture
-def environment(data_home: Path) -> dict[str, str]:
-    """What processes started by tests see."""
-    return {**os.environ, "OMP_NUM_THREADS": "1"}
-
-
-@pytest.fixture(scope="session")
-def scorer(artifact: Path) -> Scorer:
-    return Scorer.load(str(artifact), provider="cpu", threads=1)
+def nobodys_store(data_home: Path) -> None:
+    """No test of the service meets the store of whoever runs it."""
 
 
 @pytest.fixture(scope="session")
@@ -138,29 +117,6 @@ def bomb() -> bytes:
 
 
 @pytest.fixture
-def diptych(capfd: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    """`diptych("score", a, b)` runs a command in this process: `.code`, `.out`, `.err`, `.json`."""
-
-    def run(*arguments: object) -> Any:
-        capfd.readouterr()
-        root = logging.getLogger()
-        handlers, level = root.handlers[:], root.level
-        try:
-            code = main([str(argument) for argument in arguments])
-        except SystemExit as stop:
-            code = stop.code
-        finally:  # `serve` sets up the log of its process
-            root.handlers[:] = handlers
-            root.setLevel(level)
-        out, err = capfd.readouterr()
-        return SimpleNamespace(
-            code=code, out=out, err=err, json=json.loads(out) if "--json" in arguments and out else None
-        )
-
-    return run
-
-
-@pytest.fixture
 def picture() -> Callable[..., Picture]:
     """`picture(width=640)` is a record, each with another path and id unless they are given."""
     numbers = itertools.count()
@@ -185,32 +141,6 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[], io.StringIO]:
         return stderr
 
     return start
-
-
-@pytest.fixture
-def port() -> int:
-    """A port of this machine that nobody listens on."""
-    return free_port()
-
-
-@pytest.fixture
-def spawn(environment: dict[str, str]):
-    """`spawn("score", a, b)` starts a command in a process of its own, which is killed in the end if it still runs;
-    `under` is the command line of a program that starts it.
-    """
-    running: list[subprocess.Popen[str]] = []
-    program = "import sys; from diptych.cli.main import main; sys.exit(main())"
-
-    def run(*arguments: object, under: Sequence[str] = ()) -> subprocess.Popen[str]:
-        command = [*under, sys.executable, "-c", program, *map(str, arguments)]
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        running.append(process)
-        return process
-
-    yield run
-    for process in running:
-        process.kill()
-        process.communicate()
 
 
 @pytest.fixture

@@ -1,12 +1,24 @@
-"""Small rows of a store, with embeddings that are no pictures'."""
+"""Small rows of a store, with embeddings that are no pictures', and damage to a database that is open."""
+
+from contextlib import closing
+from typing import Any
 
 import numpy as np
 
 from diptych.store.records import NewPicture
+from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.schema import connect
 
 SIZE = 5
 # Makes a collection of format version 4.
 BEFORE_5 = "ALTER TABLE digests DROP COLUMN stamp; ALTER TABLE digests DROP COLUMN frames; DROP TABLE removed;"
+
+
+def tamper(store: Store, statement: str, *values: object) -> Any:
+    """Run a statement behind the back of whoever has the database open; returns the first value of its answer."""
+    with closing(connect(store.path, read_only=False)) as connection, connection:
+        row = connection.execute(statement, values).fetchone()
+    return row and row[0]
 
 
 def unit(seed: int) -> np.ndarray:

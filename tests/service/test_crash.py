@@ -14,7 +14,7 @@ from diptych.errors import StoreError
 from diptych.store.index.cache import CACHE
 from diptych.store.sqlite.database import Store
 
-PICTURES = 400
+PICTURES = 200
 
 ADD_AND_SAY = """
 import sys
@@ -55,7 +55,7 @@ def directory(tmp_path, photo_bytes) -> Path:
 
 
 def test_kill_9_loses_no_picture_that_was_acknowledged(environment, artifact, scorer, many, directory, caplog):
-    lines_before_the_kill = (1, 70, 140, 300)
+    lines_before_the_kill = (1, 100)
     for lines in lines_before_the_kill:
         process = subprocess.Popen(
             [sys.executable, "-c", ADD_AND_SAY, str(artifact), str(directory), str(many)],

@@ -10,11 +10,11 @@ import pytest
 from typed import parsed
 
 from diptych.cli.main import main
-from diptych_model.networks.translation import TranslationConfig
 from diptych_studies import pairs, variants
 from diptych_studies.benchmarks import resnets
 from diptych_studies.benchmarks.operators import bench_operators
 from diptych_studies.benchmarks.resnets import Count
+from diptych_studies.networks.translation import TranslationConfig
 from diptych_studies.papers import translation, xcit
 from diptych_studies.papers.bert import study_bert
 from diptych_studies.papers.networks import study_networks

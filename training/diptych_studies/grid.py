@@ -79,7 +79,7 @@ def run_grid(
 @contextmanager
 def _single_thread() -> Iterator[None]:
     """As in a worker: with more threads sums are taken in another order, and the last digits differ."""
-    from diptych_training.threads import torch_threads
+    from diptych_training.device import torch_threads
 
     with torch_threads(1):
         yield

@@ -15,8 +15,7 @@ from diptych_runtime.atomic import replacing_file
 from diptych_runtime.manifest import digest
 from diptych_studies.mark_sets import MARKS, REFERENCES, Settings, Source, prepare
 from diptych_training.errors import DataError
-from diptych_training.evaluation.protocols.copies import evaluate_copies, read_truth
-from diptych_training.evaluation.protocols.retrieval import evaluate_retrieval, read_labelled
+from diptych_training.evaluation.galleries import evaluate_copies, evaluate_retrieval, read_labelled, read_truth
 from diptych_training.evaluation.stages import Entrants
 
 CANDIDATES = 100

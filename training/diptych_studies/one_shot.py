@@ -19,7 +19,7 @@ from diptych_model.flops import flops, parameters
 from diptych_training.data.characters import Characters, Groups, draw_episodes, load_characters, pictures
 from diptych_training.device import default_device
 from diptych_training.learning.losses import embedding_loss
-from diptych_training.state import restore_state, save_state
+from diptych_training.optimisation import restore_state, save_state
 
 WAYS = 20
 PANEL_GROUPS, PANEL_SIZE = 8, 16  # a step of contrast: so many groups of so many characters, all against all
@@ -207,7 +207,7 @@ def learnt(
     optimiser = torch.optim.AdamW(learning, rate, weight_decay=0.02)
     losses = list[float]()
     if state is not None and state.exists():
-        losses = restore_state(state, module, optimiser)["losses"]
+        losses = restore_state(state, {"module": module, "optimiser": optimiser})["losses"]
     yield from losses
     warm = max(1, steps // 20)
     for step in range(len(losses), steps):
@@ -218,7 +218,7 @@ def learnt(
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
         if state is not None and len(losses) % SAVE_EVERY == 0:
-            save_state(state, module, optimiser, losses=losses)
+            save_state(state, {"module": module, "optimiser": optimiser}, losses=losses)
         yield losses[-1]
 
 

@@ -25,10 +25,9 @@ from diptych_studies.grid import run_grid
 from diptych_studies.one_shot import GROUPS, PROTOCOL, SIZE, WAYS, teach_panel, train_and_measure, training
 from diptych_studies.variants import BASE, STUDIES, Variant, chosen
 from diptych_training.data.characters import archive_digest, draw_episodes, load_characters
-from diptych_training.device import environment
+from diptych_training.device import environment, torch_threads
 from diptych_training.errors import DataError
 from diptych_training.metrics import bootstrap, student_interval
-from diptych_training.threads import torch_threads
 
 STEPS, RATES = 450, (2e-3,)
 ROUNDS, WARM = 15, 2  # of steps that are timed

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from typer import Argument, Option
 
 from diptych.command_tree import Commands, Json, Quiet
-from diptych.console import Console, table
-from diptych_runtime.paths import shell_word
-
-if TYPE_CHECKING:
-    from diptych_training.aligned.recipe import AlignedRecipe
-    from diptych_training.classifiers.recipe import ClassifierRecipe
-    from diptych_training.fine_tuning.recipe import FineTuning
-    from diptych_training.losses.recipe import LossesRecipe
+from diptych.console import Console
 
 
 def register(commands: Commands) -> None:
@@ -73,99 +65,18 @@ def train(
     """Train a pair network, or a classifier, from a recipe."""
     console = Console(as_json, quiet)
     try:
-        from diptych_training.aligned.recipe import ALIGNED, AlignedRecipe, aligned_recipe_from
-        from diptych_training.classifiers.recipe import CLASSIFIER, ClassifierRecipe, classifier_recipe_from
-        from diptych_training.fine_tuning.recipe import LABELS, FineTuning, fine_tuning_from
-        from diptych_training.learning import run
         from diptych_training.learning.distributed import is_first
-        from diptych_training.losses.recipe import LOSSES_TABLE, LossesRecipe, losses_recipe_from
-        from diptych_training.recipe import Recipe, built, recipe_from
+        from diptych_training.recipe import open_training
+
+        training, read = open_training(recipe, changes or [])
     except ImportError as error:
         from diptych_training.errors import DataError
 
         raise DataError(f"training needs `pip install 'diptych[train]'`: {error}") from None
-
-    def resolved(values: Mapping[str, Any]) -> Recipe | FineTuning | ClassifierRecipe | AlignedRecipe | LossesRecipe:
-        if CLASSIFIER in values:
-            return classifier_recipe_from(values)
-        if ALIGNED in values:
-            return aligned_recipe_from(values)
-        if LOSSES_TABLE in values:
-            return losses_recipe_from(values)
-        return fine_tuning_from(values) if LABELS in values else recipe_from(values)
-
-    read = built(recipe, changes or [], resolved)
     directory = out or Path("runs") / read.name
-    if isinstance(read, FineTuning):
-        return _fine_tune(console, read, directory, resume=resume)
-    if isinstance(read, ClassifierRecipe):
-        return _classify(console, read, directory, resume=resume)
-    if isinstance(read, AlignedRecipe):
-        return _train_aligned(console, read, directory, resume=resume)
-    if isinstance(read, LossesRecipe):
-        return _train_losses(console, read, directory, resume=resume)
-    measured = run.train(read, directory, resume=resume, quiet=console.silent)
-    best = directory / run.BEST
-    if not is_first():
-        return 0
-    console.emit(
-        {"checkpoint": str(best), "metrics": measured},
-        f"best checkpoint: {best}\nnext: diptych export {shell_word(best)} -o artifact",
-    )
-    return 0
-
-
-def _fine_tune(console: Console, recipe: FineTuning, directory: Path, *, resume: bool) -> int:
-    from diptych_training.fine_tuning.run import BEST, fine_tune
-
-    found = fine_tune(recipe, directory, resume=resume, quiet=console.silent)
-    best, text = directory / BEST, found.pop("text")
-    console.emit(
-        {"checkpoint": str(best), **found},
-        f"{text}\ncheckpoint: {best}, in {found['seconds']:.0f} s\n"
-        f"next: diptych models use {shell_word(directory)} --store STORE",
-    )
-    return 0
-
-
-def _classify(console: Console, recipe: ClassifierRecipe, directory: Path, *, resume: bool) -> int:
-    from diptych_training.classifiers.run import BEST, classify
-
-    found, best = classify(recipe, directory, resume=resume, quiet=console.silent), directory / BEST
-    low, high = found["interval"]
-    console.emit(
-        {"checkpoint": str(best), **found},
-        f"{found['accuracy']:.1%} of {found['held_out']} held-out pictures named rightly ({low:.1%} to {high:.1%}); "
-        f"{found['classes']} classes, {found['parameters']:,} parameters, {found['flops'] / 1e6:.1f} MFLOP a picture\n"
-        f"checkpoint: {best}",
-    )
-    return 0
-
-
-def _train_aligned(console: Console, recipe: AlignedRecipe, directory: Path, *, resume: bool) -> int:
-    from diptych_training.aligned.run import BEST, train_aligned_pairs
-
-    found, best = train_aligned_pairs(recipe, directory, resume=resume, quiet=console.silent), directory / BEST
-    rows = [[kind, row["copies"], row["others"], f"{row['auc']:.3f}"] for kind, row in found["held_out"].items()]
-    console.emit(
-        {"checkpoint": str(best), **found},
-        f"{table(['kind', 'copies', 'others', 'AUC'], rows)}\n"
-        f"learnt from {found['pairs']:,} pairs, {found['copies']:,} of them copies, in {found['seconds']} s\n"
-        f"checkpoint: {best}\nnext: diptych export {shell_word(best)} -o aligned",
-    )
-    return 0
-
-
-def _train_losses(console: Console, recipe: LossesRecipe, directory: Path, *, resume: bool) -> int:
-    from diptych_training.losses.run import BEST, train_losses
-
-    found, best = train_losses(recipe, directory, resume=resume, quiet=console.silent), directory / BEST
-    rows = [[loss, row["lost"], row["kept"], f"{row['auc']:.3f}"] for loss, row in found["held_out"].items()]
-    console.emit(
-        {"checkpoint": str(best), **found},
-        f"{table(['what is lost', 'lost', 'kept', 'AUC'], rows)}\nlearnt in {found['seconds']} s\n"
-        f"checkpoint: {best}\nnext: diptych export {shell_word(best)} -o losses",
-    )
+    found = training.train(read, directory, resume=resume, quiet=console.silent)
+    if is_first():
+        console.emit(*training.report(found, directory))
     return 0
 
 

@@ -1,6 +1,8 @@
 """The device that networks are trained on, the precision it computes in, and all else that numbers depend on."""
 
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -36,3 +38,14 @@ def environment() -> dict[str, str | bool]:
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
         "bfloat16": computes_bfloat16(default_device()),
     }
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """So many threads of torch within the block, and as many as before after it, be it by an error."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

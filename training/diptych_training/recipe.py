@@ -3,10 +3,12 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import Any, Self, TypeVar, get_origin, get_type_hints
 
 from diptych_model.checkpoint import read_description
 from diptych_model.config import PairConfig
@@ -18,8 +20,38 @@ from diptych_training.errors import DataError
 from diptych_training.tasks import TASKS, Task, task_from
 
 Built = TypeVar("Built")
+# The modules that train each kind of network, by the table that a recipe of it has; any other is of a pair network.
+TRAININGS = {
+    "labels": "diptych_training.fine_tuning.run",
+    "classifier": "diptych_training.classifiers",
+    "aligned": "diptych_training.aligned.training",
+    "losses": "diptych_training.losses.training",
+}
+PAIR_TRAINING = "diptych_training.learning.run"
 TEACHERS = ("pair", "matches")
 IMAGENET = "imagenet"  # what a recipe may start from: weights that have seen it
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecipe:
+    """The settings that the recipes of all kinds of network have."""
+
+    name: str = "model"
+    seed: int = 0
+    threads: int = 2
+
+    def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise ValueError(f"a network is trained by threads of 1 at least, got {self.threads}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the recipe resolved, every default written out."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Build a recipe from parsed TOML, or from the output of `to_dict`."""
+        return settings_from(cls, values, "a recipe")
 
 
 @dataclass(frozen=True)
@@ -97,9 +129,9 @@ class Learning:
                 ) from None
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """Everything a run depends on but the data and the machine.
+@dataclass(frozen=True, kw_only=True)
+class Recipe(RunRecipe):
+    """Everything that the run of a pair network depends on but the data and the machine.
 
     `start` names a released model or a checkpoint whose weights the run begins with, and whose network it has but for
     what [network] says otherwise; another trunk begins anew, on what fits of the checkpoint's panel part, and one with
@@ -110,13 +142,10 @@ class Recipe:
     tasks: tuple[Task, ...]
     network: PairConfig = field(default_factory=PairConfig)
     learning: Learning = field(default_factory=Learning)
-    name: str = "model"
     start: str = ""
-    seed: int = 0
     validate_every: int = 250
     checkpoint_every: int = 100
     mine_every: int = 250
-    threads: int = 2
 
     def __post_init__(self) -> None:
         for stage in self.stages:
@@ -155,9 +184,24 @@ class Recipe:
                 f"got {self.stages[-1].pixels}: only there is a checkpoint chosen"
             )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the recipe resolved, every default written out."""
-        return asdict(self)
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Build a recipe from parsed TOML, or from the output of `to_dict`; a start brings its own network."""
+        known = known_settings(cls, values, "a recipe")
+        if not known.get("stages"):
+            raise ValueError("a recipe needs at least one [[stages]] with pixels and steps")
+        if not known.get("tasks"):
+            raise ValueError(f"a recipe needs at least one [[tasks]] with its kind: {', '.join(TASKS)}")
+        known["stages"] = tuple(settings_from(Stage, stage, "a stage") for stage in known["stages"])
+        known["tasks"] = tuple(task_from(task) for task in known["tasks"])
+        started = known.get("start") not in (None, "", IMAGENET)
+        begun = PairConfig.from_dict(read_description(start_of(known["start"]))["network"]).to_dict() if started else {}
+        network = dict(known.get("network", {}))
+        if begun and isinstance(network.get("encoder"), Mapping):
+            network["encoder"] = begun["encoder"] | network["encoder"]
+        known["network"] = PairConfig.from_dict(begun | network)
+        known["learning"] = settings_from(Learning, known.get("learning", {}), "learning")
+        return cls(**known)
 
     @property
     def steps(self) -> int:
@@ -170,16 +214,54 @@ class Recipe:
         return list(zip(self.stages, ends, strict=True))
 
 
-def read_recipe(path: Path, changes: Sequence[str] = ()) -> Recipe:
-    """Read a recipe, with changes such as `learning.rate=1e-3` or `stages.0.steps=60` (lists count from 0); raise
-    `DataError` with the file's name for a value that is missing, unknown or out of range.
+recipe_from = Recipe.from_dict
+
+
+def settings_from(cls: type[Built], values: Any, what: str) -> Built:
+    """Build a frozen dataclass of settings from parsed TOML, the tables and lists in it included.
+
+    Raises ValueError for what is unknown, missing or unfit; a field says by its metadata `needs` what is missing.
     """
-    return built(path, changes, recipe_from)
+    known, types = known_settings(cls, values, what), get_type_hints(cls)
+    for one in fields(cls):  # type: ignore[arg-type]
+        kind = types[one.name]
+        if one.name not in known and one.default is MISSING and one.default_factory is MISSING:
+            raise ValueError(f"[{what}] needs {one.name}{one.metadata.get('needs', '')}")
+        if one.name in known and hasattr(kind, "from_dict"):
+            known[one.name] = kind.from_dict(known[one.name])
+        elif one.name in known and isinstance(kind, type) and is_dataclass(kind):
+            known[one.name] = settings_from(kind, known[one.name], one.name)
+        elif one.name in known and get_origin(kind) is tuple:
+            known[one.name] = tuple(known[one.name])
+    return cls(**known)
 
 
-def built(path: Path, changes: Sequence[str], build: Callable[[Mapping[str, Any]], Built]) -> Built:
-    """The settings of a TOML file with changes, built to a value; raise `DataError` with the file's name for a
-    missing file and for values that `build` refuses.
+def read_recipe(path: Path, changes: Sequence[str] = ()) -> Recipe:
+    """Read the recipe of a pair network, with changes such as `learning.rate=1e-3` or `stages.0.steps=60`.
+
+    Lists count from 0. Raises `DataError` as `build_recipe` does.
+    """
+    return build_recipe(path, changes, recipe_from)
+
+
+def open_training(path: Path, changes: Sequence[str]) -> tuple[ModuleType, Any]:
+    """Read a recipe of any kind: the module that trains such a network (`TRAININGS`), and the recipe.
+
+    The module has `train(recipe, directory, resume=..., quiet=...)` and `report(found, directory)`.
+    """
+
+    def build(values: Mapping[str, Any]) -> tuple[ModuleType, Any]:
+        module = next((module for table, module in TRAININGS.items() if table in values), PAIR_TRAINING)
+        training = import_module(module)
+        return training, training.recipe_from(values)
+
+    return build_recipe(path, changes, build)
+
+
+def build_recipe(path: Path, changes: Sequence[str], build: Callable[[Mapping[str, Any]], Built]) -> Built:
+    """Build a value from the settings of a TOML file, with changes.
+
+    Raises `DataError` with the file's name for a missing file, and for settings that are missing, unknown or unfit.
     """
     try:
         values = parse_toml(path.read_text())
@@ -189,27 +271,8 @@ def built(path: Path, changes: Sequence[str], build: Callable[[Mapping[str, Any]
         return build(values)
     except FileNotFoundError:
         raise DataError(f"no recipe at {path}; training/recipes/ has examples") from None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, DataError) as error:
         raise DataError(f"{path}: {error}") from None
-
-
-def recipe_from(values: Mapping[str, Any]) -> Recipe:
-    """Build a recipe from parsed TOML, or from the output of `Recipe.to_dict`."""
-    known = known_settings(Recipe, values, "a recipe")
-    if not known.get("stages"):
-        raise ValueError("a recipe needs at least one [[stages]] with pixels and steps")
-    if not known.get("tasks"):
-        raise ValueError(f"a recipe needs at least one [[tasks]] with its kind: {', '.join(TASKS)}")
-    known["stages"] = tuple(Stage(**known_settings(Stage, stage, "a stage")) for stage in known["stages"])
-    known["tasks"] = tuple(task_from(task) for task in known["tasks"])
-    started = known.get("start") not in (None, "", IMAGENET)
-    begun = PairConfig.from_dict(read_description(start_of(known["start"]))["network"]).to_dict() if started else {}
-    network = dict(known.get("network", {}))
-    if begun and isinstance(network.get("encoder"), Mapping):
-        network["encoder"] = begun["encoder"] | network["encoder"]
-    known["network"] = PairConfig.from_dict(begun | network)
-    known["learning"] = Learning(**known_settings(Learning, known.get("learning", {}), "learning"))
-    return Recipe(**known)
 
 
 def start_of(start: str) -> Path:

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
+from starlette.responses import FileResponse, Response
+from starlette.staticfiles import StaticFiles
 
 from diptych.collection.collection import Collection
 from diptych.collection.registry import Collections
 from diptych.http.context import Context
-from diptych.http.health import is_ready
+from diptych.http.health import warm_up
 from diptych.http.metrics import Metrics
 from diptych.http.middleware.body_limits import BodyLimits
 from diptych.http.middleware.errors import RequestError, install_handlers
 from diptych.http.middleware.outer import OPEN, OuterMiddleware
-from diptych.http.openapi import complete_openapi
+from diptych.http.openapi import complete_document
 from diptych.http.request_pool import RequestPool
-from diptych.http.routes import collections, compatible, duplicates, images, labels, pairs, search, status
-from diptych.http.routes.page import install_page
+from diptych.http.routes import collections, duplicates, images, labels, pairs, search, status
 from diptych.http.settings import Settings
-from diptych.http.warmup import warm_up
 from diptych.pictures.fetch import Fetcher
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.calibration.questions import askable
@@ -43,6 +46,9 @@ _TELEMETRY: TelemetryConfig = {
     "exclude": lambda scope: scope["path"] in OPEN or scope["path"] == "/metrics",
 }
 
+# Of routes, as the interface's page shows them: those for clients of other services last but one.
+_GROUPS = ("pictures in the request", "collection", "collections", "where other services have it", "service")
+
 
 def create_app(stored: Collections | Collection | None, scorer: Scorer, *, settings: Settings | None = None) -> FastAPI:
     """The HTTP face of a scorer and, if given, of one or more collections: `uvicorn.run(create_app(stored, scorer))`.
@@ -56,7 +62,7 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
         one.scheduler.capacity = settings.pairs
     metrics = Metrics(scorer, kept)
     work = RequestPool(
-        settings.workers, settings.waiting, settings.seconds, lambda waited: metrics.stage("queue", waited)
+        settings.workers, settings.waiting, settings.seconds, lambda waited: metrics.add_stages({"queue": waited})
     )
     # What asks no model. A thumbnail decodes a whole picture, which may be large: more than a few at once would cost
     # too much memory.
@@ -64,10 +70,10 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
     remote = None if settings.remote is None else Fetcher(settings.remote)
     # Python reads one body at a time, whatever it is given; two, so that small ones need not wait for a large one.
     parsing = RequestPool(workers=2, waiting=1024, seconds=settings.seconds)
-    context = Context(scorer, kept, settings, work, reads, metrics, fetch=remote and remote.fetch, parsing=parsing)
-    inlet = BodyLimits(settings.body_bytes, settings.bodies_bytes, settings.body_seconds)
-    metrics.live("diptych_ready", "1 if the service can answer, as /readyz says, else 0.", lambda: is_ready(context))
-    metrics.live("diptych_body_bytes", "Bytes of the bodies of requests being answered.", lambda: inlet.held)
+    context = Context(scorer, kept, settings, work, reads, parsing, metrics, fetch=remote and remote.fetch)
+    body_limits = BodyLimits(settings.body_bytes, settings.bodies_bytes, settings.body_seconds)
+    metrics.add_gauge("diptych_ready", "1 if the service can answer, as /readyz says, else 0.", context.health.is_ready)
+    metrics.add_gauge("diptych_body_bytes", "Bytes of the bodies of requests being answered.", lambda: body_limits.held)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -77,8 +83,8 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
             while not ending.is_set():
                 with suppress(RequestError):  # no room for it just now
                     # However long it takes: what is not ready at the deadline of a request may be so a little later.
-                    context.warm_up = await work.run(lambda: warm_up(scorer, kept), seconds=math.inf)
-                if context.warm_up is not None and not context.warm_up.passing:
+                    context.health.warm_up = await work.run(lambda: warm_up(scorer, kept), seconds=math.inf)
+                if (done := context.health.warm_up) is not None and not done.passing:
                     return
                 with suppress(TimeoutError):
                     await asyncio.wait_for(ending.wait(), WARM_AGAIN)
@@ -95,16 +101,48 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
         description=_ABOUT,
         version=version("diptych"),
         lifespan=lifespan,
-        docs_url=None,  # `install_page` has it
+        openapi_tags=[{"name": name} for name in _GROUPS],
+        docs_url=None,  # `_install_page` has it
         redoc_url=None,
         telemetry=_TELEMETRY,
     )
-    app.state.context, app.state.inlet = context, inlet
-    app.add_middleware(OuterMiddleware, inlet=inlet, keys=settings.keys, hosts=settings.hosts, metrics=metrics)
+    app.state.context, app.state.body_limits = context, body_limits
+    app.add_middleware(
+        OuterMiddleware, body_limits=body_limits, keys=settings.keys, hosts=settings.hosts, metrics=metrics
+    )
     install_handlers(app)
-    for part in (pairs, search, duplicates, labels, images, collections, compatible, status):
+    for part in (pairs, search, duplicates, labels, images, collections, status):
         # As `include_router` would, which makes each of them anew at the first request: that would wait 80 ms for it.
         app.router.routes.extend(part.router.routes)
-    install_page(app)
-    complete_openapi(app, settings, askable(scorer.runtime.questions))
+    _install_page(app)
+    complete_document(app, settings, askable(scorer.runtime.questions))
     return app
+
+
+_PAGE = Path(__file__).parent / "page"
+# A browser asks each time whether its copy still holds: after an update, old and new modules would not fit together.
+_FRESH = {"Cache-Control": "no-cache"}
+
+
+class _Parts(StaticFiles):
+    def file_response(self, full_path: str | os.PathLike[str], *rest: Any, **options: Any) -> Response:
+        response = super().file_response(full_path, *rest, **options)
+        response.headers.update(_FRESH)
+        return response
+
+
+def _install_page(app: FastAPI) -> None:
+    """Serve the page at `/`, the interface's at `/docs`, and their parts under `/page/` and `/swagger/`.
+
+    FastAPI's own `/docs` has a script in its text, which our policy forbids, and loads Swagger UI from another host.
+    """
+    app.mount("/page", _Parts(directory=_PAGE), name="page")
+    app.mount("/swagger", _Parts(packages=[("fastapi_offline", "static")]), name="swagger")
+
+    @app.get("/", include_in_schema=False)
+    async def index() -> FileResponse:
+        return FileResponse(_PAGE / "index.html", headers=_FRESH)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> FileResponse:
+        return FileResponse(_PAGE / "docs.html", headers=_FRESH)

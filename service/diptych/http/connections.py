@@ -46,7 +46,7 @@ class Connections:
             self._sweeping = True
             connection.loop.call_at(now + self.head, self._sweep, connection.loop)
 
-    def served(self, connection: Connection) -> None:
+    def end_waiting(self, connection: Connection) -> None:
         """Note that a connection does not wait any more."""
         self._waiting.pop(connection, None)
 
@@ -87,16 +87,16 @@ class Connection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Take received data; an incomplete head gets no more time by it."""
         super().data_received(data)
-        self._look()
+        self._note_waiting()
 
     def on_response_complete(self) -> None:
         """Begin to wait for the next request."""
         super().on_response_complete()
-        self._look()
+        self._note_waiting()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Release the state of the connection."""
-        self._all.served(self)
+        self._all.end_waiting(self)
         self.resume_writing()
         super().connection_lost(exc)
 
@@ -122,13 +122,13 @@ class Connection(H11Protocol):
 
     def end(self) -> None:
         """Close it at once, whatever was sent."""
-        self._all.served(self)
+        self._all.end_waiting(self)
         self.connections.discard(self)
         self.transport.abort()
 
-    def _look(self) -> None:
+    def _note_waiting(self) -> None:
         if self.cycle is not None and not self.cycle.response_complete:
-            self._all.served(self)
+            self._all.end_waiting(self)
         elif not self.transport.is_closing():
             self._all.wait(self)
 

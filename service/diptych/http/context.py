@@ -2,90 +2,52 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated
-from weakref import WeakKeyDictionary, finalize
+from itertools import chain, islice
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Query
+from fastapi import Request as HttpRequest
+from fastapi.responses import StreamingResponse
 from PIL import Image
+from pydantic import RootModel
 from starlette.concurrency import run_in_threadpool
 
 from diptych.collection.collection import Collection
 from diptych.collection.registry import Collections
-from diptych.dedupe.pair_cache import LEDGER, PairCache
+from diptych.dedupe.pair_cache import PairCache
 from diptych.errors import (
     CollectionNameError,
     DamagedCollectionError,
-    DeadlineError,
     UnknownCollectionError,
     UnknownPictureError,
 )
+from diptych.http.bodies import read_body
+from diptych.http.health import Health
 from diptych.http.metrics import Metrics
 from diptych.http.middleware.errors import RequestError
-from diptych.http.probe import Probe
+from diptych.http.pair_jobs import PairCaches, PairProgress, TimeIsUp
 from diptych.http.request_pool import RequestPool
-from diptych.http.schemas.images import Fetch, Picture, Upload, reference
-from diptych.http.schemas.requests import Asking
-from diptych.http.schemas.requests import Request as Asked
+from diptych.http.schemas.pictures import Fetch, Picture, resolve_picture
+from diptych.http.schemas.requests import Asking, Request
+from diptych.http.schemas.responses import ImageItem, PairsBegun
 from diptych.http.settings import Settings
-from diptych.http.warmup import WarmUp
 from diptych.pictures.content import content_id, thumbnail
 from diptych.scoring.scorer import Original, Scorer
-from diptych.scoring.view_cache import ViewCache
+from diptych.store.records import Record
 from diptych_runtime.decoder import open_picture
 from diptych_runtime.errors import ArtifactError, DiptychError, PictureError
 from diptych_runtime.runtime import Panels
 
-
-class PairCaches:
-    """One ledger a collection: beside it on the disk, or, where that may not be written, in memory.
-
-    The `views` of pictures are those of all collections, and held while there are closer looks to be taken.
-
-    One request at a time searches a collection: two would score the same pairs.
-    """
-
-    def __init__(self) -> None:
-        self._turns: WeakKeyDictionary[Collection, asyncio.Lock] = WeakKeyDictionary()
-        self._memory: WeakKeyDictionary[Collection, PairCache] = WeakKeyDictionary()
-        self.views = ViewCache()
-
-    @asynccontextmanager
-    async def turn(self, collection: Collection, seconds: float) -> AsyncIterator[None]:
-        """Wait, without a thread, for the turn to search the collection. Raises DeadlineError."""
-        lock = self._turns.setdefault(collection, asyncio.Lock())
-        try:
-            await asyncio.wait_for(lock.acquire(), seconds)
-        except TimeoutError:
-            raise DeadlineError(
-                f"others searched the collection for duplicates for more than {seconds:g} s; try again later"
-            ) from None
-        try:
-            yield
-        finally:
-            lock.release()
-
-    @contextmanager
-    def of(self, collection: Collection) -> Iterator[PairCache]:
-        """The ledger of a collection, for whose turn it is. Raises DedupeError."""
-        revision = collection.scorer.runtime.scores_revision
-        folder = collection.backend.folder
-        if folder is not None and not collection.backend.read_only:
-            with PairCache(folder / LEDGER, revision) as ledger:
-                yield ledger
-            return
-        if collection not in self._memory:
-            ledger = self._memory[collection] = PairCache(None, revision)
-            finalize(collection, ledger.close)
-        yield self._memory[collection]
-
+Body = TypeVar("Body", bound=Request)
+Found = TypeVar("Found")
+Answer = TypeVar("Answer")
 
 _FETCHES = 8  # at once for one request
 
@@ -101,16 +63,32 @@ class Context:
     settings: Settings
     work: RequestPool
     reads: RequestPool
+    parsing: RequestPool
     metrics: Metrics
     started: int = field(default_factory=lambda: int(time.time()))
-    warm_up: WarmUp | None = None
-    ledgers: PairCaches = field(default_factory=PairCaches)
+    pair_caches: PairCaches = field(default_factory=PairCaches)
     fetch: Fetch | None = None  # pictures behind web addresses, where that is allowed
-    parsing: RequestPool = field(default_factory=lambda: RequestPool(workers=2, waiting=1024))
-    probe: Probe = field(init=False)
+    health: Health = field(init=False)
 
     def __post_init__(self) -> None:
-        self.probe = Probe(self.scorer)
+        self.health = Health(self.scorer, self.collections, self.settings.stuck_seconds, self.longest_running)
+
+    async def read(
+        self,
+        request: HttpRequest,
+        model: type[Body] | type[RootModel[Body]],
+        form: type[Body] | None = None,
+        pictures: int | None = None,
+    ) -> Body:
+        """The checked body of a request (`read_body`), whose collection is open, and whose model and question are here.
+
+        Where it may be a form, it may have as many pictures as the settings say, or as few as are given.
+        """
+        most = 0 if form is None else pictures or self.settings.pictures
+        body = await read_body(request, model, self.parsing, form=form, pictures=most)
+        await self.open(body.collection)
+        self.check(body)
+        return body
 
     def borrow(self, name: str | None) -> AbstractContextManager[Collection]:
         """The collection that a request means, for as long as it needs it; 501 if the service has none at all."""
@@ -121,12 +99,13 @@ class Context:
 
     async def open(self, name: str | None) -> None:
         """Open the collection that a request means, if it is closed, beside the event loop."""
-        if self.collections.is_closed(name):
-            await run_in_threadpool(self._touch, name)
 
-    def _touch(self, name: str | None) -> None:
-        with suppress(DiptychError), self.collections.borrow(name):  # whoever asks for it next is told what is wrong
-            pass
+        def touch() -> None:
+            with suppress(DiptychError), self.collections.borrow(name):  # who asks for it next is told what is wrong
+                pass
+
+        if self.collections.is_closed(name):
+            await run_in_threadpool(touch)
 
     def longest_running(self) -> float:
         """Seconds since the longest-running computation began, in a request or behind it; 0.0 when none runs."""
@@ -137,6 +116,11 @@ class Context:
         """The link to the "content" or "thumbnail" of a stored picture."""
         path = f"/v1/images/{id}/{part}"
         return path if self.collections.fixed else f"{path}?collection={collection.directory.name}"
+
+    def describe_image(self, collection: Collection, record: Record) -> ImageItem:
+        """A stored picture as answers show it."""
+        links = {part: self.link(collection, record.id, part) for part in ("content", "thumbnail")}
+        return ImageItem.model_validate(vars(record) | links)
 
     def scorer_of(self, collection: str | None) -> Scorer:
         """The scorer with the model and the calibration of the collection that a request means, if that has its own.
@@ -155,18 +139,18 @@ class Context:
         own = theirs.runtime.own
         return self.scorer if own in (None, self.scorer.runtime.own) else self.scorer.calibrated(own)
 
-    def asking(self, question: str | None, collection: str | None = None) -> Scorer:
+    def asking(self, body: Asking) -> Scorer:
         """The scorer for the question of a request, and for the collection that it means (`scorer_of`); 422 for a
         question that the model does not answer.
         """
-        return asked(self.scorer_of(collection), question)
+        return choose_question(self.scorer_of(body.collection), body.question)
 
-    def check(self, body: Asked) -> None:
+    def check(self, body: Request) -> None:
         """Refuse a request that names a collection that is not here, another model than the one that serves it, or a
         question that this does not answer.
         """
         if isinstance(body, Asking):
-            self.asking(body.question, body.collection)
+            self.asking(body)
         if body.collection is not None:
             with self.borrow(body.collection):
                 pass
@@ -177,47 +161,49 @@ class Context:
             message = f'The model "{str(body.model)[:64]}" is not served {where}; "{served}" is.'
             raise RequestError(404, "model_not_found", message, param="model")
 
-    def picture_bytes(self, picture: Picture | Upload, position: str, collection: str | None) -> bytes:
+    def picture_bytes(self, picture: Picture, position: str, collection: str | None) -> bytes:
         """The file behind a picture of a request; 422 with its position if there is none."""
-        position, found = reference(picture, position, self.fetch)
+        position, found = resolve_picture(picture, position, self.fetch)
         if isinstance(found, bytes):
             return found
-        with self.borrow(collection) as stored, known(position):
+        with self.borrow(collection) as stored, refusing(position):
             return stored.content(found)[0]
 
-    def picture(self, picture: Picture | Upload, position: str, collection: str | None, side: int) -> Image.Image:
+    def picture(self, picture: Picture, position: str, collection: str | None, side: int) -> Image.Image:
         """A picture of a request, no side longer than `side`; 422 with its position if it cannot be decoded."""
         data = self.picture_bytes(picture, position, collection)
-        with positioned(position):
+        with refusing(position):
             small = self.scorer.decoder.run(partial(thumbnail, data, side, self.scorer.limits, name=position))
         return open_picture(small)
 
-    def panels(self, pictures: Sequence[tuple[str, Picture | Upload]], collection: str | None) -> Panels:
+    def panels(
+        self, pictures: Sequence[tuple[str, Picture]], collection: str | None
+    ) -> tuple[Panels, Original, list[str | None]]:
         """Tokens and embeddings of pictures, in order: of stored ones as they are in the collection of this name, of
-        those sent along computed.
+        those sent along computed; a function that returns the file of a picture by its place, None where it is stored
+        and not to be had; and the ids of their contents.
 
         A picture that cannot be read, or is not stored, is 422 with its position.
         """
-        return self.panels_and_originals(pictures, collection)[0]
+        resolve = partial(resolve_picture, fetch=self.fetch)
+        if self.fetch is None:
+            found = [resolve(picture, position) for position, picture in pictures]
+        else:  # which is waiting
+            with ThreadPoolExecutor(_FETCHES, thread_name_prefix="diptych-fetch") as pool:
+                found = list(pool.map(lambda named: resolve(named[1], named[0]), pictures))
 
-    def panels_and_originals(
-        self, pictures: Sequence[tuple[str, Picture | Upload]], collection: str | None
-    ) -> tuple[Panels, Original, list[str | None]]:
-        """`panels`, a function that returns the file of a picture by its place, None where it is stored and not to be
-        had, and the ids of their contents.
-        """
-        found = self._found(pictures)
+        def original(place: int) -> bytes | None:
+            data = found[place][1]
+            if isinstance(data, bytes):
+                return data
+            try:
+                with self.borrow(collection) as holder:
+                    return holder.content(data)[0]
+            except UnknownPictureError:
+                return None
+
         contents = [one if isinstance(one, str) else content_id(one) for _, one in found]
-        return self._panels(found, collection), lambda place: self._original(found[place][1], collection), contents
-
-    def _original(self, found: bytes | str, collection: str | None) -> bytes | None:
-        if isinstance(found, bytes):
-            return found
-        try:
-            with self.borrow(collection) as holder:
-                return holder.content(found)[0]
-        except UnknownPictureError:
-            return None
+        return self._panels(found, collection), original, contents
 
     def _panels(self, found: Sequence[tuple[str, bytes | str]], collection: str | None) -> Panels:
         sent = [(place, position, data) for place, (position, data) in enumerate(found) if isinstance(data, bytes)]
@@ -231,34 +217,79 @@ class Context:
                 kept = holder.panels([id for *_, id in stored])
                 for place, position, id in stored:
                     if id not in kept:
-                        with known(position):
+                        with refusing(position):
                             kept[id] = holder.panel(id)
                     tokens[place], embeddings[place] = kept[id]
         if sent:
-            places = [place for place, _, _ in sent]
+            places, positions, files = (list(column) for column in zip(*sent, strict=True))
             with self.metrics.timed("decode"):
-                pixels = _pixels(scorer, sent)
+                pixels = []
+                for position, decoded in zip(positions, scorer.decode(files, positions), strict=True):
+                    if isinstance(decoded, PictureError):
+                        raise refuse_picture(decoded, position)
+                    pixels.append(decoded)
             with self.metrics.timed("panel"):
-                tokens[places], embeddings[places] = scorer.encode_pixels(pixels)
-            self.metrics.done("pictures", len(sent))
+                tokens[places], embeddings[places] = scorer.encode_pixels(np.stack(pixels))
+            self.metrics.count("pictures", len(sent))
         return Panels(tokens, embeddings)
 
     def logits(self, scorer: Scorer, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
         """The result of `Scorer.all_logits`, timed and counted."""
         with self.metrics.timed("pair"):
             logits = scorer.all_logits(tokens_a, tokens_b)
-        self.metrics.done("pairs", len(logits))
+        self.metrics.count("pairs", len(logits))
         return logits
 
-    def _found(self, pictures: Sequence[tuple[str, Picture | Upload]]) -> list[tuple[str, bytes | str]]:
-        if self.fetch is None:
-            return [reference(picture, position) for position, picture in pictures]
-        # Fetching is waiting.
-        with ThreadPoolExecutor(_FETCHES, thread_name_prefix="diptych-fetch") as pool:
-            return list(pool.map(lambda named: reference(named[1], named[0], self.fetch), pictures))
+    async def search_pairs(
+        self,
+        request: HttpRequest,
+        body: Request,
+        facts: Callable[[Collection], dict[str, Any]],
+        search: Callable[[Collection, PairCache, PairProgress], Found],
+        answer: Callable[[Collection, Found, dict[str, Any]], Answer],
+    ) -> Answer | PairsBegun:
+        """The answer to what a search over the pairs of a collection found, or how far that is when its time is up.
+
+        The `facts` are fields that both have; they may refuse the request.
+        """
+
+        def work() -> Answer | PairsBegun:
+            fields, progress = facts(collection), PairProgress(self.settings.seconds / 4)
+            try:
+                with self.pair_caches.open(collection) as cache:
+                    found = search(collection, cache, progress)
+                self.pair_caches.views.clear()  # all looks are taken, and kept
+                return answer(collection, found, fields | progress.fields())
+            except TimeIsUp:
+                return PairsBegun(**fields, **progress.fields())
+            except UnknownPictureError as error:
+                message = f"Pictures were removed meanwhile ({error}); ask again."
+                raise RequestError(409, "collection_changed", message, param="collection") from None
+            finally:
+                self.metrics.count("pairs", progress.computed)
+                self.metrics.add_stages(progress.timings())
+
+        with self.borrow(body.collection) as collection:
+            async with self.pair_caches.wait_turn(collection, self.settings.seconds):
+                return await self.work.run(work, request)
+
+    async def stream(
+        self,
+        items: Iterable[Found],
+        write: Callable[[Iterable[Found]], Iterable[bytes | str]],
+        kind: str,
+        headers: Mapping[str, str] | None = None,
+    ) -> StreamingResponse:
+        """The items of a store as an answer that is written while they are read.
+
+        The first is read before the answer begins: after that nothing can be refused any more.
+        """
+        rest = iter(items)
+        first = await self.reads.run(lambda: list(islice(rest, 1)))
+        return StreamingResponse(write(chain(first, rest)), media_type=kind, headers=headers)
 
 
-def asked(scorer: Scorer, question: str | None) -> Scorer:
+def choose_question(scorer: Scorer, question: str | None) -> Scorer:
     """The scorer for the question of a request; 422 for one that its model does not answer."""
     try:
         return scorer.asking(question)
@@ -267,66 +298,55 @@ def asked(scorer: Scorer, question: str | None) -> Scorer:
 
 
 @contextmanager
-def known(position: str) -> Iterator[None]:
-    """Turns the collection's "no such picture" into a refusal that carries the position in the request."""
+def refusing(position: str) -> Iterator[None]:
+    """Turn the refusals of the decoder and of the collection into those of the picture at this position; 422."""
     try:
         yield
+    except PictureError as error:
+        raise refuse_picture(error, position) from error
     except UnknownPictureError as error:
         raise RequestError(422, "unknown_image", f"{position}: {error}", param=position) from None
 
 
-@contextmanager
-def positioned(position: str) -> Iterator[None]:
-    """Turn the decoder's refusal into an error with the position of the picture in the request."""
-    try:
-        yield
-    except PictureError as error:
-        raise refused(error, position) from error
-
-
-def refused(error: PictureError, position: str) -> RequestError:
+def refuse_picture(error: PictureError, position: str) -> RequestError:
     """The decoder's refusal as one of the request: 422, at the position of the picture."""
     return RequestError(422, error.code, str(error), param=position)
 
 
-def _pixels(scorer: Scorer, sent: Sequence[tuple[int, str, bytes]]) -> np.ndarray:
-    """Pictures as the network sees them, uint8 (B, S, S, 3); a bad one is 422 with the decoder's words."""
-    decoded = scorer.decode([data for *_, data in sent], [position for _, position, _ in sent])
-    for (_, position, _), pixels in zip(sent, decoded, strict=True):
-        if isinstance(pixels, PictureError):
-            raise refused(pixels, position)
-    return np.stack([pixels for pixels in decoded if not isinstance(pixels, PictureError)])
-
-
-async def _context(request: Request) -> Context:
+async def _context(request: HttpRequest) -> Context:
     return request.app.state.context
 
 
-async def _stored(
-    request: Request,
-    collection: Annotated[
-        str | None,
-        Query(description="The collection that is meant; by default the only one, or else that called `default`."),
-    ] = None,
-) -> AsyncIterator[Collection]:
+CollectionQuery = Annotated[
+    str | None,
+    Query(description="The collection that is meant; by default the only one, or else that called `default`."),
+]
+
+
+async def _open_collection(request: HttpRequest, collection: CollectionQuery = None) -> AsyncIterator[Collection]:
     context: Context = request.app.state.context
     await context.open(collection)
     with context.borrow(collection) as found:
         yield found  # until the whole answer is sent
 
 
-async def _request_id(request: Request) -> str:
+async def _request_id(request: HttpRequest) -> str:
     return request.state.request_id
 
 
-async def _may_change(request: Request) -> None:
+async def _may_change(request: HttpRequest) -> None:
     key = request.state.key
     if key is not None and key.role != "admin":
         message = f'The key "{key.name}" may only read; adding and removing takes the key of an admin.'
         raise RequestError(403, "read_only_key", message)
 
 
+async def _check_model(request: HttpRequest) -> None:
+    request.app.state.context.health.check_model()
+
+
 Here = Annotated[Context, Depends(_context)]
 MayChange = Depends(_may_change)
-Stored = Annotated[Collection, Depends(_stored)]
+Proven = Depends(_check_model)  # of every route that asks the model
+Stored = Annotated[Collection, Depends(_open_collection)]
 RequestId = Annotated[str, Depends(_request_id)]

@@ -1,78 +1,218 @@
-"""The health of the service, and the error to answer where it is not ready."""
+"""The health of the service: a golden pair that is scored, a picture that is decoded, and the error where one fails."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from threading import Lock, Thread
 
-from fastapi import Depends
+import numpy as np
+from PIL import Image
 
-from diptych.errors import StoreError
-from diptych.http.context import Context, Here
+from diptych.collection.registry import Collections
+from diptych.errors import DeadlineError, StoreError, UnreachableError
 from diptych.http.middleware.errors import RequestError
-from diptych.http.probe import PROBE_SECONDS
-from diptych.http.warmup import WarmUp
+from diptych.scoring.deadline import Deadline, deadline_scope
+from diptych.scoring.scorer import Scorer
+from diptych_runtime.closer_look.verification import describe_pixels
+from diptych_runtime.decoder import panel_pixels
+
+PROBE_SECONDS = 3.0  # that a tiny picture has to be decoded in
+_FRESH = 1.0  # seconds for which a probe that went well is not repeated
+
+logger = logging.getLogger(__name__)
 
 
-async def decoding(here: Context) -> None:
-    """503 unless a picture can be decoded within PROBE_SECONDS."""
-    decoded = False
-    with suppress(TimeoutError):  # a probe ends by itself, by its deadline; this is for one that does not
-        decoded = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(here.probe.begun())), PROBE_SECONDS + 1)
-    if not decoded:
-        message = f"Not ready: no picture could be decoded within {PROBE_SECONDS:g} s."
-        raise RequestError(503, "not_ready", message, headers={"Retry-After": "1"})
+@dataclass(frozen=True)
+class WarmUp:
+    """The result of the warm-up: raw scores of a picture with itself and another one; `fault` is None if all is well.
+
+    `proven` says that the model scored as it should, whatever else is the matter, and `passing` that the fault may
+    pass: then another warm-up is worth while.
+    """
+
+    seconds: float
+    same: float
+    other: float
+    fault: str | None
+    proven: bool
+    passing: bool = False
 
 
-def proven(here: Context) -> WarmUp:
-    """The result of the warm-up; 503 until the model has scored the golden pair as it should."""
-    done = here.warm_up
-    if done is None:
-        message = "The model is warming up; try again in a moment."
-        raise RequestError(503, "not_ready", message, headers={"Retry-After": "1"})
-    if not done.proven:
-        raise _not_ready(done)
-    return done
+class Probe:
+    """Decodes a tiny picture where those of requests are decoded: one at a time and at most once a second, whatever
+    the number of those who ask.
+    """
+
+    # A PNG of eight by eight grey pixels, the least that is taken.
+    PICTURE = bytes.fromhex(
+        "89504e470d0a1a0a0000000d4948445200000008000000080800000000e164e157"
+        "0000000e4944415478da6368800206ca18008084200110e86a170000000049454e"
+        "44ae426082"
+    )
+
+    def __init__(self, scorer: Scorer) -> None:
+        self._scorer, self._lock, self._began = scorer, Lock(), 0.0
+        self._last: Future[bool] | None = None
+
+    def start(self) -> Future[bool]:
+        """The probe in flight, a recent one that went well, or a new one: whether the picture was decoded."""
+        with self._lock:
+            last, now = self._last, time.monotonic()
+            if last is not None and (not last.done() or (last.result() and now - self._began < _FRESH)):
+                return last
+            self._last, self._began = Future(), now
+            Thread(target=self._decode, args=(self._last,), name="diptych-probe", daemon=True).start()
+            return self._last
+
+    def _decode(self, answer: Future[bool]) -> None:
+        decoder, began = self._scorer.decoder, time.monotonic()
+        try:
+            with deadline_scope(Deadline(began + PROBE_SECONDS)):
+                decoder.run(partial(panel_pixels, self.PICTURE, 8))
+        except DeadlineError as error:
+            # A pool that is busy with the pictures of others decodes too.
+            if busy := decoder.answered > began:
+                logger.info("a probe of the decoding waited in vain, while others were answered")
+            else:
+                logger.warning("a probe of the decoding failed: %s", error)
+            answer.set_result(busy)
+        except Exception as error:
+            logger.warning("a probe of the decoding failed: %s", error)
+            answer.set_result(False)
+        else:
+            answer.set_result(True)
 
 
-def ready(here: Context) -> WarmUp:
-    """The result of the warm-up; 503 if that failed, a computation is stuck or the service is about to end."""
-    if here.work.draining:
-        raise RequestError(503, "draining", "The service is ending; ask another one.")
-    done, oldest = proven(here), here.longest_running()
-    if done.fault is not None:
-        raise _not_ready(done)
-    if oldest > here.settings.stuck_seconds:
-        raise RequestError(503, "stuck", f"A computation has been running for {oldest:.0f} s.")
-    return done
+class Health:
+    """The health of a service over these collections, in which `longest_running()` seconds are computed at a time."""
+
+    def __init__(
+        self, scorer: Scorer, collections: Collections, stuck_seconds: float, longest_running: Callable[[], float]
+    ) -> None:
+        self.warm_up: WarmUp | None = None  # once it is done
+        self.draining = False  # somebody has told the process to end
+        self._probe, self._collections = Probe(scorer), collections
+        self._stuck_seconds, self._longest_running = stuck_seconds, longest_running
+
+    def check_model(self) -> WarmUp:
+        """The result of the warm-up; 503 until the model has scored the golden pair as it should."""
+        done = self.warm_up
+        if done is None:
+            raise _refuse_unready("The model is warming up; try again in a moment.")
+        if not done.proven:
+            raise _refuse_unready(f"Not ready: {done.fault}.", seconds=30)
+        return done
+
+    def check_service(self) -> WarmUp:
+        """The result of the warm-up; 503 if that failed, a computation is stuck or the service is about to end."""
+        if self.draining:
+            raise RequestError(503, "draining", "The service is ending; ask another one.")
+        done, oldest = self.check_model(), self._longest_running()
+        if done.fault is not None:
+            raise _refuse_unready(f"Not ready: {done.fault}.", seconds=30)
+        if oldest > self._stuck_seconds:
+            raise RequestError(503, "stuck", f"A computation has been running for {oldest:.0f} s.")
+        return done
+
+    def check_servers(self) -> None:
+        """Ask the servers that collections are on; 503 if one does not answer."""
+        for collection in self._collections.open_ones().values():
+            if collection.backend.folder is None:
+                try:
+                    collection.backend.check()
+                except StoreError as error:
+                    raise _refuse_unready(f"Not ready: {error}.", seconds=5) from None
+
+    async def check_decoding(self) -> None:
+        """503 unless a picture can be decoded within PROBE_SECONDS."""
+        decoded, probe = False, asyncio.wrap_future(self._probe.start())
+        with suppress(TimeoutError):  # a probe ends by itself, by its deadline; this is for one that does not
+            decoded = await asyncio.wait_for(asyncio.shield(probe), PROBE_SECONDS + 1)
+        if not decoded:
+            raise _refuse_unready(f"Not ready: no picture could be decoded within {PROBE_SECONDS:g} s.")
+
+    def is_ready(self) -> bool:
+        """True if the service is ready, the servers of its collections answer, and it decodes."""
+        try:
+            self.check_service()
+            self.check_servers()
+            return self._probe.start().result(PROBE_SECONDS + 1)
+        except (RequestError, TimeoutError):
+            return False
 
 
-def _not_ready(done: WarmUp) -> RequestError:
-    return RequestError(503, "not_ready", f"Not ready: {done.fault}.", headers={"Retry-After": "30"})
+def _refuse_unready(message: str, *, seconds: int = 1) -> RequestError:
+    return RequestError(503, "not_ready", message, headers={"Retry-After": str(seconds)})
 
 
-def reachable(here: Context) -> None:
-    """Ask the servers that collections are on; 503 if one does not answer."""
-    for collection in here.collections.open_ones().values():
-        if collection.backend.folder is None:
-            try:
-                collection.backend.check()
-            except StoreError as error:
-                raise RequestError(503, "not_ready", f"Not ready: {error}.", headers={"Retry-After": "5"}) from None
+def draw_golden_pair(side: int = 64) -> tuple[np.ndarray, np.ndarray]:
+    """Two drawn pictures that cannot be confused, uint8 (side, side, 3): a disc on a slope, and stripes."""
+    rows, columns = np.mgrid[0:side, 0:side].astype(np.float32) / side
+    disc = ((rows - 0.4) ** 2 + (columns - 0.6) ** 2 < 0.06)[..., None]
+    slope = np.stack([columns, rows, 1 - columns], axis=-1)
+    stripes = np.sin(40 * (rows + columns))[..., None] > np.array([0.0, 0.5, -0.5])
+    first = np.where(disc, [0.9, 0.2, 0.1], 0.2 + 0.6 * slope)
+    return (first * 255).astype(np.uint8), (stripes * 200 + 20).astype(np.uint8)
 
 
-def is_ready(here: Context) -> bool:
-    """True if the service is `ready`, its collections are `reachable`, and it decodes."""
+def draw_details() -> np.ndarray:
+    """A drawn picture with much to be matched, uint8 (192, 256, 3)."""
+    blots = np.random.default_rng(0).integers(0, 256, (24, 32, 3), np.uint8)
+    return np.asarray(Image.fromarray(blots).resize((256, 192), Image.Resampling.BICUBIC))
+
+
+def warm_up(scorer: Scorer, collections: Collections) -> WarmUp:
+    """Score the golden pair and search every collection once; never raises, a failure is the `fault`.
+
+    Where there are several collections, one that cannot be searched is no fault of the service: it is logged.
+    """
+    began = time.monotonic()
+    picture, another = draw_golden_pair()
     try:
-        ready(here)
-        reachable(here)
-        return here.probe.begun().result(PROBE_SECONDS + 1)
-    except (RequestError, TimeoutError):
-        return False
+        pairs = [(picture, picture), (picture, another), (another, picture)]
+        same, other, turned = map(float, scorer.predict(pairs, activation_fn=np.asarray))
+        if any(question.verification is not None for question in scorer.runtime.manifest.questions.values()):
+            view = describe_pixels(draw_details())
+            scorer.evidence([(view, view)])  # loads what the first closer look would wait for
+    except Exception:
+        logger.exception("the golden pair could not be scored")
+        fault = "the golden pair could not be scored; the log has the reason"
+        return WarmUp(time.monotonic() - began, np.nan, np.nan, fault, proven=False, passing=True)
+    fault = _find_fault(same, other, turned)
+    if fault is not None:
+        return WarmUp(time.monotonic() - began, same, other, fault, proven=False)
+    fault = _search_all(collections, picture)
+    return WarmUp(time.monotonic() - began, same, other, fault, proven=True, passing=fault is not None)
 
 
-async def _proven(here: Here) -> None:
-    proven(here)
+def _search_all(collections: Collections, picture: np.ndarray) -> str | None:
+    """Search every collection; why the service is not ready, if so."""
+    fault = None
+    for name in collections.open_ones():
+        try:
+            with collections.borrow(name) as collection:
+                collection.search(picture, top=1, candidates=1)
+        except UnreachableError as error:
+            logger.warning("the collection %s was not searched: %s", name, error)  # /readyz asks it every time
+        except Exception:
+            logger.exception("the collection %s cannot be searched", name)
+            if collections.fixed:
+                fault = f"the collection {name} cannot be searched; the log has the reason"
+    return fault
 
 
-Proven = Depends(_proven)  # of every route that asks the model
+def _find_fault(same: float, other: float, turned: float) -> str | None:
+    if not np.isfinite([same, other, turned]).all():
+        return f"the model's scores are not finite ({same}, {other}, {turned})"
+    if other != turned:
+        return f"the order of two pictures changes their score ({other} and {turned})"
+    if not same > other:
+        return f"the model scores a picture with itself ({same:.4f}) no higher than with another ({other:.4f})"
+    return None

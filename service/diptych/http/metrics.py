@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
@@ -30,23 +31,14 @@ class Metrics:
     def __init__(self, scorer: Scorer, collections: Collections) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        self._requests = Histogram(
-            *("diptych_request_seconds", "Requests by route, method and status.", ("route", "method", "status")),
-            buckets=_SECONDS,
-            registry=self.registry,
+        histogram = partial(Histogram, buckets=_SECONDS, registry=self.registry)
+        counter = partial(Counter, registry=self.registry)
+        self._requests = histogram(
+            "diptych_request_seconds", "Requests by route, method and status.", ("route", "method", "status")
         )
-        self._stages = Histogram(
-            *("diptych_stage_seconds", "Where requests spend their time.", ("stage",)),
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self._refusals = Counter(
-            *("diptych_rejections_total", "Answers that are no success, by error code.", ("reason",)),
-            registry=self.registry,
-        )
-        self._counts = Counter(
-            *("diptych_done_total", "Pictures encoded and pairs looked at.", ("what",)), registry=self.registry
-        )
+        self._stages = histogram("diptych_stage_seconds", "Where requests spend their time.", ("stage",))
+        self._refusals = counter("diptych_rejections_total", "Answers that are no success, by error code.", ("reason",))
+        self._counts = counter("diptych_done_total", "Pictures encoded and pairs looked at.", ("what",))
         runtime = scorer.runtime
         Info("diptych_service", "What runs, and on what.", registry=self.registry).info(
             {
@@ -62,41 +54,36 @@ class Metrics:
         def schedulers() -> set[PairScheduler]:
             return {one.scheduler for one in (scorer, *collections.scorers())}
 
-        self.live(
-            *("diptych_pairs_waiting", "Pairs that nobody has begun with."),
-            lambda: sum(one.waiting for one in schedulers()),
-        )
-        self.live(
-            *("diptych_pairs_in_flight", "Pairs being looked at."), lambda: sum(one.in_flight for one in schedulers())
-        )
+        def count_waiting() -> int:
+            return sum(one.waiting for one in schedulers())
+
+        def count_in_flight() -> int:
+            return sum(one.in_flight for one in schedulers())
+
+        self.add_gauge("diptych_pairs_waiting", "Pairs that nobody has begun with.", count_waiting)
+        self.add_gauge("diptych_pairs_in_flight", "Pairs being looked at.", count_in_flight)
         self.registry.register(_Indexes(collections))
         for one in schedulers():
-            one.waited = lambda seconds: self.stage("turn", seconds)
+            one.waited = lambda seconds: self.add_stages({"turn": seconds})
 
     def text(self) -> bytes:
         """Everything, in Prometheus' text format."""
         return generate_latest(self.registry)
 
-    def request(self, route: str, method: str, status: int, seconds: float) -> None:
-        """A request that was answered."""
+    def count_request(self, route: str, method: str, status: int, seconds: float, refusal: str | None = None) -> None:
+        """Count a request that was answered, and the error code of an answer that is no success."""
         self._requests.labels(route, method, str(status)).observe(seconds)
+        if refusal is not None:
+            self._refusals.labels(refusal).inc()
 
-    def refusal(self, reason: str) -> None:
-        """An answer that is no success."""
-        self._refusals.labels(reason).inc()
+    def count(self, what: str, number: int) -> None:
+        """Count so many more "pictures" or "pairs"."""
+        self._counts.labels(what).inc(number)
 
-    def done(self, what: str, count: int) -> None:
-        """`count` more "pictures" or "pairs"."""
-        self._counts.labels(what).inc(count)
-
-    def stage(self, name: str, seconds: float) -> None:
-        """Seconds that one request spent in a stage."""
-        self._stages.labels(name).observe(seconds)
-
-    def stages(self, timings: Mapping[str, float]) -> None:
-        """Seconds of several stages."""
+    def add_stages(self, timings: Mapping[str, float]) -> None:
+        """Add the seconds that one request spent in stages."""
         for name, seconds in timings.items():
-            self.stage(name, seconds)
+            self._stages.labels(name).observe(seconds)
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -106,9 +93,9 @@ class Metrics:
             with span(stage):
                 yield
         finally:
-            self.stage(stage, time.perf_counter() - began)
+            self.add_stages({stage: time.perf_counter() - began})
 
-    def live(self, name: str, about: str, value: Callable[[], float]) -> None:
+    def add_gauge(self, name: str, about: str, value: Callable[[], float]) -> None:
         """Register a gauge that is computed at each scrape."""
         Gauge(name, about, registry=self.registry).set_function(value)
 

@@ -8,38 +8,26 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
+from diptych.http.bodies import REFERENCE, omit_null
 from diptych.http.middleware.errors import ErrorEnvelope
 from diptych.http.middleware.outer import OPEN
-from diptych.http.schemas.requests import (
-    AddRequest,
-    AnyRerankRequest,
-    DuplicatesRequest,
-    EmbeddingRequest,
-    ExplainRequest,
-    LabelRequest,
-    NewCollection,
-    PairsRequest,
-    RerankRequest,
-    ScoreRequest,
-    SearchRequest,
-    TextsRequest,
-)
+from diptych.http.schemas import requests
 from diptych.http.settings import Settings
 from diptych.store.filters import SCHEMA as FILTER
 
 _BODIES = (
-    AddRequest,
-    AnyRerankRequest,
-    DuplicatesRequest,
-    EmbeddingRequest,
-    ExplainRequest,
-    LabelRequest,
-    NewCollection,
-    PairsRequest,
-    RerankRequest,
-    ScoreRequest,
-    SearchRequest,
-    TextsRequest,
+    requests.AddRequest,
+    requests.AnyRerankRequest,
+    requests.DuplicatesRequest,
+    requests.EmbeddingRequest,
+    requests.ExplainRequest,
+    requests.LabelRequest,
+    requests.NewCollection,
+    requests.PairsRequest,
+    requests.RerankRequest,
+    requests.ScoreRequest,
+    requests.SearchRequest,
+    requests.TextsRequest,
 )
 _WAYS = {
     "bearer": {"type": "http", "scheme": "bearer"},
@@ -48,58 +36,49 @@ _WAYS = {
 }
 
 
-def complete_openapi(app: FastAPI, settings: Settings, questions: Sequence[str]) -> None:
+def complete_document(app: FastAPI, settings: Settings, questions: Sequence[str]) -> None:
     """Let `app.openapi()` also define the bodies that come as JSON or as a form, the body of errors, the limits of a
     search, the questions of the model and, if there are any, the keys.
     """
     plain = app.openapi
 
     def openapi() -> dict[str, Any]:
+        if app.openapi_schema is not None:
+            return app.openapi_schema
         document = plain()
         schemas = document["components"]["schemas"]
-        if SearchRequest.__name__ not in schemas:
-            _, extra = models_json_schema(
-                [*((body, "validation") for body in _BODIES), (ErrorEnvelope, "serialization")],
-                ref_template="#/components/schemas/{model}",
-            )
-            for name, schema in extra["$defs"].items():
-                schemas.setdefault(name, schema)
-            schemas["Filter"] = FILTER
-            form = document["paths"]["/v1/search"]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]
-            for body in (form, schemas[SearchRequest.__name__]):
-                for name, limit in (("top", settings.top), ("candidates", settings.candidates)):
-                    body["properties"][name]["maximum"] = limit
-            for body in _bodies(document):
-                asked = body.get("properties", {}).get("question", {})
-                for kind in asked.get("anyOf", [asked]):  # a form leaves out what is null
-                    if kind.get("type") == "string":
-                        kind["enum"] = list(questions)
-            for schema in _parameters(document, "question"):  # which leaves out what is null, too
-                (kind,) = [kind for kind in schema.pop("anyOf", [schema]) if kind["type"] == "string"]
-                schema.update(kind, enum=list(questions))
-            if settings.keys:
-                document["components"]["securitySchemes"] = _WAYS
-                document["security"] = [{way: []} for way in _WAYS]
-                for path in OPEN & set(document["paths"]):
-                    for operation in document["paths"][path].values():
-                        operation["security"] = []
+        _, extra = models_json_schema(
+            [*((body, "validation") for body in _BODIES), (ErrorEnvelope, "serialization")], ref_template=REFERENCE
+        )
+        for name, schema in extra["$defs"].items():
+            schemas.setdefault(name, schema)
+        schemas["Filter"] = FILTER
+        for schema in _find_fields(document, "question"):
+            for kind in schema.get("anyOf", [schema]):
+                if kind["type"] == "string":
+                    kind["enum"] = [*questions]
+        for name, limit in (("top", settings.top), ("candidates", settings.candidates)):
+            for schema in _find_fields(document, name):
+                schema["maximum"] = limit
+        if settings.keys:
+            document["components"]["securitySchemes"] = _WAYS
+            document["security"] = [{way: []} for way in _WAYS]
+            for path in OPEN & set(document["paths"]):
+                for operation in document["paths"][path].values():
+                    operation["security"] = []
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _bodies(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The schemas of the parts of requests, as JSON and as a form."""
-    for body in _BODIES:
-        yield document["components"]["schemas"][body.__name__]
+def _find_fields(document: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
+    """The schemas of what requests bring under a name: in JSON, in a form or in the address."""
+    bodies = [document["components"]["schemas"][body.__name__] for body in _BODIES]
     for operations in document["paths"].values():
         for operation in operations.values():
-            for content in operation.get("requestBody", {}).get("content", {}).values():
-                yield content["schema"]
-
-
-def _parameters(document: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
-    """The schemas of the parameters of this name."""
-    for operations in document["paths"].values():
-        for operation in operations.values():
-            yield from (one["schema"] for one in operation.get("parameters", []) if one["name"] == name)
+            bodies += [one["schema"] for one in operation.get("requestBody", {}).get("content", {}).values()]
+            for one in operation.get("parameters", []):
+                if one["name"] == name:
+                    one["schema"] = omit_null(one["schema"])
+                    yield one["schema"]
+    yield from (body["properties"][name] for body in bodies if name in body.get("properties", {}))

@@ -36,7 +36,6 @@ class RequestPool:
         queued: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         self.workers, self.waiting, self.seconds = workers, waiting, seconds
-        self.draining = False  # somebody has told the process to end
         self._queued = queued
         self._limiter = anyio.CapacityLimiter(workers)
         self._admitted = 0

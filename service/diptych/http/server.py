@@ -105,17 +105,17 @@ def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             """After SIGTERM it first says for a while that it will end, for others to turn elsewhere."""
-            context = app.state.context
-            if sig == signal.SIGTERM and settings.drain_seconds and not context.work.draining:
+            health = app.state.context.health
+            if sig == signal.SIGTERM and settings.drain_seconds and not health.draining:
                 logger.info("SIGTERM: ending in %g s", settings.drain_seconds)
-                context.work.draining = True
+                health.draining = True
                 asyncio.get_running_loop().call_later(settings.drain_seconds, self._end, sig, frame)
                 return
             self._end(sig, frame)
 
         def _end(self, sig: int, frame: FrameType | None) -> None:
             """Take and read no more requests."""
-            asyncio.get_running_loop().call_soon_threadsafe(app.state.inlet.end)
+            asyncio.get_running_loop().call_soon_threadsafe(app.state.body_limits.end)
             super().handle_exit(sig, frame)
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

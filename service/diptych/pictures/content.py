@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from PIL import ExifTags, Image
@@ -26,6 +27,7 @@ from diptych_runtime.own_files import open_own
 from diptych_runtime.picture_facts import read_picture_facts
 
 _SIDEWAYS = frozenset({5, 6, 7, 8})
+_PART = 2**20  # bytes of a file that are hashed at a time
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,19 @@ def picture_id(sha256: str) -> str:
 def file_id(path: str | os.PathLike[str]) -> str:
     """The id of the content of a file; its bytes are read. Raises OSError."""
     with open_own(path) as file:
-        return picture_id(hashlib.file_digest(file, "sha256").hexdigest())
+        return picture_id(hash_file(file))
+
+
+def hash_file(file: BinaryIO) -> str:
+    """SHA-256 of an open file in hex, no further than the system says that it reaches.
+
+    A path that comes from a stranger may name a file of the system that has no end.
+    """
+    left, found = os.fstat(file.fileno()).st_size, hashlib.sha256()
+    while left > 0 and (part := file.read(min(left, _PART))):
+        found.update(part)
+        left -= len(part)
+    return found.hexdigest()
 
 
 def content_ids(sources: Sequence[PictureSource]) -> list[str | None]:
@@ -87,7 +101,7 @@ def content_id(source: PictureSource) -> str | None:
         return None
     try:
         with Path(source).open("rb") as file:
-            return picture_id(hashlib.file_digest(file, "sha256").hexdigest())
+            return picture_id(hash_file(file))
     except OSError:  # gone since it was decoded
         return None
 

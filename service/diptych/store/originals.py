@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from diptych.errors import UnknownPictureError
-from diptych.pictures.content import read_bytes
+from diptych.pictures.content import hash_file, read_bytes
 from diptych.store.records import Record
 from diptych.store.reports import FilesReport
 from diptych_runtime.decoder import PictureLimits
 from diptych_runtime.errors import PictureError
+from diptych_runtime.own_files import open_own
 
 
 class Keeper(Protocol):
@@ -22,15 +23,19 @@ class Keeper(Protocol):
         """The kept bytes of a picture, unchecked, or None."""
         ...
 
+    def remove(self, ids: Sequence[str]) -> list[bool]:
+        """Remove pictures; says for each whether it was there."""
+        ...
 
-def whole(store: Keeper, record: Record) -> bool:
+
+def is_whole(store: Keeper, record: Record) -> bool:
     """True if the bytes of a picture, kept or in its file, are unchanged: not lost, although they cannot be decoded
     here.
     """
     kept = store.data(record.id) if record.original_kept else None
     if kept is not None:
         return hashlib.sha256(kept).hexdigest() == record.sha256
-    return _digest(record.path) == record.sha256
+    return _hash_file(record.path) == record.sha256
 
 
 def compare_files(records: Iterable[Record], *, checksum: bool = False) -> FilesReport:
@@ -46,7 +51,7 @@ def compare_files(records: Iterable[Record], *, checksum: bool = False) -> Files
         compared += 1
         if record.file_state == "unchanged" and not checksum:
             continue
-        digest = _digest(record.path)
+        digest = _hash_file(record.path)
         if digest is None:
             missing.append(record.path)
         elif digest != record.sha256:
@@ -54,14 +59,12 @@ def compare_files(records: Iterable[Record], *, checksum: bool = False) -> Files
     return FilesReport(compared, changed, missing)
 
 
-def _digest(path: str | None) -> str | None:
+def _hash_file(path: str | None) -> str | None:
     """SHA-256 of a file; None for one that cannot be read."""
     try:
-        if not Path(path or "").is_file():  # a pipe would never end
-            return None
-        with Path(path or "").open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
+        with open_own(path or "", may_link=True) as file:
+            return hash_file(file)
+    except (OSError, ValueError):
         return None
 
 

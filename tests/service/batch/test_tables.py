@@ -225,6 +225,26 @@ def test_a_small_file_of_long_texts_is_read_in_few_rows_or_refused(tmp_path):
         next(batches)
 
 
+def test_a_small_file_whose_rows_hold_much_is_refused_before_it_takes_memory(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    name, pairs = str(tmp_path / "pairs.parquet"), {"a": ["a.jpg", "b.jpg"], "b": ["c.jpg", "d.jpg"]}
+    texts = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 8000, pyarrow.int32()), ["x" * 2**20])
+    lists = pyarrow.ListArray.from_arrays([0, 4000, 8000], texts)
+    long = bytes(2_000_000)
+    for more, reason in (
+        (lists, "2 rows hold more than 67,108,864 bytes; leave columns out"),
+        (pyarrow.StructArray.from_arrays([lists], names=["x"]), "2 rows hold more than 67,108,864 bytes"),
+        (pyarrow.array([bytes(40_000_000)] * 2).cast(pyarrow.binary(40_000_000)), "2 rows hold more than 67,108,864"),
+        (pyarrow.array([long] * 2), "more holds a text of more than 1,048,576 bytes"),
+        (pyarrow.array([[("x", long)]] * 2, pyarrow.map_(pyarrow.string(), pyarrow.binary())), "more holds a text"),
+    ):
+        pyarrow.parquet.write_table(pyarrow.table(pairs | {"more": more}), name, compression="zstd")
+        taken = pyarrow.total_allocated_bytes()
+        with open_parquet(name, 100, ("a", "b")) as (_, batches), pytest.raises(BatchError, match=reason):
+            next(batches)
+        assert pyarrow.total_allocated_bytes() - taken < 2**28
+
+
 ONE = Scores.of(
     [
         Judgement(0.1, 1, "different"),

@@ -16,13 +16,12 @@ from waiting import until
 
 from diptych.bench.demo import collection
 from diptych.bench.demo.collection import draw_collection
-from diptych.bench.demo.drawing import SCENES, Canvas, box, ellipse, stroke
+from diptych.bench.demo.drawing import SCENES, Canvas
 from diptych.bench.demo.edits import EDITS, edit_copy
 from diptych.cli.main import main
 from diptych_runtime.errors import DiptychError
 
 COUNT = 24
-BLACK = (0.0, 0.0, 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -37,41 +36,10 @@ def digests(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def canvas(width: int = 96, height: int = 48) -> Canvas:
-    return Canvas(width, height, np.random.default_rng(0))
-
-
 def scene(name: str, layout: int, details: int) -> Image.Image:
     painted = Canvas(160, 120, np.random.default_rng(details))
     SCENES[name](painted, np.random.default_rng(layout))
     return painted.finish()
-
-
-def test_shapes_are_placed_in_heights_of_the_picture_and_cover_their_area() -> None:
-    painted = canvas()
-    painted.paint(box(1.5, 0.25, 2.0, 0.75), BLACK)
-    painted.paint(stroke((5, 5), (6, 6), 0.1), BLACK, soft=0.05)  # beside it
-    assert np.all(painted.pixels[13:35, 73:95] == 0)
-    assert np.all(painted.pixels[:, :71] == 1)
-    assert np.all(painted.pixels[:11] == 1)
-    painted = canvas(200, 200)
-    painted.paint(ellipse(0.503, 0.497, 0.31, 0.17, turn=0.4, corners=200), BLACK)
-    assert (1 - painted.pixels[..., 0]).mean() == pytest.approx(np.pi * 0.31 * 0.17, rel=0.01)
-    hard, soft = canvas(200, 200), canvas(200, 200)
-    hard.paint(box(0.3, 0.3, 0.7, 0.7), BLACK)
-    soft.paint(box(0.3, 0.3, 0.7, 0.7), BLACK, soft=0.03)
-    assert soft.pixels.mean() == pytest.approx(hard.pixels.mean(), abs=0.01)
-    assert 0.3 < soft.pixels[100, 60, 0] < 0.7
-
-
-def test_a_gradient_goes_from_stop_to_stop_and_a_glow_never_burns_out() -> None:
-    painted = canvas()
-    painted.wash(painted.gradient((0, (0.0, 0.2, 0.4)), (1, (1.0, 0.2, 0.0))))
-    assert painted.pixels[0, 0] == pytest.approx([0, 0.2, 0.4], abs=0.02)
-    assert painted.pixels[-1, 7] == pytest.approx([1, 0.2, 0.0], abs=0.02)
-    painted.glow(1.0, 0.5, 0.3, (1.0, 1.0, 1.0), 1.0)
-    assert painted.pixels.max() <= 1
-    assert painted.pixels[24, 48] == pytest.approx([1, 1, 1], abs=0.02)
 
 
 @pytest.mark.parametrize("name", SCENES)
@@ -131,9 +99,13 @@ def test_a_look_alike_is_nearer_in_colour_than_a_picture_of_another_kind(folder:
     assert np.mean(alike) < 0.5 * np.mean(unlike)
 
 
-def test_the_same_seed_draws_the_same_bytes_and_another_seed_other_pictures(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_several_processes_draw_the_same_bytes(folder: Path, tmp_path: Path) -> None:
     draw_collection(tmp_path / "two", count=COUNT, processes=2)
     assert digests(tmp_path / "two") == digests(folder)
+
+
+def test_another_seed_draws_other_pictures(folder: Path, tmp_path: Path) -> None:
     drawn = draw_collection(tmp_path / "other", count=3, seed=4)
     assert sorted(drawn) == sorted((tmp_path / "other" / "photos").iterdir())
     assert not set(digests(tmp_path / "other").values()) & set(digests(folder).values())
@@ -164,7 +136,9 @@ def test_a_disk_that_takes_no_more_leaves_no_picture_cut_short_and_no_truth(fold
     assert left.items() <= whole.items()
 
 
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "sent", [signal.SIGKILL, *(pytest.param(sent, marks=pytest.mark.slow) for sent in (signal.SIGINT, signal.SIGTERM))]
+)
 def test_a_drawing_that_was_ended_goes_on_to_the_same_bytes(folder, environment, tmp_path, sent):
     line = [sys.executable, "-m", "diptych", "demo", str(tmp_path), "--count", str(COUNT)]
     with subprocess.Popen(line, env=environment, stderr=subprocess.PIPE, text=True) as process:

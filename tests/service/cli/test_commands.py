@@ -55,29 +55,17 @@ def test_each_bad_picture_alone_is_one_error_and_changes_nothing(diptych, store,
             assert result.json["total"] == 12
         else:
             assert result.json["error"]["message"] == f"{path} does not exist"
-        for command in (("search", path, "--store", store), ("score", path, path), ("rerank", path, path)):
-            refused = diptych(*command, *model)
-            assert refused.code == 1
-            assert refused.out == ""
-            assert refused.err.startswith(f"diptych: error: {path} ")
-            assert refused.err.count("\n") == 1
+    path = bad_pictures["truncated"]  # of which a look at the file alone does not tell
+    for command in (("search", path, "--store", store), ("score", path, path), ("rerank", path, path)):
+        refused = diptych(*command, *model)
+        assert (refused.code, refused.out, refused.err.count("\n")) == (1, "", 1)
+        assert refused.err.startswith(f"diptych: error: {path} ")
 
 
 def test_a_picture_from_standard_input_is_added_with_its_bytes(diptych, store, model, stdin, photo_bytes):
     stdin(photo_bytes(77))
     assert diptych("index", "add", "-", "--store", store, *model, "--json").json["added"] == 1
     assert diptych("index", "stats", "--store", store, "--json").json["kept"] == 1
-
-
-def test_search_shows_rank_movement_scores_and_path(diptych, store, gallery, model):
-    result = diptych("search", gallery / "01.jpg", "--store", store, "--top", 5, *model)
-    assert result.code == 0
-    header, *rows = result.out.splitlines()
-    assert header.split() == ["rank", "moved", "score", "verdict", "cosine", "path"]
-    assert len(rows) == 5
-    assert [row.split()[0] for row in rows] == ["1", "2", "3", "4", "5"]
-    assert all(row.endswith(".jpg") for row in rows)
-    assert "12 pictures searched, 12 re-ranked" in result.err
 
 
 def test_search_stops_where_it_is_told_that_it_is_enough(diptych, store, gallery, model):
@@ -236,10 +224,6 @@ def test_an_unreadable_picture_in_a_table_is_counted_and_exits_with_1(diptych, g
     assert result.code == 1
     assert "2 pairs in" in result.out
     assert "pairs/s; 1 could not be scored, the column error says why" in result.out
-    existing = diptych("score", gallery / "pairs.csv", "-o", tmp_path / "out.csv", *model)
-    assert existing.code == 1
-    assert "exists already" in existing.err
-    assert diptych("score", gallery / "pairs.csv", "-o", gallery / "pairs.csv", "--force", *model).code == 1
 
 
 def test_rerank_orders_like_the_scorer(diptych, gallery, model, scorer):
@@ -275,6 +259,8 @@ def test_the_question_is_asked_that_is_named_and_else_that_of_the_command(
         found = diptych("search", "01.jpg", "--store", tmp_path / "two", *two, *options, "--json").json
         scores = {match["path"]: match["raw_score"] for match in found["matches"]}
         assert (found["question"], scores[str(gallery / "02.jpg")]) == (name, expected)
+        said = diptych("search", "01.jpg", "--store", tmp_path / "two", *two, *options).err
+        assert f"question: {name}; verdicts: " in said
     assert diptych("score", "01.jpg", "02.jpg", *model, "--question", "copy", "--json").json["question"] == "match"
     refused = diptych("score", "01.jpg", "02.jpg", *two, "--question", "match")
     assert (refused.code, "expected copy or thing, got 'match'" in refused.err) == (2, True)

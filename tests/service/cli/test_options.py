@@ -219,7 +219,11 @@ def test_a_user_without_a_home_folder_is_told_what_to_name(diptych, gallery, mon
 
 
 @pytest.mark.parametrize(
-    "locale", [{"LC_ALL": "C"}, {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}]
+    "locale",
+    [
+        pytest.param({"LC_ALL": "C"}, marks=pytest.mark.slow),
+        {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"},
+    ],
 )
 def test_names_in_utf8_are_read_and_written_under_every_locale(environment, gallery, tmp_path, locale):
     (gallery / "01.jpg").rename(gallery / "Größe 写真.jpg")

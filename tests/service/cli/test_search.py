@@ -6,9 +6,7 @@ import pytest
 
 from diptych import Collection, Scorer
 from diptych.bench.demo.collection import draw_scenes
-from diptych.cli import search as command
 from diptych.collection import search as stages
-from diptych.console import Console
 from diptych_runtime import judgement
 from diptych_runtime.calibration.verdicts import VERDICTS
 
@@ -31,8 +29,9 @@ def cells(text: str) -> list[list[str]]:
 
 
 def test_the_table_and_the_json_of_a_search_say_the_same(search):
-    matches = search("--json").json["matches"]
-    for row, match in zip(cells(search().out), matches, strict=True):
+    matches, shown = search("--json").json["matches"], search().out
+    assert shown.splitlines()[0].split() == ["rank", "moved", "score", "verdict", "cosine", "path"]
+    for row, match in zip(cells(shown), matches, strict=True):
         moved = match["first_rank"] - match["rank"]
         numbers = (f"{match['relevance_score']:.4f}", match["verdict"], f"{match['similarity']:.4f}")
         assert row == [str(match["rank"]), f"{moved:+d}" if moved else "0", *numbers, match["path"]]
@@ -233,12 +232,6 @@ def test_scores_that_are_no_probabilities_are_said_to_be_none(diptych, gallery, 
     for words in commands[:3]:
         assert "not calibrated" not in diptych(*words, "--model", artifact).err
     assert "not calibrated" not in diptych("score", *pictures, "--model", plain, "--quiet").err
-
-
-def test_of_a_model_with_two_questions_the_one_that_is_answered_is_said(network_alone, capsys):
-    for question in ("copy", "thing"):
-        command._remark_verdicts(Console(), network_alone.asking(question))
-        assert f"question: {question}; verdicts: same from " in capsys.readouterr().err
 
 
 def test_a_match_says_that_its_file_changed_or_is_gone(search, gallery, photo_bytes):

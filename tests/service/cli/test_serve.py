@@ -40,7 +40,7 @@ def test_serve_answers_over_a_collection_it_is_to_make_and_ends_when_told(artifa
     assert diptych("index", "verify", "--store", store).code == 0
 
 
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("times", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_ctrl_c_ends_a_service_quietly_and_twice_too(artifact, port, spawn, times):
     process = spawn("serve", "--port", port, "--model", artifact, "--threads", 1, "--quiet")
     until_ready(f"http://127.0.0.1:{port}", process)

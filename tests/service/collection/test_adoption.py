@@ -6,6 +6,7 @@ import shutil
 from typing import cast
 
 import pytest
+from embedded import tamper
 
 from diptych import Collection, Scorer
 from diptych.collection.adoption import adopt
@@ -123,8 +124,7 @@ def test_once_the_pictures_are_of_another_model_the_adopted_one_is_none(store, s
 @pytest.mark.parametrize("value", ["[]", "nope", '{"a": 1}', '{"model": 1, "revision": 2, "panel": 3}', "9" * 5000])
 def test_an_adopted_model_that_diptych_did_not_write_is_none_and_can_be_replaced(store, scorer, value):
     with Store.open(store) as opened:
-        with opened._transaction() as connection:
-            connection.execute("UPDATE facts SET value=? WHERE key='model'", (value,))
+        tamper(opened, "UPDATE facts SET value=? WHERE key='model'", value)
         assert opened.adopted() is None
     adopt(store, scorer, "tiny")
     with Store.open(store, read_only=True) as opened:

@@ -1,6 +1,4 @@
 import copy
-import hashlib
-import threading
 from dataclasses import replace
 from hashlib import sha256
 from io import BytesIO
@@ -12,7 +10,7 @@ from PIL import Image
 
 from diptych import Collection, Scorer
 from diptych.collection.rebuild import rebuild
-from diptych.errors import ModelMismatchError, StoreError, UnknownPictureError
+from diptych.errors import ModelMismatchError, UnknownPictureError
 from diptych.store.records import NewPicture
 from diptych_runtime.errors import ArtifactError, PictureError
 
@@ -23,41 +21,6 @@ def ids(collection: Collection) -> list[str]:
 
 def found(collection: Collection, query) -> list[str]:
     return [match.id for match in collection.search(query, top=1000).matches]
-
-
-def test_a_picture_is_found_by_itself_and_its_record_says_what_it_is(tmp_path, scorer, photo_bytes):
-    data = photo_bytes(1, (97, 61), "PNG")
-    with Collection.open(tmp_path / "store", scorer, create=True) as collection:
-        (added,) = collection.add(data, path="one.png", metadata={"label": "a"}, keep_originals=True)
-        assert added.created
-        assert added.id == hashlib.sha256(data).hexdigest()[:32]
-        record = collection.get(added.id)
-        assert (record.path, record.width, record.height, record.metadata) == ("one.png", 97, 61, {"label": "a"})
-        assert record.original_kept
-        assert collection.content(added.id) == (data, "image/png")
-        (match,) = collection.search(data).matches
-        assert match.id == added.id
-        assert match.similarity == pytest.approx(1.0, abs=1e-3)
-        assert match.metadata == {"label": "a"}
-
-
-def test_adding_the_same_content_again_changes_nothing(collection, gallery):
-    before = ids(collection), collection.store.sequence()
-    again = collection.add(gallery.rglob("*.jpg"))
-    assert not any(added.created for added in again)
-    assert (ids(collection), collection.store.sequence()) == before
-    copy = gallery / "copy.jpg"
-    copy.write_bytes((gallery / "01.jpg").read_bytes())
-    assert not collection.add(copy)[0].created
-
-
-def test_the_same_content_twice_in_one_batch_is_one_picture(tmp_path, scorer, photo_bytes):
-    for name in ("a.jpg", "b.jpg"):
-        (tmp_path / name).write_bytes(photo_bytes(1))
-    with Collection.open(tmp_path / "store", scorer, create=True) as collection:
-        added = collection.add([tmp_path / "a.jpg", tmp_path / "b.jpg"])
-        assert [one.created for one in added] == [True, False]
-        assert len(collection) == len(collection.index) == 1
 
 
 def test_each_bad_picture_gives_one_clear_error_and_leaves_the_collection_as_it_was(collection, bad_pictures, gallery):
@@ -110,74 +73,6 @@ def test_embeddings_come_as_an_array_in_the_order_of_the_ids(collection, scorer,
         collection.embeddings([names[0], "00"])
 
 
-def test_a_removed_picture_is_never_found_again(collection, gallery, scorer):
-    path = gallery / "04.jpg"
-    (match, *_) = collection.search(path, top=1, candidates=0).matches
-    assert collection.remove(match.id)
-    assert not collection.remove(match.id)
-    assert match.id not in found(collection, path)
-    with pytest.raises(UnknownPictureError, match=match.id):
-        collection.get(match.id)
-    collection.close()
-    with Collection.open(collection.directory, scorer) as again:
-        assert match.id not in found(again, path)
-        assert again.add(path)[0].created
-        assert match.id in found(again, path)
-
-
-def test_reopening_finds_everything_with_or_without_the_cache(collection, gallery, scorer, caplog):
-    expected = found(collection, gallery / "01.jpg")
-    collection.close()
-    with Collection.open(collection.directory, scorer) as again:
-        assert found(again, gallery / "01.jpg") == expected
-    assert not caplog.records
-    (collection.directory / "candidates.faiss").unlink()
-    with Collection.open(collection.directory, scorer) as again:
-        assert found(again, gallery / "01.jpg") == expected
-    assert "rebuilt from the database (12)" in caplog.text
-
-
-def test_a_reader_beside_the_writer_sees_what_is_added_and_removed(collection, scorer, photo_bytes):
-    with Collection.open(collection.directory, scorer, read_only=True) as reader:
-        (added,) = collection.add(photo_bytes(50))
-        assert added.id in found(reader, photo_bytes(50))
-        collection.remove(added.id)
-        assert added.id not in found(reader, photo_bytes(50))
-        with pytest.raises(StoreError, match="opened for reading only"):
-            reader.add(photo_bytes(51))
-
-
-def test_searches_go_on_while_pictures_are_added_and_removed(collection, photo_bytes):
-    stop, faults = threading.Event(), []
-    steady = set(ids(collection))
-
-    def read():
-        while not stop.is_set():
-            try:
-                if not steady <= set(found(collection, photo_bytes(3))):
-                    faults.append("a picture was not found")
-            except Exception as error:
-                faults.append(repr(error))
-
-    readers = [threading.Thread(target=read) for _ in range(2)]
-    for reader in readers:
-        reader.start()
-    for seed in range(100, 115):
-        collection.remove(collection.add(photo_bytes(seed))[0].id)
-    stop.set()
-    for reader in readers:
-        reader.join()
-    assert not faults
-    assert set(ids(collection)) == steady
-
-
-def test_another_model_is_refused_with_the_command_that_helps(collection, other_artifact):
-    collection.close()
-    other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
-    with pytest.raises(ModelMismatchError, match=rf"diptych index rebuild --store {collection.directory}"):
-        Collection.open(collection.directory, other)
-
-
 def test_rebuilding_embeds_from_files_and_kept_bytes_and_reports_what_is_missing(
     collection, gallery, other_artifact, photo_bytes
 ):
@@ -223,25 +118,6 @@ def test_rebuilding_everything_with_the_same_model_changes_no_answer(collection,
     assert collection.search(gallery / "01.jpg", top=12).matches == before
 
 
-def test_content_is_never_that_of_another_file(collection, gallery, photo_bytes):
-    id = collection.add(gallery / "05.jpg")[0].id
-    assert collection.content(id)[0] == (gallery / "05.jpg").read_bytes()
-    (gallery / "05.jpg").write_bytes(photo_bytes(99))
-    with pytest.raises(UnknownPictureError, match="has changed since it was added"):
-        collection.content(id)
-    (gallery / "05.jpg").unlink()
-    with pytest.raises(UnknownPictureError, match=r"05.jpg does not exist"):
-        collection.content(id)
-
-
-def test_bytes_that_come_later_are_kept_too(collection, gallery):
-    path = gallery / "05.jpg"
-    (added,) = collection.add([path], keep_originals=True)
-    data = path.read_bytes()
-    path.unlink()
-    assert collection.content(added.id) == (data, "image/jpeg")
-
-
 def test_a_thumbnail_is_a_small_jpeg_of_the_upright_picture(tmp_path, scorer, photo):
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -261,13 +137,6 @@ def test_pixels_in_memory_can_be_added(tmp_path, scorer, photo):
         assert collection.content(first.id)[1] == "image/png"
 
 
-def test_metadata_must_be_json(collection, photo_bytes):
-    for bad in ({"x": object()}, {"x": float("nan")}, ["x"]):
-        with pytest.raises(ValueError, match="metadata must be a dict of JSON values"):
-            collection.add(photo_bytes(70), metadata=bad)
-    assert len(collection) == 12
-
-
 def test_listing_goes_page_by_page_and_refuses_unknown_beginnings(collection):
     everything = ids(collection)
     first = collection.list(5)
@@ -276,30 +145,6 @@ def test_listing_goes_page_by_page_and_refuses_unknown_beginnings(collection):
         collection.list(5, "nobody")
     with pytest.raises(ValueError, match="limit must be at least 1"):
         collection.list(0)
-
-
-def test_verify_finds_what_is_damaged(collection):
-    assert collection.verify().healthy
-    with collection.store._transaction() as connection:
-        connection.execute("UPDATE pictures SET embedding=zeroblob(length(embedding)) WHERE row=2")
-        connection.execute("UPDATE pictures SET bytes=x'00' WHERE row=3")
-        connection.execute("UPDATE pictures SET tokens=x'00' WHERE row=4")
-    verdict = collection.verify()
-    assert not verdict.healthy
-    text = "\n".join(verdict.problems)
-    assert "its embedding has the length 0, expected 1" in text
-    assert "its kept bytes have another digest" in text
-    assert "its features are cut short" in text
-    assert collection.rebuild().embedded == 2, "the one whose tokens have a wrong size and the one of other embedding"
-    assert len(collection.verify().problems) == 1, "kept bytes cannot be made anew"
-
-
-def test_stats_count(collection, scorer):
-    stats = collection.stats()
-    assert stats["pictures"] == stats["index"]["count"] == 12
-    assert stats["revisions"] == {scorer.runtime.revision: 12}
-    assert stats["model"]["revision"] == scorer.runtime.revision
-    assert stats["disk_bytes"] > 0
 
 
 def test_a_disk_that_does_not_take_the_cache_costs_no_picture(collection, scorer, photo_bytes, monkeypatch, caplog):

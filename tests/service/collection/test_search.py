@@ -1,5 +1,5 @@
-from copy import copy
-from dataclasses import replace
+import json
+import shutil
 from io import BytesIO
 
 import numpy as np
@@ -133,14 +133,18 @@ def test_a_search_finds_candidates_by_what_is_asked(artifact_of_two, photo_bytes
                 assert match.similarity == pytest.approx(float(query @ stored), abs=1e-6)
 
 
-def asking(scorer: Scorer, **settings) -> Scorer:
-    """A scorer whose question is searched for in another way."""
-    view, runtime = copy(scorer), copy(scorer.runtime)
-    question = replace(runtime.manifest.questions[runtime.question], **settings)
-    runtime.manifest = replace(runtime.manifest, questions=runtime.manifest.questions | {runtime.question: question})
-    runtime._answer(runtime.question)
-    view.runtime = runtime
-    return view
+@pytest.fixture
+def asking(artifact, tmp_path):
+    """`asking(crops=0.6)` is a scorer of the same model, whose question is searched for in another way."""
+
+    def load(**settings: float) -> Scorer:
+        folder = shutil.copytree(artifact, tmp_path / "asking")
+        manifest = json.loads((folder / "manifest.json").read_text())
+        manifest["questions"]["match"] |= settings
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+        return Scorer.load(str(folder), provider="cpu", threads=1)
+
+    return load
 
 
 def pasted(photo: bytes) -> Image.Image:
@@ -151,10 +155,10 @@ def pasted(photo: bytes) -> Image.Image:
     return canvas
 
 
-def test_a_query_is_looked_for_in_its_crops_and_the_better_look_counts(collection, photo_bytes):
+def test_a_query_is_looked_for_in_its_crops_and_the_better_look_counts(collection, photo_bytes, asking):
     query = pasted(photo_bytes(3))
     plain = collection.scorer
-    cropped = asking(plain, crops=0.6)
+    cropped = asking(crops=0.6)
     whole = search(collection.backend, plain, query, top=12, candidates=12)
     found = search(collection.backend, cropped, query, top=12, candidates=12)
     views = plain.encode_pixels(cropped.query_pixels(query))
@@ -177,9 +181,9 @@ def test_a_query_is_looked_for_in_its_crops_and_the_better_look_counts(collectio
 
 
 def test_a_relevance_is_held_against_the_rivals_in_the_list_and_the_score_of_the_pair_is_not(
-    scorer, photo_bytes, tmp_path
+    scorer, photo_bytes, tmp_path, asking
 ):
-    held = asking(scorer, cohort=1.0, level=-3.0)
+    held = asking(cohort=1.0, level=-3.0)
     with Collection.open(tmp_path / "many", scorer, create=True) as many:
         for seed in range(20):
             many.add(photo_bytes(seed))
@@ -197,8 +201,8 @@ def test_a_relevance_is_held_against_the_rivals_in_the_list_and_the_score_of_the
     assert [match.relevance_score for match in stopped] == [match.relevance_score for match in plain]
 
 
-def test_among_few_there_are_no_rivals(collection, photo_bytes):
-    held = asking(collection.scorer, cohort=1.0, level=-3.0)
+def test_among_few_there_are_no_rivals(collection, photo_bytes, asking):
+    held = asking(cohort=1.0, level=-3.0)
     found = [search(collection.backend, by, photo_bytes(3), top=9, candidates=12) for by in (collection.scorer, held)]
     assert found[0].matches == found[1].matches
 

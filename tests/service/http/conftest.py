@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import faulthandler
 import socket
 import ssl
 import struct
-import sys
 import threading
 import time
-import traceback
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from io import BytesIO, StringIO
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from diptych.collection.collection import Collection
 from diptych.collection.registry import Collections
 from diptych.http.app import create_app
 from diptych.http.connections import Connections, allowed
+from diptych.http.middleware.auth import new_key
 from diptych.http.settings import Settings
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.closer_look.comparison import NOTHING, Comparison
@@ -45,35 +45,27 @@ class _Server(uvicorn.Server):
     """
 
     def __init__(self, app: FastAPI) -> None:
-        self._inlet, self._connections = app.state.inlet, Connections(allowed())
+        self._body_limits, self._connections = app.state.body_limits, Connections(allowed())
         accept: Any = self._connections.accept
         super().__init__(uvicorn.Config(app, http=accept, port=0, log_level="error", ws="none"))
 
     async def main_loop(self) -> None:
-        self._loop = asyncio.get_running_loop()
         await self.on_tick(0)
         while not self.should_exit:
             await asyncio.sleep(0.01)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._connections.ending = True
-        self._inlet.end()
+        self._body_limits.end()
         await super().shutdown(sockets)
 
-    def unfinished(self) -> str:
-        """What is still open: for each connection the path of the request that was read last on it, if any was; where
-        each task of the service stands, and each thread of the process.
-        """
-        lines: Any = self.server_state.connections
-        found = [f"{line.client}: {line.scope and line.scope['path']}" for line in lines]
-        for task in asyncio.all_tasks(self._loop):
-            stack = StringIO()
-            task.print_stack(file=stack)
-            found.append(stack.getvalue())
-        names = {thread.ident: thread.name for thread in threading.enumerate()}
-        for ident, frame in sys._current_frames().items():
-            found.append(f"{names.get(ident)}:\n{''.join(traceback.format_stack(frame))}")
-        return "\n".join(found)
+
+_visits: list[Any] = []  # of browsers: a page must not outlive the service that it asks for pictures
+
+
+def _end_visits() -> None:
+    while _visits:
+        _visits.pop().close()
 
 
 @contextmanager
@@ -94,10 +86,13 @@ def _running(
                 time.sleep(0.01)
             yield client
     finally:
+        _end_visits()
         server.should_exit = True
         # One that never ends fails the test, or what is torn down after the last, in place of holding up the whole run.
         thread.join(60)
-        assert not thread.is_alive(), f"the service did not end within a minute:\n{server.unfinished()}"
+        if thread.is_alive():
+            faulthandler.dump_traceback()
+            pytest.fail("the service did not end within a minute")
 
 
 @pytest.fixture(scope="session")
@@ -181,21 +176,17 @@ def data_uri() -> DataUri:
 
 
 @pytest.fixture
-def visit(browser, request) -> Iterator[Visit]:
+def visit(browser) -> Iterator[Visit]:
     """`visit(client, "#/compare", refusals=True)` opens the page. In the end, nothing may have gone wrong in it but,
     where that is expected, requests that the service refused and messages that begin with `foreign`, of code that is
     not ours; and no other host was asked.
     """
-    if "client" in request.fixturenames:
-        # What is set up first ends last: the pages must not outlive the service that they ask for pictures.
-        request.getfixturevalue("client")
     faults: list[str] = []
-    contexts = []
 
     def visit(client, address: str = "", *, refusals: bool = False, foreign: str = "\n", **options: Any) -> Any:
         base = str(client.base_url).rstrip("/")
         context = browser.new_context(**options)
-        contexts.append(context)
+        _visits.append(context)
         page = context.new_page()
         page.set_default_timeout(20_000)
 
@@ -211,9 +202,15 @@ def visit(browser, request) -> Iterator[Visit]:
         return page
 
     yield visit
-    for context in contexts:
-        context.close()
+    _end_visits()
     assert faults == []
+
+
+@pytest.fixture(scope="session")
+def looking_only() -> tuple[Settings, dict[str, Any]]:
+    """Settings with a key that may only read, and what a browser knows whose visitor has it."""
+    secret, key = new_key("visitor", "read")
+    return Settings(keys=(key,)), {"http_credentials": {"username": "any", "password": secret}}
 
 
 @pytest.fixture(scope="session")
@@ -239,7 +236,16 @@ def says() -> Callable[[Any, str, str], Any]:
 @pytest.fixture(scope="session")
 def refused(photo_bytes) -> dict[str, tuple[bytes, str]]:
     """Bytes that are no acceptable picture, by name, with a word of the reason that must be given."""
-    return _refused(photo_bytes(7))
+    dot = BytesIO()
+    Image.new("RGB", (1, 1)).save(dot, "PNG")
+    good = photo_bytes(7)
+    return {
+        "empty": (b"", "empty"),
+        "text": (b"this is a shopping list\n", "not in a format that can be read"),
+        "truncated": (good[: len(good) // 2], "damaged or cut short"),
+        "bomb": (_bomb(), "megapixels"),
+        "dot": (dot.getvalue(), "1x1"),
+    }
 
 
 def _data_uri(data: bytes, kind: str = "image/jpeg") -> str:
@@ -258,24 +264,6 @@ def _bomb() -> bytes:
     png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
     assert len(png) < 18_000
     return png
-
-
-def _dot() -> bytes:
-    """A PNG of one pixel."""
-    buffer = BytesIO()
-    Image.new("RGB", (1, 1)).save(buffer, "PNG")
-    return buffer.getvalue()
-
-
-def _refused(good: bytes) -> dict[str, tuple[bytes, str]]:
-    """Bytes that are no acceptable picture, with a word of the reason that must be given."""
-    return {
-        "empty": (b"", "empty"),
-        "text": (b"this is a shopping list\n", "not in a format that can be read"),
-        "truncated": (good[: len(good) // 2], "damaged or cut short"),
-        "bomb": (_bomb(), "megapixels"),
-        "dot": (_dot(), "1x1"),
-    }
 
 
 def _check_host(url: str, base: str, faults: list[str]) -> None:

@@ -12,7 +12,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from diptych.collection.collection import Collection
 from diptych.collection.registry import Collections
-from diptych.http.middleware.auth import new_key
 from diptych.http.settings import Settings
 from diptych.scoring.scorer import Scorer
 from diptych.store.sqlite.schema import DATABASE
@@ -77,7 +76,9 @@ def test_every_route_takes_the_name_of_a_collection_and_finds_nothing_in_another
             "/v1/embeddings": {"input": stored},
         }
         for path, body in bodies.items():
-            assert client.post(path, json={**body, "collection": "shoes"}).status_code in (200, 500), path
+            answer = client.post(path, json={**body, "collection": "shoes"})
+            assert answer.status_code == 200, path
+            assert "overlay" not in body or base64.b64decode(answer.json()["overlay"][22:]).startswith(b"\x89PNG")
             assert client.post(path, json={**body, "collection": "bags"}).status_code == 422, path
             check_envelope(client.post(path, json=body), 422, "collection_name", "collection")
             wrong = client.post(path, json={**body, "collection": "hats"})
@@ -99,15 +100,6 @@ def test_every_route_takes_the_name_of_a_collection_and_finds_nothing_in_another
         check_envelope(client.delete(f"/v1/images/{id}", params={"collection": "bags"}), 404, "unknown_image")
         assert client.delete(f"/v1/images/{id}", params={"collection": "shoes"}).status_code == 200
         assert client.get("/v1/collections/shoes").json()["pictures"] == 1
-
-
-def test_the_explanation_of_a_stored_picture_draws_it_from_its_collection(several, photo_bytes, data_uri, scorer):
-    with several("bags", "shoes") as client:
-        id = add(client, photo_bytes(1), collection="shoes")
-        asked = {"images": [{"id": id}, data_uri(photo_bytes(2))], "overlay": True, "collection": "shoes"}
-        answer = client.post("/v1/explain", json=asked)
-        assert answer.status_code == 200, answer.text
-        assert base64.b64decode(answer.json()["overlay"].partition(",")[2]).startswith(b"\x89PNG")
 
 
 def test_what_an_answer_links_to_is_in_the_same_collection(several, photo_bytes):
@@ -167,19 +159,6 @@ def test_what_is_no_name_is_refused(several, root, name):
             assert error["message"].startswith(f"name: {name[:80]!r} is no name for a collection; expected 1 to 63 of ")
     assert [path.name for path in root.iterdir()] == ["service.lock"]
     assert [path.name for path in root.parent.iterdir()] == ["root"]
-
-
-def test_making_and_removing_takes_the_key_of_an_admin(several):
-    secret, key = new_key("reader", "read")
-    headers = {"X-API-Key": secret}
-    with several("shoes", settings=Settings(keys=(key,))) as client:
-        assert client.get("/v1/collections", headers=headers).status_code == 200
-        for answer in (
-            client.post("/v1/collections", json={"name": "bags"}, headers=headers),
-            client.delete("/v1/collections/shoes", headers=headers),
-        ):
-            check_envelope(answer, 403, "read_only_key")
-        assert [one["name"] for one in client.get("/v1/collections", headers=headers).json()["data"]] == ["shoes"]
 
 
 def test_a_damaged_collection_is_listed_with_its_fault_and_the_others_are_served(several, root, photo_bytes):

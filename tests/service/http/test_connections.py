@@ -163,34 +163,43 @@ def test_a_connection_that_is_made_while_the_server_ends_is_closed_at_once_and_n
     assert kept >= 0.2, "uvicorn itself closes those that it knows"
 
 
+class Limit:
+    """The limit of descriptors, soft and hard, that the process sees."""
+
+    now = (0, 0)
+
+
+@pytest.fixture
+def limit(monkeypatch) -> Limit:
+    limit = Limit()
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limit.now)
+    monkeypatch.setattr(resource, "setrlimit", lambda _, wanted: setattr(limit, "now", wanted))
+    return limit
+
+
 @pytest.mark.parametrize(("hard", "open"), [(256, 8), (1024, 32), (4096, 128), (2**20, 128)])
-def test_as_many_collections_are_open_as_leave_descriptors_for_connections_and_all_else(hard, open, monkeypatch):
-    limits = [(min(hard, 1024), hard)]
-    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
-    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: limits.append(limit))
+def test_as_many_collections_are_open_as_leave_descriptors_for_connections_and_all_else(hard, open, limit):
+    limit.now = (min(hard, 1024), hard)
     assert openable(128) == open
     assert allowed(open) >= min(hard // 4, MOST)
-    assert allowed(open) + EACH * open + min(RESERVED, hard // 4) <= limits[-1][0]
+    assert allowed(open) + EACH * open + min(RESERVED, hard // 4) <= limit.now[0]
+
+
+INFINITE = resource.RLIM_INFINITY
 
 
 @pytest.mark.parametrize(
     ("soft", "hard", "expected"),
     [
-        (1024, 1024, 1024 - RESERVED),
-        (1024, 2**20, MOST),
-        (64, 64, 32),
-        (1024, resource.RLIM_INFINITY, MOST),
-        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, MOST),
-        (2**20, 2**20, MOST),
+        *((1024, 1024, 1024 - RESERVED), (1024, 2**20, MOST), (64, 64, 32)),
+        *((1024, INFINITE, MOST), (INFINITE, INFINITE, MOST), (2**20, 2**20, MOST)),
     ],
 )
-def test_as_many_connections_are_allowed_as_leave_descriptors_for_all_else(soft, hard, expected, monkeypatch):
-    limits = [(soft, hard)]
-    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
-    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: limits.append(limit))
+def test_as_many_connections_are_allowed_as_leave_descriptors_for_all_else(soft, hard, expected, limit):
+    limit.now = (soft, hard)
     assert allowed() == expected
-    assert limits[-1][0] == resource.RLIM_INFINITY or limits[-1][0] >= expected
-    assert limits[-1][1] == hard
+    assert limit.now[0] == INFINITE or limit.now[0] >= expected
+    assert limit.now[1] == hard
 
 
 def test_what_cannot_be_accepted_is_said_and_all_else_is_left_to_the_loop(caplog):
@@ -210,18 +219,8 @@ def test_what_cannot_be_accepted_is_said_and_all_else_is_left_to_the_loop(caplog
 def serving(artifact: Path, log: Path, descriptors: int) -> Iterator[tuple[int, int]]:
     """`diptych serve` with a hard limit of descriptors: its port and its process id."""
     port = free_port()
-    command = [
-        sys.executable,
-        "-m",
-        "diptych",
-        "serve",
-        "--port",
-        str(port),
-        "--model",
-        str(artifact),
-        "--threads",
-        "1",
-    ]
+    words = ["serve", "--port", port, "--model", artifact, "--threads", 1]
+    command = [sys.executable, "-m", "diptych", *map(str, words)]
     limited = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", *command]
     with log.open("w") as file, subprocess.Popen(limited, stderr=file, text=True) as process:
         try:

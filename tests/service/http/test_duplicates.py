@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
@@ -16,15 +18,17 @@ from diptych import Collection, Scorer
 from diptych.dedupe import pair_scores
 from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.pair_cache import LEDGER
-from diptych.http import stint
+from diptych.errors import DeadlineError, DedupeError
+from diptych.http import pair_jobs
+from diptych.http.pair_jobs import PairCaches, PairProgress, TimeIsUp
 from diptych.http.routes import duplicates
-from diptych.http.stint import TimeIsUp
 from diptych_runtime.closer_look.registration import Keypoints
 from diptych_runtime.closer_look.verification import View
 
 COUNT = 16
 VIEW = View(np.zeros((9, 9, 3), np.uint8), Keypoints.none())
 PATH = "/v1/duplicates"
+PAIR = ("0" * 32, "1" * 32)
 
 
 pytestmark = pytest.mark.usefixtures("compared")
@@ -62,8 +66,8 @@ def client(running, scenes, photo):
 @pytest.fixture
 def slowly(monkeypatch):
     """Thirty pairs a request."""
-    monkeypatch.setattr(stint, "SECONDS", 0.0)
-    monkeypatch.setattr(stint, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(pair_jobs, "SECONDS", 0.0)
+    monkeypatch.setattr(pair_jobs, "time", SimpleNamespace(monotonic=lambda: 0.0))
     monkeypatch.setattr(pair_scores, "BATCH", 30)
 
 
@@ -82,37 +86,30 @@ def to_the_end(client, **options) -> list[dict]:
 
 
 def expected(collection, **options):
-    return listed(duplicates_among(collection, **options))
-
-
-def listed(library):
+    """The groups of the library, as the service says them."""
+    copied = ("relevance_score", "verdict", "closer_look", "kept_because", "edit")
     return [
         {
-            "keeper": g.keeper.id,
+            "keeper": group.keeper.id,
             "members": [
                 {
-                    "id": m.picture.id,
-                    "relevance_score": m.relevance_score,
-                    "verdict": m.verdict,
-                    "closer_look": m.closer_look,
-                    "replaced_by": m.replaced_by and m.replaced_by.id,
-                    "kept_because": m.kept_because,
-                    "edit": m.edit,
+                    "id": one.picture.id,
+                    "replaced_by": one.replaced_by and one.replaced_by.id,
+                    **{name: getattr(one, name) for name in copied},
                 }
-                for m in g.others
+                for one in group.others
             ],
         }
-        for g in library.groups
+        for group in duplicates_among(collection, **options).groups
     ]
 
 
 @pytest.mark.parametrize("options", [{}, {"threshold": 0.5, "keep": ["newest"]}, {"threshold": 1}])
 def test_the_groups_are_those_of_the_library(client, scenes, options):
     found = to_the_end(client, **options)[-1]
-    library = duplicates_among(scenes, **options)
-    assert found["groups"] == listed(library)
+    assert found["groups"] == expected(scenes, **options)
     assert (len(found["groups"]) > 2) == (options.get("threshold") != 1)
-    assert found["threshold"] == library.threshold
+    assert found["threshold"] == duplicates_among(scenes, **options).threshold
     going = [member["replaced_by"] is not None for group in found["groups"] for member in group["members"]]
     assert options.get("threshold") == 1 or (True in going and False in going)
 
@@ -180,16 +177,6 @@ def test_requests_at_once_share_the_work_and_the_ledger(client, scenes, slowly):
         assert ledger.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_pictures_that_were_removed_are_gone_the_next_time(client, scenes):
-    first = to_the_end(client, threshold=0.9)[-1]
-    gone = [first["groups"][0]["keeper"], *(member["id"] for member in first["groups"][0]["members"])]
-    for id in gone:
-        assert client.delete(f"/v1/images/{id}").status_code == 200
-    after = to_the_end(client, threshold=0.9)[-1]
-    assert after["groups"] == expected(scenes, threshold=0.9)
-    assert {picture["id"] for picture in after["pictures"]}.isdisjoint(gone)
-
-
 def test_a_picture_that_is_removed_while_it_is_compared_asks_to_begin_again(client, scenes, monkeypatch):
     real = pair_scores.PairScores.missing
 
@@ -221,12 +208,6 @@ def test_a_damaged_ledger_is_an_error_that_says_what_to_do(client, scenes, caplo
     assert "delete it: the next run computes again what it holds" in answer.json()["error"]["message"]
     path.unlink()
     assert to_the_end(client)[-1]["complete"]
-
-
-def test_an_empty_collection_has_no_groups(running, tmp_path, scorer):
-    with Collection.open(tmp_path / "empty", scorer, create=True) as empty, running(empty, scorer) as client:
-        found = ask(client)
-    assert (found["groups"], found["pictures"], found["pairs"], found["total"]) == ([], [], [], 0)
 
 
 def test_of_too_many_pairs_the_surest_are_answered_and_the_rest_counted(client, monkeypatch):
@@ -274,17 +255,12 @@ def test_too_many_pictures_and_a_model_without_thresholds_are_refused_with_the_n
         assert ask(client, threshold=0.5)["bound"] == 0.5
 
 
-def test_without_a_collection_it_is_501(serve):
-    with serve(stored=False) as client:
-        assert client.post(PATH, json={}).status_code == 501
-
-
 def test_the_time_in_which_pictures_are_described_is_time_of_the_request(slowly):
-    one = stint.Stint(0.0)
+    one = PairProgress(0.0)
     tick = one.begin(3, 0).keypoints(5, 2)
     with pytest.raises(TimeIsUp):
         tick(1)
-    progress = one.progress()
+    progress = one.fields()
     assert (progress["stage"], progress["scored"]) == ("keypoints", 0)
     assert progress["keypoints"] == {"described": 3, "total": 7}
 
@@ -302,3 +278,31 @@ def test_a_pair_that_is_labelled_different_is_proposed_no_more(client, scenes):
     assert frozenset((a, b)) in before - proposed()
     named = [picture["id"] for picture in after["pictures"]]
     assert {a, b} not in [{named[one], named[other]} for one, other, _ in after["pairs"]]
+
+
+def test_who_waits_too_long_is_told_so_and_leaves_the_turn_to_others(collection):
+    caches = PairCaches()
+
+    async def impatient():
+        async with caches.wait_turn(collection, 10):
+            with pytest.raises(DeadlineError, match=r"for more than 0\.01 s; try again later"):
+                async with caches.wait_turn(collection, 0.01):
+                    pytest.fail("two had the turn")
+        async with caches.wait_turn(collection, 0.01):
+            return True
+
+    assert asyncio.run(impatient())
+
+
+def test_scores_of_a_collection_that_is_only_read_are_in_memory_as_long_as_it_is_there(collection):
+    caches = PairCaches()
+    reading = Collection.open(collection.directory, collection.scorer, read_only=True)
+    with caches.open(reading) as ledger:
+        ledger.add_scores([PAIR], np.array([1.5], np.float32), "copy")
+    with caches.open(reading) as again:
+        assert again.scores(PAIR, "copy")[1].tolist() == [1.5]
+    reading.close()
+    del reading
+    gc.collect()
+    with pytest.raises(DedupeError, match="closed"):
+        again.scores(PAIR, "copy")

@@ -50,20 +50,6 @@ def test_a_new_picture_is_201_and_the_same_again_is_200(client, collection, phot
     assert collection.stats()["pictures"] == 6
 
 
-def test_several_files_are_added_together(client, photo_bytes):
-    answer = client.post("/v1/images", files=files(photo_bytes(0), photo_bytes(8), photo_bytes(9)))
-    assert answer.status_code == 201
-    assert [item["created"] for item in answer.json()["data"]] == [False, True, True]
-
-
-def test_a_picture_can_be_added_as_json(client, photo_bytes, data_uri):
-    body = {"image": data_uri(photo_bytes(7)), "metadata": {"title": "sevén"}}
-    answer = client.post("/v1/images", json=body)
-    assert answer.status_code == 201
-    id = answer.json()["data"][0]["id"]
-    assert client.get(f"/v1/images/{id}").json()["metadata"] == {"title": "sevén"}
-
-
 def folder_bytes(collection) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(collection.directory.iterdir())}
 
@@ -103,18 +89,6 @@ def test_a_dry_run_names_every_bad_picture_where_the_real_one_stops_at_the_first
     refusal = client.post("/v1/images", files=sent, data={"dry_run": "true", "metadata": "[1]"})
     assert (refusal.status_code, refusal.json()["error"]["param"]) == (422, "metadata")
     assert folder_bytes(collection) == before
-
-
-@pytest.mark.parametrize("text", ["{", "[1]", '{"a": NaN}', '{"a": "\\ud800"}'])
-def test_metadata_that_could_not_be_read_back_is_refused(client, collection, photo_bytes, data_uri, text):
-    before = collection.stats()["pictures"]
-    form = client.post("/v1/images", files=files(photo_bytes(7)), data={"metadata": text})
-    body = f'{{"image": "{data_uri(photo_bytes(7))}", "metadata": {text}}}'
-    json = client.post("/v1/images", content=body, headers={"Content-Type": "application/json"})
-    assert form.status_code == 422
-    assert form.json()["error"]["param"] == "metadata"
-    assert json.status_code in (400, 422)
-    assert collection.stats()["pictures"] == before
 
 
 def test_the_list_goes_through_all_pictures_page_by_page(reader, shelf):

@@ -10,9 +10,7 @@ import pytest
 
 from diptych import Collection
 from diptych.dedupe import closer, pair_scores
-from diptych.http import stint
-from diptych.http.middleware.auth import new_key
-from diptych.http.settings import Settings
+from diptych.http import pair_jobs
 from diptych.labelling.table import COLUMNS
 from diptych_runtime.calibration.evidence import FEATURES, Verification
 from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration, OwnQuestion, released_digest
@@ -50,8 +48,8 @@ def test_pairs_are_asked_about_until_each_has_its_label(client, collection):
 
 
 def test_scoring_many_pairs_takes_several_requests(client, monkeypatch):
-    monkeypatch.setattr(stint, "SECONDS", 0.0)
-    monkeypatch.setattr(stint, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(pair_jobs, "SECONDS", 0.0)
+    monkeypatch.setattr(pair_jobs, "time", SimpleNamespace(monotonic=lambda: 0.0))
     monkeypatch.setattr(pair_scores, "BATCH", 4)
     answers = [ask(client)]
     while not answers[-1]["complete"]:
@@ -65,8 +63,8 @@ def test_scoring_many_pairs_takes_several_requests(client, monkeypatch):
 def test_closer_looks_are_a_stage_of_their_own(client, monkeypatch, path):
     look = Verification(1e-9, dict.fromkeys(FEATURES, 0.0) | {"bias": 4.0}, {"0.01": 0.5, "0.001": 0.9})
     monkeypatch.setattr(Runtime, "verification", look)
-    monkeypatch.setattr(stint, "SECONDS", 0.0)
-    monkeypatch.setattr(stint, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(pair_jobs, "SECONDS", 0.0)
+    monkeypatch.setattr(pair_jobs, "time", SimpleNamespace(monotonic=lambda: 0.0))
     monkeypatch.setattr(closer, "BATCH", 4)
     answers: list[dict] = []
     while not answers or not answers[-1]["complete"]:
@@ -152,24 +150,6 @@ def test_what_is_no_answer_is_refused_and_kept_nowhere(client, collection, chang
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
     assert answer.json()["error"]["param"] == param
     assert collection.labels() == []
-
-
-def test_a_reader_may_look_and_not_answer(collection, running, scorer):
-    secret, key = new_key("reader", "read")
-    with running(collection, scorer, Settings(keys=(key,))) as client:
-        a, b = (record.id for record in collection.list(2))
-        headers = {"X-API-Key": secret}
-        assert client.post(NEXT, json={}, headers=headers).status_code == 200
-        assert client.get(LABELS, headers=headers).status_code == 200
-        body = {"a": a, "b": b, "answer": "same"}
-        assert client.post(LABELS, json=body, headers=headers).status_code == 403
-        assert client.delete(LABELS, params={"a": a, "b": b}, headers=headers).status_code == 403
-
-
-def test_without_a_collection_there_is_nothing_to_label(running, scorer):
-    with running(None, scorer) as client:
-        assert client.post(NEXT, json={}).status_code == 501
-        assert client.get(LABELS).status_code == 501
 
 
 def test_every_route_answers_with_the_calibration_of_the_collection_and_info_names_it(

@@ -21,10 +21,9 @@ PROMETHEUS_OWN = {"up"}
 @pytest.fixture(scope="module")
 def told(scorer, shelf) -> set[str]:
     metrics = create_app(shelf, scorer).state.context.metrics
-    metrics.request("/x", "GET", 200, 0.1)
-    metrics.refusal("overloaded")
-    metrics.stage("pair", 0.1)
-    metrics.done("pairs", 1)
+    metrics.count_request("/x", "GET", 429, 0.1, "overloaded")
+    metrics.add_stages({"pair": 0.1})
+    metrics.count("pairs", 1)
     return {line.split("{")[0].split(" ")[0] for line in metrics.text().decode().splitlines() if line[0] != "#"}
 
 

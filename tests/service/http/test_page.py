@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 import diptych
-from diptych.http.middleware.auth import new_key
-from diptych.http.settings import Settings
 
 FOLDER = Path(diptych.__file__).parent / "http" / "page"
 VIEWS = ["search", "compare", "duplicates", "label", "collection", "status"]
@@ -49,13 +47,12 @@ def test_the_page_names_no_outside_host_and_needs_no_inline_code(path):
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
 def test_the_interface_s_page_lists_every_route_and_asks_them_with_the_key_of_its_visitor(
-    visit, serve, photo_bytes, scheme
+    visit, serve, looking_only, photo_bytes, scheme
 ):
-    secret, key = new_key("visitor", "read")
-    with serve(Settings(keys=(key,))) as client:
-        client.headers["X-API-Key"] = secret
+    settings, signed_in = looking_only
+    with serve(settings) as client:
+        client.headers["X-API-Key"] = signed_in["http_credentials"]["password"]
         paths = client.get("/openapi.json").json()["paths"]
-        signed_in = {"http_credentials": {"username": "any", "password": secret}}
         page = visit(client, "docs", foreign="Could not find component", color_scheme=scheme, **signed_in)
         page.wait_for_selector(".opblock")
         shown = page.eval_on_selector_all(".opblock-summary-path", "found => found.map(one => one.dataset.path)")

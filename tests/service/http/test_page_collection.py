@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from diptych.http.middleware.auth import new_key
 from diptych.http.settings import Settings
 
 pytestmark = pytest.mark.browser
@@ -56,7 +55,6 @@ def test_no_request_brings_more_pictures_than_the_service_takes(visit, serve, co
         page.set_input_files("#add-file", [upload(f"{seed}.jpg", photo_bytes(seed)) for seed in range(20, 25)])
         says(page, "#add-progress", "5 pictures added.")
         assert page.evaluate("window.sizes") == [2, 2, 1]
-        page.context.close()
     assert collection.stats()["pictures"] == 10
 
 
@@ -120,17 +118,17 @@ def test_a_picture_is_removed_only_after_a_word_about_its_file(visit, client, co
 
 
 @pytest.mark.slow
-def test_a_read_only_key_is_told_kindly_that_it_changes_nothing(visit, serve, collection, photo_bytes, upload, says):
-    secret, key = new_key("reader", "read")
-    with serve(Settings(keys=(key,))) as client:
-        login = {"http_credentials": {"username": "any", "password": secret}}
+def test_a_read_only_key_is_told_kindly_that_it_changes_nothing(
+    visit, serve, looking_only, collection, photo_bytes, upload, says
+):
+    settings, login = looking_only
+    with serve(settings) as client:
         page = visit(client, "#/collection", refusals=True, **login)
         page.wait_for_selector(".tile >> nth=4")
         page.set_input_files("#add-file", upload("new.jpg", photo_bytes(40)))
         says(page, "#collection-alert", "can look but not change")
         assert page.is_hidden("#add")
         assert page.is_hidden(".tile .remove >> nth=0")
-        page.context.close()
     assert collection.stats()["pictures"] == 5
 
 
@@ -146,4 +144,3 @@ def test_without_a_collection_the_page_says_so_and_still_compares(visit, serve, 
         for slot in "ab":
             page.set_input_files(f"#file-{slot}", upload(f"{slot}.jpg", photo_bytes(1)))
         page.wait_for_selector("#compare-verdict b")
-        page.context.close()

@@ -6,8 +6,6 @@ import re
 
 import pytest
 
-from diptych.http.middleware.auth import new_key
-from diptych.http.settings import Settings
 from diptych.store.sqlite.schema import DATABASE
 
 pytestmark = pytest.mark.browser
@@ -28,6 +26,9 @@ def test_one_collection_is_not_offered_for_choice(visit, reader, says):
     says(page, "#facts", "5 pictures")
     assert page.is_hidden("#which")
     assert "collection" not in page.url
+    page.click("#to-collection")
+    page.wait_for_selector(".tile")
+    assert page.is_hidden("#shelf")
 
 
 def test_the_chosen_collection_is_in_the_address_and_every_view_follows_it(visit, several, photo_bytes, upload, says):
@@ -90,7 +91,6 @@ def test_the_chosen_collection_is_in_the_address_and_every_view_follows_it(visit
         says(page, "#status-cards", "Collection bags")
         page.select_option("#which-name", "shoes")
         says(page, "#status-cards", "Collection shoes")
-        page.context.close()
 
 
 @pytest.mark.slow
@@ -105,7 +105,6 @@ def test_the_choice_follows_the_address_before_the_service_has_answered(visit, s
         page.go_back()
         page.wait_for_function("() => location.search === '?collection=bags'")
         assert page.input_value("#which-name") == "bags"
-        page.context.close()
 
 
 @pytest.mark.slow
@@ -127,7 +126,6 @@ def test_a_damaged_collection_says_so_and_the_others_are_a_choice_away(visit, se
         says(page, "#none-title", "The collection bags is damaged")
         page.select_option("#which-name", "default")
         says(page, "#shown", "1 of 1 picture")
-        page.context.close()
 
 
 @pytest.mark.slow
@@ -139,7 +137,6 @@ def test_an_address_of_a_collection_that_is_gone_shows_another_and_says_so(visit
         says(page, "#facts", "1 picture")
         assert page.input_value("#which-name") == "default"
         assert not re.search("hats", page.url)
-        page.context.close()
 
 
 def test_a_collection_is_made_filled_and_removed_only_after_a_word_about_its_pictures(
@@ -149,6 +146,8 @@ def test_a_collection_is_made_filled_and_removed_only_after_a_word_about_its_pic
         page = visit(client, refusals=True)
         says(page, "#empty-title", "There is no collection yet")
         says(page, "#empty-text", "in the view Collection")
+        assert "/v1/collections" in page.inner_text("#empty-text")
+        assert page.is_hidden("#which")
         page.click("#to-collection")
         assert page.is_hidden("#shelf-remove")
         page.fill("#shelf-name", "No Name")
@@ -190,33 +189,14 @@ def test_a_collection_is_made_filled_and_removed_only_after_a_word_about_its_pic
         says(page, "#none-title", "There is no collection yet")
         page.set_viewport_size({"width": 360, "height": 740})
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        page.context.close()
 
 
 @pytest.mark.slow
-def test_with_one_collection_there_is_no_shelf(visit, reader, says):
-    page = visit(reader, "#/collection")
-    says(page, "#facts", "5 pictures")
-    assert page.is_hidden("#shelf")
-
-
-@pytest.mark.slow
-def test_who_may_only_look_is_told_so_and_not_asked_again(visit, several, says):
-    secret, key = new_key("visitor", "read")
-    with several("bags", settings=Settings(keys=(key,))) as client:
-        page = visit(client, "#/collection", refusals=True, http_credentials={"username": "any", "password": secret})
+def test_who_may_only_look_is_told_so_and_not_asked_again(visit, several, looking_only, says):
+    settings, login = looking_only
+    with several("bags", settings=settings) as client:
+        page = visit(client, "#/collection", refusals=True, **login)
         page.fill("#shelf-name", "hats")
         page.keyboard.press("Enter")
         says(page, "#collection-alert", "Your key can look but not change")
         page.wait_for_selector("#shelf", state="hidden")
-        page.context.close()
-
-
-@pytest.mark.slow
-def test_where_none_was_made_yet_the_page_says_how_one_is(visit, several, says):
-    with several() as client:
-        page = visit(client)
-        says(page, "#empty-title", "There is no collection yet")
-        says(page, "#empty-text", "/v1/collections")
-        assert page.is_hidden("#which")
-        page.context.close()

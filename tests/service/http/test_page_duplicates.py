@@ -11,10 +11,8 @@ from exported import drawn_collection
 
 from diptych import Collection, Scorer, find_duplicates
 from diptych.dedupe import pair_scores
-from diptych.http import stint
-from diptych.http.middleware.auth import new_key
+from diptych.http import pair_jobs
 from diptych.http.routes import duplicates
-from diptych.http.settings import Settings
 
 pytestmark = [pytest.mark.usefixtures("compared"), pytest.mark.browser]
 
@@ -52,7 +50,6 @@ def looked(visit, running, scenes, photo):
         page.click("#look")
         page.wait_for_selector("#groups .group")
         yield page
-        page.context.close()
 
 
 def groups(page) -> list[list[str]]:
@@ -176,16 +173,16 @@ def test_why_a_pair_passes_is_a_click_away(looked):
 
 @pytest.mark.slow
 def test_leaving_the_view_stops_asking_and_coming_back_goes_on(visit, running, scenes, photo, says, monkeypatch):
-    monkeypatch.setattr(stint, "SECONDS", 0.0)
+    monkeypatch.setattr(pair_jobs, "SECONDS", 0.0)
     monkeypatch.setattr(pair_scores, "BATCH", 20)
-    asked, number, left, check = [], count(), Event(), duplicates._check
+    asked, number, left, check = [], count(), Event(), duplicates.check_request
 
     def held(*words) -> None:
         if next(number) >= 2:
             assert left.wait(20), "the third request is not through before the view is left"
         check(*words)
 
-    monkeypatch.setattr(duplicates, "_check", held)
+    monkeypatch.setattr(duplicates, "check_request", held)
     with running(scenes, photo) as client:
         page = visit(client, "#/duplicates")
         page.on("request", lambda request: asked.append(request.url) if "duplicates" in request.url else None)
@@ -205,16 +202,15 @@ def test_leaving_the_view_stops_asking_and_coming_back_goes_on(visit, running, s
         page.wait_for_selector("#groups .group")
         assert page.inner_text("#look") == "Search again"
         assert drawn_ids(page) == ids(find_duplicates(scenes))
-        page.context.close()
 
 
 @pytest.mark.slow
-def test_who_may_only_look_finds_groups_and_is_told_kindly_that_none_goes(visit, running, scenes, photo, says):
-    secret, key = new_key("visitor", "read")
-    before = len(scenes)
-    with running(scenes, photo, Settings(keys=(key,))) as client:
-        login = {"username": "any", "password": secret}
-        page = visit(client, "#/duplicates", refusals=True, http_credentials=login)
+def test_who_may_only_look_finds_groups_and_is_told_kindly_that_none_goes(
+    visit, running, looking_only, scenes, photo, says
+):
+    before, (settings, login) = len(scenes), looking_only
+    with running(scenes, photo, settings) as client:
+        page = visit(client, "#/duplicates", refusals=True, **login)
         page.wait_for_function("() => !document.querySelector('#look').disabled")
         page.click("#look")
         page.wait_for_selector("#groups .group")
@@ -223,7 +219,6 @@ def test_who_may_only_look_finds_groups_and_is_told_kindly_that_none_goes(visit,
         says(page, "#duplicates-alert", "Your key can look but not change")
         assert page.is_hidden("#remove-selected")
         assert page.locator("#groups input:visible").count() == 0
-        page.context.close()
     assert len(scenes) == before
 
 
@@ -241,7 +236,6 @@ def test_the_view_follows_the_chosen_collection(visit, several, photo_bytes, say
         page.select_option("#which-name", "shoes")
         says(page, "#look", "Find duplicates among 1 picture")
         assert page.is_hidden("#look-found")
-        page.context.close()
 
 
 @pytest.mark.slow
@@ -252,12 +246,10 @@ def test_what_is_wrong_is_said_and_where_nothing_is_kept_too(visit, running, sce
         page.wait_for_function("() => !document.querySelector('#look').disabled")
         page.click("#look")
         says(page, "#duplicates-alert", "delete it: the next run computes again")
-        page.context.close()
     with running(None, photo) as client:
         page = visit(client, "#/duplicates")
         says(page, "#duplicates-none-title", "There is no collection here")
         assert page.is_hidden("#duplicates-some")
-        page.context.close()
 
 
 @pytest.mark.slow

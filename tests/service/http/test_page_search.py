@@ -260,7 +260,6 @@ def test_both_questions_are_answered_the_one_that_was_asked_first(
         shown = page.locator("#compare-verdict > span").all_inner_texts()
         for text, name in zip(shown, ("thing", "copy"), strict=True):
             assert f"{answer['answers'][name]['relevance_score']:.3f}" in text
-        page.context.close()
 
 
 @pytest.mark.slow

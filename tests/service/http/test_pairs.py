@@ -149,6 +149,13 @@ def test_embeddings_are_unit_vectors_in_both_encodings(reader, scorer, uris, pho
     assert np.linalg.norm(plain["data"][0]["embedding"]) == pytest.approx(1, abs=1e-5)
 
 
+def test_sent_and_stored_pictures_may_be_mixed_and_come_back_in_their_order(reader, shelf, uris, scorer, photo_bytes):
+    stored = [{"id": record.id} for record in shelf.list(5)]
+    mixed = reader.post("/v1/embeddings", json={"input": [uris[1], stored[3], uris[2], stored[0], stored[3]]}).json()
+    expected = scorer.panels([photo_bytes(seed) for seed in (1, 3, 2, 0, 3)]).embeddings
+    np.testing.assert_allclose([item["embedding"] for item in mixed["data"]], expected, atol=1e-5)
+
+
 def test_an_explanation_has_the_score_and_the_links_and_on_request_matrix_and_overlay(
     reader, shelf, data_uri, photo_bytes
 ):

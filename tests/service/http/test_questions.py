@@ -149,7 +149,12 @@ def test_duplicates_say_the_question_and_of_each_member_whether_it_was_looked_at
     stored.add(tmp_path / "scene.png", metadata={"name": "scene"})
     names = {record.id: record.metadata["name"] for record in stored.list(3)}
     with running(stored, looking) as client:
-        answer = client.post("/v1/duplicates", json={"threshold": 0.6}).json()
+        # On a busy machine one request may not have the time for all.
+        answer: dict = {}
+        for _ in range(20):
+            answer = client.post("/v1/duplicates", json={"threshold": 0.6}).json()
+            if answer["complete"]:
+                break
     assert (answer["question"], answer["complete"]) == ("copy", True)
     (group,) = answer["groups"]
     (found,) = group["members"]

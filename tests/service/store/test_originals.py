@@ -1,9 +1,12 @@
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from embedded import tamper
 
 from diptych.errors import UnknownPictureError
-from diptych.store.originals import original
+from diptych.store.originals import compare_files, original
 from diptych.store.records import Record
 from diptych_runtime.decoder import PictureLimits
 
@@ -29,8 +32,7 @@ def test_kept_bytes_are_given_whatever_became_of_the_file(collection, record, ga
 
 def test_kept_bytes_that_are_damaged_are_not_given(collection, record, gallery):
     collection.add(gallery / "01.jpg", keep_originals=True)
-    with collection.store._transaction() as connection:
-        connection.execute("UPDATE pictures SET bytes=zeroblob(length(bytes)) WHERE id=?", (record.id,))
+    tamper(collection.store, "UPDATE pictures SET bytes=zeroblob(length(bytes)) WHERE id=?", record.id)
     with pytest.raises(UnknownPictureError, match=f"bytes kept of picture {record.id} are damaged; remove it and add"):
         ask(collection, record)
 
@@ -53,6 +55,15 @@ def test_a_file_that_grew_beyond_all_limits_is_not_read_to_its_end(collection, r
         UnknownPictureError, match=r"has 1,000,000,000,000 bytes, more than the 10,000 that are allowed .*; put it"
     ):
         original(collection.store, record, PictureLimits(bytes=10_000))
+
+
+ENDLESS = Path("/proc/self/pagemap")  # 256 GiB of a file that has no byte by its size
+
+
+@pytest.mark.skipif(not os.access(ENDLESS, os.R_OK), reason="there is no file of the system that has no end")
+def test_a_file_of_the_system_that_a_stranger_s_store_names_is_not_read_to_its_end(record):
+    report = compare_files([replace(record, path=str(ENDLESS))], checksum=True)
+    assert (report.compared, report.changed, report.missing) == (1, [str(ENDLESS)], [])
 
 
 def folder(path: Path) -> None:

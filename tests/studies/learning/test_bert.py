@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from diptych_model.networks.bert import BertConfig
-from diptych_model.networks.language_model import windows
 from diptych_studies.data.text import Text
 from diptych_studies.data.words import Vocabulary
 from diptych_studies.learning.bert import draw_pairs, hide, measure_bert, train_bert
 from diptych_studies.learning.language import Budget
+from diptych_studies.networks.bert import BertConfig
+from diptych_studies.networks.language_model import windows
 from diptych_training.errors import DataError
 
 # Ten words in a row, again and again: what follows is known from the last word.

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from diptych_model.networks.language_model import LanguageConfig, LanguageModel, load_language, windows
 from diptych_studies.data.text import LEAST, Text
 from diptych_studies.data.words import Vocabulary
 from diptych_studies.learning.language import (
@@ -19,6 +18,7 @@ from diptych_studies.learning.language import (
     sample_words,
     train_language,
 )
+from diptych_studies.networks.language_model import LanguageConfig, LanguageModel, load_language, windows
 from diptych_training.errors import DataError
 
 PATTERN = b"red fox, brown dog. "

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from diptych_model.networks.translation import END, FIRST, PAD, TranslationConfig
 from diptych_studies.data.numbers import WORDS, english, german
 from diptych_studies.learning.translation import draw_sequences, exact, task_shape, train_translation, translation_loss
+from diptych_studies.networks.translation import END, FIRST, PAD, TranslationConfig
 from diptych_training.errors import DataError
 
 CONFIG = TranslationConfig("dot", words=5, longest=6, width=16, heads=2)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from diptych_model.networks.bert import BertConfig
+from diptych_studies.networks.bert import BertConfig
 from diptych_studies.papers.bert import COLUMNS, VARIANTS, bert_text, study_bert
 from diptych_training.errors import DataError
 

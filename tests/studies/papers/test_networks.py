@@ -18,9 +18,8 @@ from diptych_studies.papers.networks import (
     twins,
     widths,
 )
-from diptych_training.classifiers.recipe import classifier_recipe_from
 from diptych_training.errors import DataError
-from diptych_training.recipe import built
+from diptych_training.recipe import open_training
 
 SMALL = {name: replace(config, depths=(1, 1), width=4, spatial=config.spatial[1:]) for name, config in MSACS.items()}
 
@@ -106,4 +105,4 @@ def test_a_study_of_nothing_is_refused(archives: Path, tmp_path: Path) -> None:
 
 def test_the_recipe_of_the_repository_is_the_msac_resnet_of_the_study() -> None:
     recipe = Path(__file__).parents[3] / "training/recipes/classifier.toml"
-    assert built(recipe, [], classifier_recipe_from).network == MSACS["MSAC-ResNet"]
+    assert open_training(recipe, [])[1].network == MSACS["MSAC-ResNet"]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from diptych_model.networks.sagan import SaganConfig
 from diptych_studies.learning import generation
 from diptych_studies.learning.generation import SaganBudget, frechet, make_pictures
+from diptych_studies.networks.sagan import SaganConfig
 from diptych_studies.papers import sagan
 from diptych_studies.papers.sagan import ATTENTION, NONE, draw_sagan, sagan_text, study_sagan
 from diptych_training.errors import DataError

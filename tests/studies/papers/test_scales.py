@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from diptych_model.networks.language_model import LanguageConfig
 from diptych_studies.data.text import read_text
+from diptych_studies.networks.language_model import LanguageConfig
 from diptych_studies.papers.scales import SCALE_SETS, compare_scales, language_text, study_language, train_from
 from diptych_training.errors import DataError
 

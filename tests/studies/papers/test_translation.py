@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from diptych_model.networks.translation import KINDS, TranslationConfig
 from diptych_studies.learning.translation import TASKS
+from diptych_studies.networks.translation import KINDS, TranslationConfig
 from diptych_studies.papers.translation import COLUMNS, draw_alignments, study_translation, translation_text
 from diptych_training.errors import DataError
 

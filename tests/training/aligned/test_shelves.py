@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from diptych_training.aligned.pairs import document_pairs
-from diptych_training.aligned.recipe import Origins
-from diptych_training.aligned.shelves import Source, make_shelves, read_shelf, sources_of
+from diptych_training.aligned.shelves import Origins, Source, make_shelves, read_shelf, sources_of
 
 
 def test_origins_are_archives_and_families_in_parts() -> None:

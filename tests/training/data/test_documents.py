@@ -1,9 +1,16 @@
+"""Pictures that a program draws or changes: documents, free shapes, and photos of which a part has another colour."""
+
 from itertools import combinations
 
+import cv2
 import numpy as np
 import pytest
 
+from diptych_training.data import synthetic
+from diptych_training.data import variants as module
 from diptych_training.data.documents import GROUPS, KINDS, MEMBERS, draw_documents, kind_of
+from diptych_training.data.synthetic import draw_pictures
+from diptych_training.data.variants import recoloured
 
 
 @pytest.fixture(scope="module")
@@ -19,15 +26,9 @@ def test_the_same_seed_draws_the_same_documents_however_many_and_another_seed_ot
 
 def test_every_kind_is_in_one_group_and_a_group_is_drawn_alone(pictures) -> None:
     assert sorted(kind for group in GROUPS.values() for kind in group) == sorted(KINDS)
-    drawn = draw_documents(2 * MEMBERS, 32, kinds=GROUPS["codes"])
-    assert [kind_of(family, kinds=GROUPS["codes"]) for family in (0, 1)] == ["qr", "barcode"]
-    assert not np.array_equal(drawn, pictures[: 2 * MEMBERS])
-    assert np.array_equal(draw_documents(MEMBERS, 32, kinds=tuple(KINDS)), pictures[:MEMBERS])
-
-
-def test_every_kind_of_document_occurs() -> None:
-    assert {kind_of(family) for family in range(len(KINDS))} == set(KINDS)
     assert {kind_of(family, seed=5) for family in range(len(KINDS))} == set(KINDS)
+    assert [kind_of(family, kinds=GROUPS["codes"]) for family in (0, 1)] == ["qr", "barcode"]
+    assert not np.array_equal(draw_documents(2 * MEMBERS, 32, kinds=GROUPS["codes"]), pictures[: 2 * MEMBERS])
 
 
 def test_no_two_documents_are_the_same_and_none_is_of_one_colour(pictures: np.ndarray) -> None:
@@ -36,14 +37,49 @@ def test_no_two_documents_are_the_same_and_none_is_of_one_colour(pictures: np.nd
     assert (pictures.max((1, 2, 3)) > pictures.min((1, 2, 3))).all()
 
 
-def test_in_some_families_the_members_differ_in_a_small_part_only(pictures: np.ndarray) -> None:
+def test_members_of_a_family_are_alike_and_in_some_differ_in_a_small_part_only(pictures: np.ndarray) -> None:
     families = pictures.reshape(-1, MEMBERS, 32, 32, 3)
     changed = (families != families[:, :1]).any(-1).mean((2, 3))[:, 1:].max(1)
     assert 0.1 < (changed < 0.15).mean() < 0.4
-
-
-def test_documents_of_one_family_are_more_alike_than_those_of_different_families(pictures: np.ndarray) -> None:
     small = pictures.reshape(-1, MEMBERS, 16, 2, 16, 2, 3).mean((3, 5))
     within = np.mean([np.abs(small[:, a] - small[:, b]).mean() for a, b in combinations(range(MEMBERS), 2)])
     between = np.mean([np.abs(small[:, 0] - np.roll(small[:, 0], turn, 0)).mean() for turn in (1, 2, 3, len(KINDS))])
     assert within < between / 2
+
+
+def test_drawn_pictures_are_those_of_their_seed_and_a_family_is_alike_in_colour() -> None:
+    drawn = draw_pictures(20 * synthetic.MEMBERS, 32)
+    assert np.array_equal(draw_pictures(6, 32), drawn[:6])
+    assert not np.array_equal(draw_pictures(6, 32, seed=2), drawn[:6])
+    assert len(np.unique(drawn.reshape(len(drawn), -1), axis=0)) == len(drawn)
+    colours = drawn.astype(float).mean((1, 2)).reshape(20, synthetic.MEMBERS, 3)
+    within = np.abs(colours - colours.mean(1, keepdims=True)).mean()
+    assert within < np.abs(colours.mean(1) - colours.mean((0, 1))).mean() / 3
+
+
+INSIDE = np.zeros((96, 96), bool)
+INSIDE[20:60, 20:70] = True
+AROUND = cv2.dilate(INSIDE.astype(np.uint8), np.ones((9, 9))).astype(bool)  # edges are soft
+
+
+@pytest.mark.parametrize("colour", [(150, 80, 90), (70, 90, 140), (60, 60, 60)])
+def test_a_part_has_another_colour_and_its_shading_and_the_ground_stay(
+    colour: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "COLOURS", (2,))  # the thing, in shades of one colour, and its plain ground
+    photo = np.full((96, 96, 3), 240, np.uint8)
+    photo[INSIDE] = (np.array(colour) * np.tile(np.linspace(0.85, 1, 96), (96, 1))[..., None])[INSIDE].round()
+    drawn = [recoloured(photo, np.random.default_rng(seed)) for seed in (0, *range(8))]
+    found = [changed for changed in drawn if changed is not None]
+    assert len(found) >= 5
+    assert drawn[0] is None or np.array_equal(found[0], found[1])  # of the same numbers
+    for changed in found:
+        off = np.abs(changed.astype(int) - photo).max(-1)
+        assert (off[INSIDE] > 8).mean() > 0.9
+        assert (off[~AROUND] <= 2).all()
+        before, after = (cv2.cvtColor(one, cv2.COLOR_RGB2LAB)[30:50, 30:60, 0].ravel() for one in (photo, changed))
+        assert np.corrcoef(before, after)[0, 1] > 0.8
+
+
+def test_a_photo_without_a_part_to_take_gives_none() -> None:
+    assert recoloured(np.zeros((96, 96, 3), np.uint8), np.random.default_rng(0)) is None

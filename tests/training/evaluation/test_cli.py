@@ -9,9 +9,9 @@ import pytest
 
 from diptych.cli.main import main
 from diptych_training.errors import DataError
-from diptych_training.evaluation.series import Evidence
+from diptych_training.evaluation.stages import Evidence
 
-CONTROLS, REPORT = "diptych_training.evaluation.baselines", "diptych_training.evaluation.report"
+CONTROLS, REPORT = "diptych_training.evaluation.controls", "diptych_training.evaluation.report"
 
 
 @pytest.fixture

@@ -1,8 +1,14 @@
-"""One list of rows whichever the protocol and wherever it keeps its intervals."""
+"""One list of rows whichever the protocol, and the table of them for people."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
-from diptych_training.evaluation.figures import FIGURES, Figure, counts, gains, rows
+from diptych_training.evaluation.figures import Figure, counts, gains, rows, text
+from diptych_training.evaluation.galleries import Labelled, evaluate_copies, evaluate_retrieval
+from diptych_training.evaluation.stages import Entrants, Evidence
+from diptych_training.evaluation.trials import Trials, evaluate_episodes, evaluate_pairs, open_drawings
 
 BESIDE = {"controls": {}, "against": {}}
 
@@ -33,12 +39,64 @@ def test_gains_are_named_by_what_they_are_over() -> None:
     assert found[1].figures == {"accuracy": Figure(0.5, 0.4, 0.6)}
 
 
-@pytest.mark.parametrize("protocol", FIGURES)
-def test_every_protocol_has_figures(protocol: str) -> None:
-    assert FIGURES[protocol]
-
-
 def test_counts_are_told_in_words_and_queries_that_do_not_count_only_where_there_are_some() -> None:
     assert counts({"queries": 1500, "references": 3, "queries_without_match": 0}) == ["1,500 queries", "3 references"]
     assert counts({"queries": 1, "matches": 1, "gallery": 1}) == ["1 query", "1 gallery", "1 match"]
     assert "2 queries without a match in the gallery, which do not count" in counts({"queries_without_match": 2})
+
+
+@pytest.fixture
+def everyone(entrants: Entrants, colour) -> Entrants:
+    return Entrants(entrants.model, {"other": entrants.model}, [colour()])
+
+
+def copies(everyone: Entrants, photos: Path, omniglot: Path) -> Evidence:
+    names = [f"{i:02d}.jpg" for i in range(14)]
+    return evaluate_copies(everyone, photos, photos, [(name, name) for name in names], candidates=5)
+
+
+def retrieval(everyone: Entrants, photos: Path, omniglot: Path) -> Evidence:
+    files = [photos / f"{i:02d}.jpg" for i in range(14)]
+    queries, gallery = Labelled(tuple(files[:4]), tuple("abax")), Labelled(tuple(files[4:]), tuple("ab" * 5))
+    return evaluate_retrieval(everyone, queries, gallery, photos, candidates=5)
+
+
+def pairs(everyone: Entrants, photos: Path, omniglot: Path) -> Evidence:
+    files = tuple(photos / f"{i:02d}.jpg" for i in range(14))
+    rows = np.array([[i, i if i % 2 else i + 1] for i in range(13)])
+    labels = (rows[:, 0] == rows[:, 1])[:, None]
+    return evaluate_pairs(everyone, Trials(files, photos, rows[:, 0], rows[:, 1:], labels))
+
+
+def episodes(everyone: Entrants, photos: Path, omniglot: Path) -> Evidence:
+    with open_drawings(omniglot / "omniglot.zip", "validation") as folder:
+        return evaluate_episodes(everyone, folder, episodes=3, ways=3)
+
+
+@pytest.mark.parametrize("protocol", [copies, retrieval, pairs, episodes])
+def test_every_method_has_a_row_and_every_other_a_gain(
+    protocol, everyone: Entrants, photos: Path, omniglot: Path
+) -> None:
+    evidence = protocol(everyone, photos, omniglot)
+    shown = text(evidence.protocol, evidence.result)
+    lines = shown.splitlines()
+    names = ("colour", "other, first stage", "other, re-ranked", "first stage", "re-ranked")
+    assert all(line.startswith(name) for line, name in zip(lines[1:6], names, strict=True))
+    for name in ("by looking at both", "over colour", "over other"):
+        assert f"gain {name}, " in shown
+    assert f"{evidence.result['resampled']} drawn anew" in shown
+    assert "expected calibration error" in shown
+    assert "for a false-positive rate of 0.10%: here" in shown
+    # The same model is no better than itself at its best.
+    assert lines[2].split("  ")[-1].strip() == lines[4].split("  ")[-1].strip()
+
+
+def test_what_does_not_count_is_said(everyone: Entrants, photos: Path, omniglot: Path) -> None:
+    shown = text("retrieval", retrieval(everyone, photos, omniglot).result)
+    assert "3 queries" in shown
+    assert "1 queries without a match in the gallery, which do not count" in shown
+
+
+def test_where_a_threshold_is_from_is_said(everyone: Entrants, photos: Path, omniglot: Path) -> None:
+    evidence = pairs(everyone, photos, omniglot)
+    assert f"threshold {evidence.result['threshold']:.5f}: the model's for 1%" in text("pairs", evidence.result)

@@ -1,5 +1,6 @@
-"""The two stages of a model, and methods laid side by side."""
+"""The common part of all protocols: files, stages, intervals, and the evidence that a report is given."""
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,175 @@ import pytest
 from diptych_runtime.decoder import panel_pixels
 from diptych_runtime.runtime import Runtime
 from diptych_training.errors import DataError
-from diptych_training.evaluation.estimates import Estimate
-from diptych_training.evaluation.stages import Comparison, Method, Stages, describe, encode, pair_logits
+from diptych_training.evaluation.galleries import evaluate_copies
+from diptych_training.evaluation.stages import (
+    SHOWN,
+    Comparison,
+    Entrants,
+    Estimate,
+    Method,
+    Resampling,
+    Scored,
+    Side,
+    Stages,
+    as_folder,
+    captions,
+    describe,
+    encode,
+    pair_logits,
+    require,
+)
 from diptych_training.metrics import Ranking
+
+
+def test_an_archive_is_a_folder_of_what_is_wanted_while_the_block_lasts(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for name in ("top/a.png", "top/b.txt", "__MACOSX/top/._a.png", "../outside.png"):
+            archive.writestr(name, name)
+    with as_folder(tmp_path / "a.zip", lambda name: name.suffix == ".png") as folder:
+        found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+        assert found == {"top/a.png", "outside.png"}
+    assert not folder.exists()
+    assert not (tmp_path.parent / "outside.png").exists()
+
+
+def test_a_folder_is_itself_and_stays(tmp_path: Path) -> None:
+    with as_folder(tmp_path) as folder:
+        assert folder == tmp_path
+    assert tmp_path.is_dir()
+
+
+@pytest.mark.parametrize(("written", "message"), [(True, "is no zip archive"), (False, "does not exist")])
+def test_what_is_neither_is_refused(written: bool, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "runs.zip"
+    if written:
+        path.write_text("no archive")
+    with (
+        pytest.raises(DataError, match=f"a folder or a zip archive, and .*runs.zip {message}"),
+        as_folder(path),
+    ):
+        pass
+
+
+def test_missing_pictures_are_counted_and_the_first_named(tmp_path: Path) -> None:
+    (tmp_path / "here.png").touch()
+    files = [tmp_path / name for name in ("here.png", "a.png", "b.png", "a.png", "c.png", "d.png")]
+    with pytest.raises(DataError, match=r"4 of 5 queries are not there: \S*a.png, \S*b.png, \S*c.png, ...; look in x"):
+        require(files, "queries", "look in x")
+    require(files[:1], "queries", "look in x")
+
+
+def test_captions_start_below_the_root_where_the_file_is_there() -> None:
+    assert captions([Path("/r/a/b.png"), Path("/s/c.png")], Path("/r")) == ["a/b.png", "/s/c.png"]
+
+
+def test_the_mean_has_the_interval_of_the_normal_approximation() -> None:
+    values = np.random.default_rng(1).random(900)
+    estimate = Resampling("queries", np.arange(900)).mean(values)
+    low, high = estimate.interval
+    reach = 1.96 * values.std() / 30
+    assert estimate.value == pytest.approx(values.mean())
+    assert (low, high) == pytest.approx((values.mean() - reach, values.mean() + reach), abs=reach / 5)
+
+
+def test_a_gain_of_the_same_on_every_query_has_no_width_however_much_queries_differ() -> None:
+    values, resampling = np.random.default_rng(1).random(50), Resampling("queries", np.arange(50))
+    value, low, high = resampling.mean(values + 0.25).gain_over(resampling.mean(values))
+    assert (value, low, high) == pytest.approx((0.25, 0.25, 0.25))
+    assert np.ptp(resampling.mean(values).interval) > 0.1
+
+
+def test_trials_that_are_all_alike_within_their_run_are_worth_one_each() -> None:
+    won, runs = np.repeat(np.random.default_rng(3).random(12) < 0.5, 25), np.repeat(np.arange(12), 25)
+    by_run = np.ptp(Resampling("runs", runs).mean(won).interval)
+    by_trial = np.ptp(Resampling("trials", np.arange(300)).mean(won).interval)
+    assert by_run > 3 * by_trial
+
+
+def test_what_is_not_counted_leaves_the_mean_alone() -> None:
+    values, counted = np.array([1.0, 0.0, 9.0]), np.array([True, True, False])
+    assert Resampling("queries", np.arange(3)).mean(values, counted).value == 0.5
+
+
+def test_draws_in_which_nothing_counts_are_left_out() -> None:
+    estimate = Resampling("queries", np.arange(3)).mean(np.ones(3), np.array([True, False, False]))
+    assert np.isnan(estimate.draws).any()
+    assert estimate.interval == [1, 1]
+
+
+def test_a_statistic_is_given_how_often_each_unit_was_drawn() -> None:
+    seen: list[np.ndarray] = []
+    resampling = Resampling("queries", np.arange(7))
+    resampling.estimate(lambda counts: float(seen.append(counts) or 0))
+    assert seen[0].tolist() == [1] * 7
+    assert all(counts.sum() == 7 for counts in seen)
+    assert all(np.array_equal(a, b) for a, b in zip(seen[1:], resampling.counts(), strict=True))
+
+
+def test_the_evidence_holds_the_series_the_pairs_and_the_worst_mistakes(entrants: Entrants, photos: Path) -> None:
+    names = [f"{i:02d}.jpg" for i in range(14)]
+    evidence = evaluate_copies(entrants, photos, photos, [(name, name) for name in names], candidates=5)
+    assert [series.name for series in evidence.series] == ["first stage", "re-ranked"]
+    assert evidence.series[1].ranking.summary()["micro_ap"] == pytest.approx(evidence.result["micro_ap"])
+    assert (evidence.model, evidence.revision) == (entrants.model.name, entrants.model.revision)
+    assert evidence.probabilities.shape == evidence.labels.shape == (14 * 5,)
+    assert evidence.labels.sum() == 14
+    assert len(evidence.missed) == len(evidence.mistaken) == SHOWN
+    assert all(pair.match for pair in evidence.missed)
+    assert not any(pair.match for pair in evidence.mistaken)
+
+
+def test_the_pairs_shown_are_those_furthest_from_the_truth_worst_first(entrants: Entrants, photos: Path) -> None:
+    names = [f"{i:02d}.jpg" for i in range(14)]
+    evidence = evaluate_copies(entrants, photos, photos, [(name, name) for name in names], candidates=5)
+    missed, mistaken = ([pair.relevance for pair in pairs] for pairs in (evidence.missed, evidence.mistaken))
+    assert missed == pytest.approx(np.sort(evidence.probabilities[evidence.labels])[:SHOWN])
+    assert mistaken == pytest.approx(-np.sort(-evidence.probabilities[~evidence.labels])[:SHOWN])
+    first = evidence.mistaken[0]
+    assert first.picture_a != first.picture_b
+    assert first.picture_a == photos / first.caption_a
+
+
+@pytest.fixture
+def scored() -> Scored:
+    rng = np.random.default_rng(5)
+    labels = np.arange(200) < 20
+    logits = rng.normal(np.where(labels, 2.0, -2.0), 1.5).astype(np.float32)
+    side = Side([Path(f"{i}.jpg") for i in range(30)], Path())
+    return Scored(side, side, rng.integers(0, 30, (200, 2)), logits, labels, 25)
+
+
+def test_the_bins_hold_every_pair_and_give_the_calibration_error(scored: Scored, runtime: Runtime) -> None:
+    measured = scored.calibration(runtime)
+    assert sum(part["pairs"] for part in measured["bins"]) == measured["pairs"] == 200
+    assert sum(part["weight"] for part in measured["bins"]) == pytest.approx(1)
+    gaps = [part["weight"] * abs(part["confidence"] - part["frequency"]) for part in measured["bins"]]
+    assert measured["ece"] == pytest.approx(sum(gaps))
+    assert all(part["from"] <= part["confidence"] <= part["to"] for part in measured["bins"])
+
+
+def test_a_threshold_is_worth_what_it_lets_through_here_and_misses_what_was_never_scored(
+    scored: Scored, runtime: Runtime
+) -> None:
+    over = runtime.relevance(scored.logits) >= runtime.thresholds["0.01"]
+    found = scored.calibration(runtime)["thresholds"]["0.01"]
+    assert found["threshold"] == runtime.thresholds["0.01"]
+    assert found["false_positive_rate"] == pytest.approx(over[20:].sum() / 180)
+    assert found["recall"] == pytest.approx(over[:20].sum() / 25)
+
+
+def test_no_pair_is_shown_twice_in_either_order(runtime: Runtime) -> None:
+    side = Side([Path(f"{i}.jpg") for i in range(4)], Path())
+    pairs = np.array([[0, 1], [1, 0], [0, 1], [2, 3], [3, 3]])
+    logits, labels = np.array([3, 3, 3, 2, 1], np.float32), np.array([False] * 4 + [True])
+    scored = Scored(side, side, pairs, logits, labels, 1)
+    missed, mistaken = scored.pick_mistakes(runtime)
+    assert [(pair.caption_a, pair.caption_b, pair.raw) for pair in mistaken] == [
+        ("0.jpg", "1.jpg", 3),
+        ("2.jpg", "3.jpg", 2),
+    ]
+    assert [pair.relevance for pair in missed] == pytest.approx([float(runtime.relevance(np.array(1.0)))])
+
 
 NO_RANKING = Ranking(np.empty((0, 1)), np.empty((0, 1), bool), np.empty(0, bool))
 

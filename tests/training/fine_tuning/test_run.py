@@ -15,9 +15,10 @@ from diptych_runtime.decoder import panel_pixels
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import Manifest
 from diptych_training.errors import DataError
-from diptych_training.fine_tuning import observed
-from diptych_training.fine_tuning.recipe import FineTuning, Labels
-from diptych_training.fine_tuning.run import BEST, fine_tune
+from diptych_training.fine_tuning import tokens
+from diptych_training.fine_tuning.run import FineTuning, report, train
+from diptych_training.fine_tuning.table import Labels
+from diptych_training.run import BEST
 
 PICTURES = 20
 
@@ -44,11 +45,13 @@ def table(tmp_path, photo_bytes) -> Path:
 
 
 def recipe(start: Path, table: Path, **changes) -> FineTuning:
-    return FineTuning(Labels(str(table)), start=str(start), threads=1, background=20, strengths=(3.0,), **changes)
+    return FineTuning(
+        labels=Labels(str(table)), start=str(start), threads=1, background=20, strengths=(3.0,), **changes
+    )
 
 
 def test_a_run_leaves_a_checkpoint_with_the_same_panel_part_and_says_what_it_is_worth(start, table, tmp_path):
-    found = fine_tune(recipe(start, table), tmp_path / "run", quiet=True)
+    found = train(recipe(start, table), tmp_path / "run", quiet=True)
     network, metadata = load_checkpoint(tmp_path / "run" / BEST)
     begun = load_checkpoint(start / "checkpoint")[0]
     assert all(torch.equal(a, b) for a, b in zip(network.panel.parameters(), begun.panel.parameters(), strict=True))
@@ -60,7 +63,7 @@ def test_a_run_leaves_a_checkpoint_with_the_same_panel_part_and_says_what_it_is_
     assert figures["models"]["released"]["gain"] == (0.0, 0.0, 0.0)
     assert json.loads((tmp_path / "run/metrics.json").read_text())["questions"].keys() == {"copy"}
     for words in ("copy: ", "each pair held out", "released", "fine-tuned"):
-        assert words in found["text"]
+        assert words in report(found, tmp_path / "run")[1]
 
 
 def test_after_ctrl_c_the_pictures_that_were_read_are_not_read_again(start, table, tmp_path, monkeypatch, capsys):
@@ -73,19 +76,19 @@ def test_after_ctrl_c_the_pictures_that_were_read_are_not_read_again(start, tabl
         read.append(path.name)
         return real(path, size)
 
-    monkeypatch.setattr(observed, "panel_pixels", counted)
+    monkeypatch.setattr(tokens, "panel_pixels", counted)
     with pytest.raises(KeyboardInterrupt):
-        fine_tune(recipe(start, table), tmp_path / "run")
+        train(recipe(start, table), tmp_path / "run")
     assert f"what was read is kept in {tmp_path / 'run'}, and --resume goes on from there" in capsys.readouterr().err
     kept, limit[0] = len(read), 1000
-    fine_tune(recipe(start, table), tmp_path / "run", resume=True, quiet=True)
+    train(recipe(start, table), tmp_path / "run", resume=True, quiet=True)
     assert kept == 17
     assert len(read) - kept == PICTURES - 16, "a batch of sixteen was kept"
     assert len(set(read)) == PICTURES
     with pytest.raises(DataError, match="has a run already: add --resume"):
-        fine_tune(recipe(start, table), tmp_path / "run")
+        train(recipe(start, table), tmp_path / "run")
     with pytest.raises(DataError, match="begun with another recipe"):
-        fine_tune(recipe(start, table, seed=2), tmp_path / "run", resume=True)
+        train(recipe(start, table, seed=2), tmp_path / "run", resume=True)
 
 
 def test_too_few_labels_pictures_that_are_gone_and_a_start_without_weights_are_refused(
@@ -94,12 +97,12 @@ def test_too_few_labels_pictures_that_are_gone_and_a_start_without_weights_are_r
     few = table.with_name("few.csv")
     few.write_text("\n".join(table.read_text().splitlines()[:10]))
     with pytest.raises(DataError, match=r"at least 20 answers .*: 'copy' has \d same and \d different; 'thing' has 0"):
-        fine_tune(recipe(start, few), tmp_path / "few", quiet=True)
+        train(recipe(start, few), tmp_path / "few", quiet=True)
     with pytest.raises(DataError, match=r"has its weights with it \(`diptych export --weights`\)"):
-        fine_tune(recipe(artifact_of_two, table), tmp_path / "bare", quiet=True)
+        train(recipe(artifact_of_two, table), tmp_path / "bare", quiet=True)
     (tmp_path / "3.jpg").unlink()
     with pytest.raises(DataError, match=r"1 of 20 pictures cannot be read(.|\n)*3\.jpg"):
-        fine_tune(recipe(start, table), tmp_path / "gone", quiet=True)
+        train(recipe(start, table), tmp_path / "gone", quiet=True)
 
 
 def test_the_command_reads_a_recipe_with_labels_and_names_the_next_step(start, table, tmp_path, capsys):
@@ -120,7 +123,7 @@ def test_an_export_keeps_the_panel_graph_and_refuses_one_of_another_panel_part(
     from diptych_export import artifact as module
     from diptych_export.graphs import Graphs
 
-    fine_tune(recipe(start, table), tmp_path / "run", quiet=True)
+    train(recipe(start, table), tmp_path / "run", quiet=True)
     graphs = Graphs(*(onnx.load(artifact_of_two / f"{part}.onnx") for part in Graphs._fields))
     graphs.pair.doc_string = "another pair graph"
     graphs.panel.doc_string = "another panel graph, which is not written"

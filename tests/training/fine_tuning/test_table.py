@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from diptych_training.errors import DataError
-from diptych_training.fine_tuning.recipe import Labels, fine_tuning_from
-from diptych_training.fine_tuning.table import read_labels
+from diptych_training.fine_tuning.run import recipe_from
+from diptych_training.fine_tuning.table import Labels, read_labels
 
 QUESTIONS = ("copy", "thing")
 
@@ -55,7 +55,7 @@ def test_a_fault_is_named_with_its_line(tmp_path: Path, text: str, words: str) -
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"labels": {}}, "needs a table"),
+        ({"labels": {}}, r"\[labels\] needs table: the CSV"),
         ({"labels": {"table": "a", "question": "face"}}, "labels.question must be one of copy, thing, got 'face'"),
         ({"labels": {"table": "a"}, "fold": 3}, "did you mean 'folds'"),
         ({"labels": {"table": "a"}, "folds": 1}, "folds of 2 at least"),
@@ -64,4 +64,4 @@ def test_a_fault_is_named_with_its_line(tmp_path: Path, text: str, words: str) -
 )
 def test_a_recipe_that_cannot_be_run_is_refused(values: dict, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        fine_tuning_from(values)
+        recipe_from(values)

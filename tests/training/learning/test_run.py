@@ -20,11 +20,10 @@ from small import SCALES, SMALL
 from diptych_model import PairConfig, PairNetwork, load_checkpoint, save_checkpoint
 from diptych_training.errors import DataError
 from diptych_training.learning import run
-from diptych_training.learning.distributed import Processes
-from diptych_training.learning.run import MetricsLog
+from diptych_training.learning.pretrained import initial_network
 from diptych_training.learning.trainer import Learner
 from diptych_training.recipe import Recipe, read_recipe, recipe_from
-from diptych_training.run_folder import RECIPE, locked
+from diptych_training.run import MetricsLog
 
 ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
 
@@ -60,27 +59,6 @@ def test_a_run_leaves_its_recipe_metrics_environment_and_a_calibrated_checkpoint
     assert metadata["metrics"]["score"] == notes(finished)[-1]["validation"]["score"]
 
 
-def test_a_run_stopped_between_two_checkpoints_resumes_to_the_same_numbers(
-    recipe: Recipe, archives: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
-    advance = run.Run.advance
-
-    def stopped(self: run.Run, *args: Any) -> None:
-        if self.learner.step == 5:
-            raise KeyboardInterrupt
-        advance(self, *args)
-
-    monkeypatch.setattr(run.Run, "advance", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        run.train(recipe, tmp_path / "cut", data=archives)
-    said = capsys.readouterr().err
-    assert f"stopped after step 5; the state of step 4 is kept in {tmp_path / 'cut'}, and" in said
-    assert re.match(r"copy: \d+ pictures, judged by micro-AP of \d+ queries held out\n", said)
-    monkeypatch.undo()
-    run.train(recipe, tmp_path / "cut", data=archives, resume=True, quiet=True)
-    assert_same_run(tmp_path / "cut", finished)
-
-
 def test_an_interrupted_run_keeps_the_step_that_it_was_taking(
     recipe: Recipe, archives: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
@@ -94,7 +72,9 @@ def test_an_interrupted_run_keeps_the_step_that_it_was_taking(
     monkeypatch.setattr(Learner, "learn", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run.train(recipe, tmp_path / "cut", data=archives)
-    assert f"stopped after step 5; the state of step 5 is kept in {tmp_path / 'cut'}, and" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"stopped after step 5; the state of step 5 is kept in {tmp_path / 'cut'}, and" in said
+    assert re.match(r"copy: \d+ pictures, judged by micro-AP of \d+ queries held out\n", said)
     monkeypatch.undo()
     run.train(recipe, tmp_path / "cut", data=archives, resume=True, quiet=True)
     assert_same_run(tmp_path / "cut", finished)
@@ -113,15 +93,15 @@ def test_a_run_killed_with_minus_9_at_any_moment_resumes_to_the_same_numbers(
     command = f"""
 import json, pathlib
 from diptych_training.learning import run
-from diptych_training.learning.run import MetricsLog
 from diptych_training.recipe import recipe_from
+from diptych_training.run import STATE, MetricsLog
 note = MetricsLog.note
 def tell(*values, **named):
     note(*values, **named)
     print("noted", flush=True)
 MetricsLog.note = tell
 directory = pathlib.Path({str(tmp_path / "killed")!r})
-resume = (directory / run.STATE).exists()
+resume = (directory / STATE).exists()
 values = json.loads({json.dumps(json.dumps(SMALL))})
 run.train(recipe_from(values), directory, data=pathlib.Path({str(archives)!r}), resume=resume, quiet=True)
 """
@@ -148,19 +128,11 @@ def test_a_run_is_neither_overwritten_nor_resumed_from_nothing(
         run.train(recipe, tmp_path / "empty", data=archives, resume=True, quiet=True)
 
 
-def test_a_directory_in_which_another_process_trains_is_left_alone(recipe: Recipe, archives: Path, tmp_path: Path):
-    tmp_path.joinpath(RECIPE).write_text("of the other run")
-    with locked(tmp_path), pytest.raises(DataError, match="another process is training"):
-        run.train(recipe, tmp_path, data=archives, quiet=True)
-    assert tmp_path.joinpath(RECIPE).read_text() == "of the other run"
-
-
 def test_a_damaged_state_is_named_with_what_to_begin_with(
     recipe: Recipe, archives: Path, finished: Path, tmp_path: Path
 ) -> None:
     cut = shutil.copytree(finished, tmp_path / "cut")
-    state = cut / run.STATE
-    state.write_bytes(state.read_bytes()[:1000])
+    (cut / "state.pt").write_bytes((cut / "state.pt").read_bytes()[:1000])
     with pytest.raises(DataError, match=r"state\.pt is damaged .*, with start = '.*/cut/last' to go on"):
         run.train(recipe, cut, data=archives, resume=True, quiet=True)
 
@@ -257,22 +229,22 @@ def test_memory_that_does_not_suffice_says_what_to_lower(
 def test_a_run_that_starts_from_another_begins_with_its_panel_part(finished: Path, tmp_path: Path) -> None:
     begun = load_checkpoint(finished / "best")[0]
     values = SMALL | {"start": str(finished / "best"), "network": SMALL["network"] | {"blocks": 2}}
-    network = run.Run(recipe_from(values), tmp_path, Processes()).learner.network
+    network = initial_network(recipe_from(values))
     for name, value in begun.panel.state_dict().items():
         assert torch.equal(network.panel.state_dict()[name], value)
     values["network"] = {"encoder": {"depths": [1, 3]}}
-    deeper = run.Run(recipe_from(values), tmp_path, Processes()).learner.network.eval()
+    deeper = initial_network(recipe_from(values)).eval()
     pictures = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(deeper.encode(pictures)[1], begun.encode(pictures)[1])
     for name, value in begun.pair.state_dict().items():  # a trunk over the same features
         assert torch.equal(deeper.pair.state_dict()[name], value)
     del values["network"]
-    network = run.Run(recipe_from(values), tmp_path, Processes()).learner.network
+    network = initial_network(recipe_from(values))
     for name, value in begun.state_dict().items():
         assert torch.equal(network.state_dict()[name], value)
     for other in ({"widths": [8, 16]}, {"depths": [2, 1]}, {"widths": [8], "depths": [1]}):
         with pytest.raises(DataError, match=r"give widths = \[8, 12\], depths = \[1, 1\]"):
-            run.Run(recipe_from(values | {"network": {"encoder": other}}), tmp_path, Processes())
+            initial_network(recipe_from(values | {"network": {"encoder": other}}))
 
 
 def test_a_network_whose_seam_is_opened_keeps_all_of_its_trunk_but_biases_and_segments(tmp_path: Path) -> None:
@@ -284,8 +256,8 @@ def test_a_network_whose_seam_is_opened_keeps_all_of_its_trunk_but_biases_and_se
     values = {name: SMALL[name] for name in ("tasks", "stages")} | {"start": str(tmp_path / "start")}
     opened = {"seam": "pixels", "segment": "added", "bias": "concatenated", "mixer": {"kind": "msac", "scales": SCALES}}
     for blocks in (1, 2):
-        network = run.Run(recipe_from(values | {"network": opened | {"blocks": blocks}}), tmp_path, Processes())
-        made, begun = network.learner.network.state_dict(), start.state_dict()
+        network = initial_network(recipe_from(values | {"network": opened | {"blocks": blocks}}))
+        made, begun = network.state_dict(), start.state_dict()
         other = {name for name, value in made.items() if name not in begun or not torch.equal(value, begun[name])}
         if blocks == 1:
             assert {name.rpartition(".")[2] for name in other} == {"table", "x_seg", "z_seg"}
@@ -309,7 +281,7 @@ def test_a_run_on_panels_of_another_size_begins_with_what_the_network_before_say
     save_checkpoint(start, tmp_path / "start")
     values = {name: SMALL[name] for name in ("learning", "tasks")} | {"stages": [{"pixels": now, "steps": 1}]}
     values |= {"start": str(tmp_path / "start"), "network": {"pixels": now}}
-    network = run.Run(recipe_from(values), tmp_path, Processes()).learner.network.eval()
+    network = initial_network(recipe_from(values)).eval()
     assert network.config.pixels == now
     a, b = torch.rand(2, 3, 3, now, now, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(network(a, b), start(a, b))
@@ -318,15 +290,15 @@ def test_a_run_on_panels_of_another_size_begins_with_what_the_network_before_say
 def test_the_account_says_how_fast_it_went_and_where_the_time_goes(
     recipe: Recipe, archives: Path, tmp_path: Path
 ) -> None:
-    training = run.Run(recipe, tmp_path, Processes())
-    stage = recipe.stages[-1]
-    journal = MetricsLog(tmp_path, step=0, steps=1, quiet=True)
+    training = run.PairRun(replace(recipe, stages=recipe.stages[-1:]), tmp_path, data=archives)
     began = time.perf_counter()
-    training.open(stage, archives)
-    training.advance(stage, journal)
+    training.begin()
+    training.load()
+    journal = MetricsLog(tmp_path, step=0, steps=1, quiet=True)
+    training.take_step(journal)
     took = time.perf_counter() - began
     journal.close()
-    assert training.pairs == (12 + 4 + 2) * (1 + stage.negatives)
+    assert training.pairs == (12 + 4 + 2) * (1 + recipe.stages[-1].negatives)
     seconds = dict(training.seconds) | dict(training.learner.seconds)
     assert {"draw", "encode", "relate", "update"} <= set(seconds)
     assert sum(seconds.values()) < took

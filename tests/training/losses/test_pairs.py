@@ -40,7 +40,6 @@ def lost(kept: Version, going: Version, *, has_hues: bool = True) -> tuple[set[s
     ("changes", "expected"),
     [
         ({"shown": without(0.2)}, {"scope"}),
-        ({"marks": ONE}, {"cleanness"}),
         ({"blur": 2.0}, {"sharpness"}),
         ({"softened": ONE}, {"sharpness"}),
         ({"colour": 0.0}, {"colours"}),
@@ -59,14 +58,20 @@ def test_what_an_edit_took_is_lost_with_the_original_and_nothing_with_the_copy(c
 
 
 def test_of_two_edits_each_lacks_what_the_other_has():
-    one, other = replace(FIRST, marks=ONE), replace(FIRST, tones=OTHER)
-    assert (lost(one, other)[0], lost(other, one)[0]) == ({"cleanness"}, {"tones"})
+    one, other = replace(FIRST, grain=ONE), replace(FIRST, tones=OTHER)
+    assert (lost(one, other)[0], lost(other, one)[0]) == ({"grain"}, {"tones"})
+
+
+def test_words_and_marks_are_lost_with_the_picture_that_has_them_and_hide_what_is_under_them():
+    marked = replace(FIRST, marks=ONE)
+    assert (lost(marked, FIRST)[0], lost(FIRST, marked)[0]) == ({"cleanness"}, {"part"})
+    assert lost(marked, marked)[0] == set()
 
 
 def test_a_part_that_shows_something_else_is_lost_either_way_and_so_is_a_scene_beside_it():
     assert lost(FIRST, replace(FIRST, parts=ONE))[0] == lost(replace(FIRST, parts=ONE), FIRST)[0] == {"part"}
     wider = replace(FIRST, scope=ONE, marks=ONE)
-    assert (lost(FIRST, wider)[0], lost(wider, FIRST)[0]) == ({"scope"}, {"cleanness"})
+    assert (lost(FIRST, wider)[0], lost(wider, FIRST)[0]) == ({"scope", "part"}, {"cleanness"})
 
 
 @pytest.mark.parametrize(

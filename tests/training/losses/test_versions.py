@@ -8,12 +8,12 @@ import pytest
 from PIL import Image
 
 from diptych.bench.demo.collection import draw_scenes
-from diptych_training.data.edits.props import Props
 from diptych_training.losses.versions import (
     CHANCES,
     FAMILIES,
     LARGEST,
     Edit,
+    Props,
     Version,
     edit_version,
     keep_as_file,
@@ -30,8 +30,11 @@ def scene() -> Image.Image:
     return next(iter(draw_scenes(1, seed=3)))
 
 
+PROPS = Props([np.tile(np.arange(200, dtype=np.uint8)[:, None, None], (1, 300, 3))])
+
+
 def made(scene: Image.Image, edit: Edit, seed: int) -> Version:
-    return edit_version(original(scene), edit, np.random.default_rng(seed), Props(), scene.size)
+    return edit_version(original(scene), edit, np.random.default_rng(seed), PROPS, scene.size)
 
 
 @pytest.mark.parametrize(("family", "number"), EDITS)

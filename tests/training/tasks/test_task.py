@@ -74,4 +74,4 @@ def test_every_kind_is_registered_under_its_own_name() -> None:
     needed = {"classes": {"pictures": "x"}, "pairs": {"table": "x"}}
     assert set(TASKS) == set(SETTINGS) | set(needed)
     for kind, cls in TASKS.items():
-        assert cls(**needed.get(kind, {})).kind == kind
+        assert cls(**needed.get(kind, {})).kind == kind  # pyright: ignore[reportArgumentType]

@@ -16,8 +16,8 @@ from diptych.console import table
 from diptych_model import Msac, Scale
 from diptych_model.mixers import MIXERS, Mixer, Place
 from diptych_studies.benchmarks.timing import Contender, measured, run_race
+from diptych_training.device import torch_threads
 from diptych_training.errors import DataError
-from diptych_training.threads import torch_threads
 
 WIDTH, REPEATS, THREADS, PAIRS = 96, 9, 1, 1
 TOKENS = (32, 128, 512, 2048)

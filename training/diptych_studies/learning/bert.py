@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from diptych_model.flops import parameters
-from diptych_model.networks.bert import Bert, BertConfig
 from diptych_studies.data.text import Text
 from diptych_studies.data.words import Vocabulary
 from diptych_studies.learning.language import Budget
+from diptych_studies.networks.bert import Bert, BertConfig
 from diptych_training.errors import DataError
-from diptych_training.learning.schedule import warm_cosine
+from diptych_training.optimisation import warm_cosine
 
 HELD_OUT = 2000  # pairs of spans
 POINTS = 10  # of a curve

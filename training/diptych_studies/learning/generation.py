@@ -12,7 +12,8 @@ from torch import Tensor
 
 from diptych_model import PairNetwork, load_checkpoint
 from diptych_model.flops import parameters
-from diptych_model.networks.sagan import (
+from diptych_studies.data.worlds import draw_things
+from diptych_studies.networks.sagan import (
     Discriminator,
     Generator,
     SaganConfig,
@@ -20,7 +21,6 @@ from diptych_model.networks.sagan import (
     gammas,
     generator_loss,
 )
-from diptych_studies.data.worlds import draw_things
 from diptych_training.errors import DataError
 from diptych_training.recipe import start_of
 

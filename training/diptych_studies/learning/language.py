@@ -15,11 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diptych_model.networks.language_model import BYTES, LanguageConfig, LanguageModel, parameters_of, save_language
 from diptych_studies.data.text import Text, documentation, read_text
 from diptych_studies.data.words import Vocabulary
+from diptych_studies.networks.language_model import BYTES, LanguageConfig, LanguageModel, parameters_of, save_language
 from diptych_training.errors import DataError
-from diptych_training.learning.schedule import warm_cosine
+from diptych_training.optimisation import warm_cosine
 
 Progress = Callable[[Iterable[Any], int, str], Iterable[Any]]
 # So many windows of the held-out text are one block of the bootstrap: neighbouring windows are alike.

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from diptych_model.flops import parameters
-from diptych_model.networks.questions import QuestionConfig, QuestionNetwork, question_loss
 from diptych_studies.data.worlds import ANSWERS, KINDS, LONGEST, VOCABULARY, draw_examples
+from diptych_studies.networks.questions import QuestionConfig, QuestionNetwork, question_loss
 from diptych_training.errors import DataError
-from diptych_training.learning.schedule import warm_cosine
+from diptych_training.optimisation import warm_cosine
 
 HELD_OUT_SEED = 2**31
 POINTS = 10  # of a curve

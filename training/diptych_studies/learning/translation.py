@@ -13,11 +13,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from diptych_model.flops import parameters
-from diptych_model.networks.decoding import beam_search, greedy
-from diptych_model.networks.translation import END, FIRST, PAD, TranslationConfig, Translator
 from diptych_studies.data import numbers
+from diptych_studies.networks.decoding import beam_search, greedy
+from diptych_studies.networks.translation import END, FIRST, PAD, TranslationConfig, Translator
 from diptych_training.errors import DataError
-from diptych_training.learning.schedule import warm_cosine
+from diptych_training.optimisation import warm_cosine
 
 SHORTEST = 3  # words of a sequence
 BEAM = 4

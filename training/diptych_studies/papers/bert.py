@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from diptych.console import table
-from diptych_model.networks.bert import BertConfig
-from diptych_model.networks.language_model import windows
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.data.text import Text, documentation, read_text
 from diptych_studies.data.words import Vocabulary
 from diptych_studies.grid import run_grid
 from diptych_studies.learning.bert import train_bert
 from diptych_studies.learning.language import Budget
+from diptych_studies.networks.bert import BertConfig
+from diptych_studies.networks.language_model import windows
 from diptych_training.errors import DataError
 from diptych_training.metrics import student_interval, wilson_interval
 

@@ -245,7 +245,7 @@ def sagan(
     quiet: Quiet = False,
 ) -> int:
     """SAGAN's attention in a small generator and discriminator, on drawn shapes."""
-    from diptych_model.networks.sagan import SaganConfig
+    from diptych_studies.networks.sagan import SaganConfig
     from diptych_studies.papers.sagan import draw_sagan, sagan_text, study_sagan
     from diptych_training.plot_files import check_plot
 

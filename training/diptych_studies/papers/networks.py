@@ -18,7 +18,7 @@ from diptych_model.networks.classifier import ClassifierConfig, classifier_flops
 from diptych_model.operators import Scale
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.grid import run_grid
-from diptych_training.classifiers.training import Budget, answers, train_classifier
+from diptych_training.classifiers import Budget, answers, train_classifier
 from diptych_training.data.classes import Labelled, labelled_archive
 from diptych_training.errors import DataError
 from diptych_training.metrics import student_interval, wilson_interval

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from diptych.console import table
-from diptych_model.networks.questions import RELEVANCES, QuestionConfig
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.data.worlds import KINDS, draw_examples
 from diptych_studies.grid import run_grid
 from diptych_studies.learning.questions import HELD_OUT_SEED, QuestionBudget, train_questions, world_config
+from diptych_studies.networks.questions import RELEVANCES, QuestionConfig
 from diptych_training.errors import DataError
 from diptych_training.metrics import student_interval, wilson_interval
 

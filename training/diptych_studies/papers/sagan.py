@@ -12,11 +12,11 @@ import numpy as np
 from safetensors.torch import load_file, save_file
 
 from diptych.console import table
-from diptych_model.networks.sagan import Generator, SaganConfig
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.data.worlds import draw_things
 from diptych_studies.grid import run_grid
 from diptych_studies.learning.generation import FEATURES, OTHERS, SaganBudget, make_pictures, train_sagan
+from diptych_studies.networks.sagan import Generator, SaganConfig
 from diptych_training.errors import DataError
 from diptych_training.metrics import student_interval
 

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 
 from diptych.console import table
-from diptych_model.networks.language_model import LanguageConfig, parameters_of, windows, with_parameters
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.data.text import Text, documentation, read_text
 from diptych_studies.data.words import Vocabulary
 from diptych_studies.grid import run_grid
 from diptych_studies.learning.language import Budget, train_language
+from diptych_studies.networks.language_model import LanguageConfig, parameters_of, windows, with_parameters
 from diptych_training.errors import DataError
 from diptych_training.metrics import bootstrap, student_interval
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from diptych.console import table
-from diptych_model.networks.translation import KINDS, TranslationConfig
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.grid import run_grid
 from diptych_studies.learning.translation import TASKS, task_shape, train_translation
+from diptych_studies.networks.translation import KINDS, TranslationConfig
 from diptych_training.errors import DataError
 
 COLUMNS: tuple[str, ...] = ("task", "network", "seed", "parameters", "steps", "rate", "greedy", "beam", "curve")

@@ -16,13 +16,13 @@ import numpy as np
 import torch
 
 from diptych.console import table
-from diptych_model import XCiT
 from diptych_model.flops import flops, parameters
 from diptych_model.mixers import Place, Transformer
 from diptych_model.mixers.cross_covariance import CrossCovarianceAttention
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.grid import run_grid
-from diptych_training.classifiers.training import Budget, answers, train_classifier
+from diptych_studies.networks.xcit import XCiT
+from diptych_training.classifiers import Budget, answers, train_classifier
 from diptych_training.data.archives import list_photos, load_photos, read_table_of
 from diptych_training.metrics import student_interval, wilson_interval
 

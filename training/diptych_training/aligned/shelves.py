@@ -14,12 +14,32 @@ import numpy as np
 
 from diptych_runtime.atomic import replacing_folder
 from diptych_training.aligned.pairs import AlignedPair, document_pairs, photo_pairs
-from diptych_training.aligned.recipe import Origins
 from diptych_training.aligned.things import printed_photos, thing_pairs
 from diptych_training.workers import worker_pool
 
 PIXELS, ROWS = "pixels.bin", "pairs.json"
 FAMILIES, THINGS = 50, 100  # of documents, and things, in a source
+
+
+@dataclass(frozen=True)
+class Origins:
+    """The origins of the pairs: `families` of four drawn documents of one layout; up to `photos` training photos of
+    each of the `archives`, with their nearest among each other; and `things` printed with some of them, seen again.
+    """
+
+    families: int = 1200
+    photos: int = 1000
+    things: int = 0
+    archives: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if min(self.families, self.things) < 0 or self.photos < 2:
+            raise ValueError(
+                f"[aligned] needs families and things of 0 or more, and photos of 2 or more, got {self.families}, "
+                f"{self.things} and {self.photos}"
+            )
+        if not self.archives and (self.things or not self.families):
+            raise ValueError("[aligned] needs archives: of their photos are things, and all pairs without families")
 
 
 @dataclass(frozen=True)

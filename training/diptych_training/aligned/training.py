@@ -1,34 +1,88 @@
-"""Training the aligned-pair network, and the log-odds it gives to pairs."""
+"""The aligned-pair network: its recipe, the pairs that a step draws, and how it is measured on pairs held out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
+import onnx
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from onnx import numpy_helper
+from torch import Tensor, nn
 
-from diptych_model.networks.aligned import STRIDE, AlignedPairNetwork
-from diptych_training.aligned.recipe import Budget
-from diptych_training.aligned.shelves import KeptPair
+from diptych.console import table
+from diptych_model.networks.aligned import STRIDE, WEIGHTS, AlignedPairNetwork, load_aligned, save_aligned
+from diptych_runtime.closer_look.aligned import graph
+from diptych_runtime.paths import shell_word
+from diptych_training import optimisation
+from diptych_training.aligned.shelves import KeptPair, Origins, make_shelves, read_shelf, sources_of
+from diptych_training.data.archives import data_folder
 from diptych_training.device import default_device, mixed_precision
-from diptych_training.learning.schedule import warm_cosine
-from diptych_training.state import restore_state, save_state
+from diptych_training.metrics import Pool
+from diptych_training.optimisation import Optimisation
+from diptych_training.recipe import RunRecipe
+from diptych_training.run import BEST, Run
 
-Progress = Callable[[range], Iterable[int]]
+RELEASED = "aligned"  # what a recipe may start from: the weights of the network that every closer look asks
+PAIRS = "pairs"
+HELD_OUT = 20  # one in so many pairs, at the end of each source
+EXAMINED = 300  # of a kind at most
 SHRUNK = (1.0, 1.0, 0.8, 0.6)  # scales of pairs, drawn from
-TURNED, ALONG, ACROSS, RECOLOURED = (
-    0.3,
-    0.5,
-    0.3,
-    0.2,
-)  # chances of a transposed, mirrored, upturned and blue-for-red pair
+# Chances of a transposed, mirrored, upturned and blue-for-red pair.
+TURNED, ALONG, ACROSS, RECOLOURED = 0.3, 0.5, 0.3, 0.2
 SMOOTHED = 0.01  # of either answer
 TOGETHER = 6  # pairs that are computed at a time, of about one size
-SAVE_EVERY = 100
+
+
+@dataclass(frozen=True)
+class Budget(optimisation.Budget):
+    """The training budget of the network, `batch` pairs a step, half of them copies.
+
+    At first all pairs are made smaller, to `small` pixels at most, later a `share` of them: shapes are learnt at a
+    quarter of the cost.
+    """
+
+    steps: int = 6000
+    batch: int = 24
+    warmup: int = 100
+    decay: float = 0.01
+    average: float = 0.99
+    small: int = 320
+    share: float = 0.3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.small < 32 or not 0 <= self.share <= 1:
+            raise ValueError(f"small must be 32 or more and share from 0 to 1, got {self.small} and {self.share}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignedRecipe(RunRecipe):
+    """The resolved recipe of an aligned-pair network, which begins with the weights of `start`: of the `RELEASED` one,
+    or of the checkpoint of another run.
+    """
+
+    aligned: Origins
+    learning: Budget = field(default_factory=Budget)
+    name: str = "aligned"
+    start: str = ""
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.start not in ("", RELEASED) and not (Path(self.start) / WEIGHTS).is_file():
+            raise ValueError(
+                f"start = {self.start!r} is neither {RELEASED!r}, the released network, nor the folder of a "
+                f"checkpoint, which has {WEIGHTS}"
+            )
+
+
+recipe_from = AlignedRecipe.from_dict
 
 
 class Draws:
@@ -51,68 +105,117 @@ class Draws:
         return sorted(pairs, key=lambda pair: pair.pixels.size)
 
 
-def train_aligned(
-    network: AlignedPairNetwork,
-    pairs: Sequence[KeptPair],
-    budget: Budget,
-    seed: int,
-    *,
-    state: Path | None = None,
-    progress: Progress = lambda items: items,
-) -> tuple[AlignedPairNetwork, list[float]]:
-    """Train on pairs: the network of averaged weights, and the loss of each step.
+class AlignedRun(Run):
+    """The run of an aligned-pair network, which makes its pairs first; they stay in the folder of the run."""
 
-    With a `state` file a run that was stopped goes on from there, to the same numbers.
+    recipe: AlignedRecipe
+
+    def begin(self) -> None:
+        """Look for the archives, and make the network."""
+        self.folder = data_folder() if self.recipe.aligned.archives else None
+        network, budget = make_network(self.recipe.start).to(default_device()), self.recipe.learning
+        self.optimisation = Optimisation(network, budget, steps=budget.steps)
+
+    def prepare(self) -> None:
+        """Make the pairs that are missing, and hold out the last ones of each source."""
+        recipe, sources = self.recipe, sources_of(self.recipe.aligned)
+        with self.console.progress(total=len(sources), unit="source", desc="making pairs") as bar:
+            make_shelves(
+                sources,
+                self.directory / PAIRS,
+                photos=recipe.aligned.photos,
+                seed=recipe.seed,
+                folder=self.folder,
+                processes=recipe.threads,
+                tick=lambda: bar.update(1),
+            )
+        parts = [read_shelf(self.directory / PAIRS / source.name) for source in sources]
+        ends = [len(part) - len(part) // HELD_OUT for part in parts]
+        self.pairs = [pair for part, end in zip(parts, ends, strict=True) for pair in part[:end]]
+        self.held_out = [pair for part, end in zip(parts, ends, strict=True) for pair in part[end:]]
+        self.draws = Draws(self.pairs)
+
+    def differentiate(self) -> dict[str, float]:
+        """Leave the gradients of a step in the network, and return its loss."""
+        network, budget, rng = self.optimisation.network, self.recipe.learning, self.rng
+        total, device, pairs = 0.0, default_device(), self.draws.draw(budget.batch, rng)
+        share = max(budget.share, 1.2 - 2 * self.optimisation.step / budget.steps)
+        for begin in range(0, len(pairs), TOGETHER):
+            part = pairs[begin : begin + TOGETHER]
+            changed = [change_pair(pair, budget.small if rng.random() < share else 0, rng) for pair in part]
+            with mixed_precision(device):
+                odds = network(stack_pairs(changed).to(device)).float()
+            labels = torch.tensor([float(pair.copy) for pair in part], device=device)
+            target = labels * (1 - 2 * SMOOTHED) + SMOOTHED
+            loss = F.binary_cross_entropy_with_logits(odds, target, reduction="sum") / len(pairs)
+            loss.backward()
+            total += loss.item()
+        return {"loss": total}
+
+    def measure(self) -> dict[str, Any]:
+        """How well the network tells copies from look-alikes that are held out."""
+        network = self.optimisation.average.cpu()
+        return {
+            "pairs": len(self.pairs),
+            "copies": sum(pair.copy for pair in self.pairs),
+            "held_out": examine(network, self.held_out),
+        }
+
+    def write(self, figures: Mapping[str, Any]) -> Path:
+        """Write the weights into `best`; return their file."""
+        network: Any = self.optimisation.average
+        save_aligned(network, self.directory / BEST)
+        return self.directory / BEST / WEIGHTS
+
+
+def train(recipe: AlignedRecipe, directory: Path, *, resume: bool = False, quiet: bool = False) -> dict[str, Any]:
+    """Train an aligned-pair network; return how well it tells copies from look-alikes that are held out.
+
+    `directory` receives what every run leaves, the pairs, and the weights in `best`. Raises `DataError`.
     """
-    device = default_device()
-    network = network.to(device).train()
-    optimiser = torch.optim.AdamW(network.parameters(), budget.rate, weight_decay=budget.decay)
-    average = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    rng, losses, draws = np.random.default_rng(seed), list[float](), Draws(pairs)
-    if state is not None and state.exists():
-        kept = restore_state(state, network, optimiser, rng, device)
-        losses, average = kept["losses"], kept["average"]
-    for step in progress(range(len(losses), budget.steps)):
-        for group in optimiser.param_groups:
-            group["lr"] = warm_cosine(budget.rate, step, budget.steps, budget.warmup)
-        optimiser.zero_grad()
-        losses.append(_learn(network, draws.draw(budget.batch, rng), budget, step / budget.steps, rng))
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimiser.step()
-        for name, tensor in network.state_dict().items():
-            average[name].lerp_(tensor, 1 - budget.average if step else 1.0)
-        if state is not None and len(losses) % SAVE_EVERY == 0:
-            save_state(state, network, optimiser, rng, losses=losses, average=average)
-    network.load_state_dict(average)
-    return network.cpu().eval(), losses
+    return AlignedRun(recipe, directory, quiet=quiet).carry_out(resume=resume)
 
 
-def _learn(
-    network: AlignedPairNetwork, pairs: Sequence[KeptPair], budget: Budget, done: float, rng: np.random.Generator
-) -> float:
-    """The loss of a step of which the gradients are left in the network."""
-    total, device = 0.0, next(network.parameters()).device
-    share = max(budget.share, 1.2 - 2 * done)
-    for begin in range(0, len(pairs), TOGETHER):
-        part = pairs[begin : begin + TOGETHER]
-        pictures = batch([_changed(pair, budget.small if rng.random() < share else 0, rng) for pair in part])
-        labels = torch.tensor([float(pair.copy) for pair in part], device=device)
-        with mixed_precision(device):
-            odds = network(pictures.to(device)).float()
-        target = labels * (1 - 2 * SMOOTHED) + SMOOTHED
-        loss = F.binary_cross_entropy_with_logits(odds, target, reduction="sum") / len(pairs)
-        loss.backward()
-        total += loss.item()
-    return total
+def report(found: Mapping[str, Any], directory: Path) -> tuple[dict[str, Any], str]:
+    """The result of a run as JSON and as text."""
+    best = directory / BEST
+    rows = [[kind, row["copies"], row["others"], f"{row['auc']:.3f}"] for kind, row in found["held_out"].items()]
+    text = (
+        f"{table(['kind', 'copies', 'others', 'AUC'], rows)}\n"
+        f"learnt from {found['pairs']:,} pairs, {found['copies']:,} of them copies, in {found['seconds']} s\n"
+        f"checkpoint: {best}\nnext: diptych export {shell_word(best)} -o aligned"
+    )
+    return {"checkpoint": str(best), **found}, text
 
 
-def odds_of(network: AlignedPairNetwork, pairs: Sequence[KeptPair]) -> np.ndarray:
-    """The log-odds float64 (P,) that the network gives to pairs as they are."""
-    with torch.inference_mode():
-        return np.array([network(batch([pair.pixels])).item() for pair in pairs], np.float64)
+def make_network(start: str) -> AlignedPairNetwork:
+    """A network with the weights of `start`, which a recipe may begin with; without one, new weights."""
+    if not start:
+        return AlignedPairNetwork()
+    if start != RELEASED:
+        return load_aligned(Path(start))
+    network = AlignedPairNetwork()
+    kept = {one.name: numpy_helper.to_array(one) for one in onnx.load_from_string(graph()).graph.initializer}
+    network.load_state_dict({name: torch.from_numpy(kept[name].copy()) for name in network.state_dict()})
+    return network
 
 
-def batch(pairs: Sequence[np.ndarray]) -> Tensor:
+def examine(network: nn.Module, pairs: Sequence[KeptPair]) -> dict[str, dict[str, float]]:
+    """For each kind of which there are both, the `copies` and `others` and the share `auc` of pairs of them in which
+    the copy has the higher log-odds.
+    """
+    found = {}
+    for kind in sorted({pair.kind for pair in pairs}):
+        copies, others = ([p for p in pairs if p.kind == kind and p.copy == copy][:EXAMINED] for copy in (True, False))
+        if copies and others:
+            with torch.inference_mode():
+                odds = [network(stack_pairs([pair.pixels])).item() for pair in (*copies, *others)]
+            auc = Pool(odds, np.arange(len(odds)) < len(copies)).auc()
+            found[kind] = {"copies": len(copies), "others": len(others), "auc": auc}
+    return found
+
+
+def stack_pairs(pairs: Sequence[np.ndarray]) -> Tensor:
     """Pairs uint8 (h, w, 7) as float32 (B, 7, H, W) from 0 to 1, filled up with places that are not shown."""
     height, width = (-(-max(pair.shape[axis] for pair in pairs) // STRIDE) * STRIDE for axis in (0, 1))
     filled = np.zeros((len(pairs), height, width, 7), np.uint8)
@@ -122,9 +225,10 @@ def batch(pairs: Sequence[np.ndarray]) -> Tensor:
     return torch.from_numpy(filled).permute(0, 3, 1, 2) / scale
 
 
-def _changed(pair: KeptPair, most: int, rng: np.random.Generator) -> np.ndarray:
-    """A pair uint8 (h, w, 7) made smaller, turned or mirrored, in other colours: the same question. `most` pixels a
-    side, or with 0 as many as there are.
+def change_pair(pair: KeptPair, most: int, rng: np.random.Generator) -> np.ndarray:
+    """A pair uint8 (h, w, 7) made smaller, turned or mirrored, in other colours: the same question.
+
+    It has `most` pixels a side, or with 0 as many as there are.
     """
     pixels, scale = np.asarray(pair.pixels), float(rng.choice(SHRUNK))
     if most:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path, PureWindowsPath
 
 import numpy as np
@@ -42,6 +43,7 @@ GROUPED = {
 }
 SAME, CLASS = "same_", "class_"
 _MOST_BYTES = PictureLimits.bytes  # of a picture or a table, unpacked
+_MOST_TIMES = 20  # of the bytes of an archive, all that is unpacked of it: pictures are compressed already
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class Archives:
         """The photos of these archives, in their order."""
         for name in names:
             if name not in self._read:
-                self._read[name] = self._generated(name) if name in generated_sources() else self._load(name)
+                self._read[name] = self._load(name)
         parts = [self._read[name] for name in names]
         rows = tuple(row for part in parts for row in part.rows)
         return Photos(rows, np.concatenate([part.pixels for part in parts]))
@@ -109,10 +111,9 @@ class Archives:
         chosen = chosen[:: max(1, len(chosen) // count)][:count]
         return np.array([part.pixels[i] for part, i in chosen], np.uint8).reshape(-1, self.size, self.size, 3)
 
-    def _load(self, name: str) -> Photos:
-        return load_photos(self.folder, list_photos(self.folder, [name]), self.size)
-
-    def _generated(self, archive: str) -> Photos:
+    def _load(self, archive: str) -> Photos:
+        if archive not in generated_sources():
+            return load_photos(self.folder, list_photos(self.folder, [archive]), self.size)
         draw, count, members = generated_sources()[archive]
         names = [f"{archive}/{i // members}/{i % members}" for i in range(count)]
         splits = [split_of(name.rpartition("/")[0], test=0.0) for name in names]
@@ -142,41 +143,33 @@ def data_folder() -> Path:
 def list_photos(folder: Path, archives: Sequence[str]) -> list[Photo]:
     """List the photos of these archives in a fixed order, with subjects and splits."""
     readers: dict[str, Callable[[zipfile.ZipFile], Iterator[Photo]]] = {
-        "clothing": _clothing,
-        "flowers": _flowers,
-        "goods": _goods,
-        "grocery": _grocery,
-        **{archive: partial(_grouped, archive=archive) for archive in GROUPED},
+        "clothing": _list_clothing,
+        "flowers": _list_flowers,
+        "goods": _list_goods,
+        "grocery": _list_grocery,
+        **{archive: partial(_list_groups, archive=archive) for archive in GROUPED},
     }
     photos: list[Photo] = []
     for archive in archives:
         if archive not in readers:
             raise DataError(f"no archive is called {archive!r}; known are {', '.join(readers)}")
-        with _open(folder, archive) as file:
+        with zipfile.ZipFile(find_archive(folder, archive)) as file:
             photos.extend(readers[archive](file))
     return photos
 
 
 def read_photos(folder: Path, photos: Sequence[Photo]) -> Iterator[bytes]:
     """Yield the file of each photo, in order. Raises `DataError` for one of more bytes than a picture may have."""
-    archive, file = "", None
-    try:
-        for photo in photos:
-            if photo.archive != archive:
-                if file is not None:
-                    file.close()
-                archive, file = photo.archive, _open(folder, photo.archive)
-            assert file is not None
-            yield _read_bounded(file, photo.name)
-    finally:
-        if file is not None:
-            file.close()
+    for archive, group in groupby(photos, key=lambda photo: photo.archive):
+        with zipfile.ZipFile(find_archive(folder, archive)) as file:
+            for photo in group:
+                yield read_member(file, photo.name)
 
 
 def read_table_of(folder: Path, archive: str, name: str) -> list[dict[str, str]]:
     """Read a table of an archive, such as `grocery/iconic.csv`; `DataError` where it has none of that name."""
-    with _open(folder, archive) as file:
-        return list(_rows(file, name))
+    with zipfile.ZipFile(find_archive(folder, archive)) as file:
+        return list(_read_rows(file, name))
 
 
 def load_photos(folder: Path, photos: Sequence[Photo], size: int) -> Photos:
@@ -196,10 +189,14 @@ def unpack(folder: Path, archive: str, target: Path) -> dict[str, int]:
     """
     if target.exists() and any(target.iterdir()):
         raise DataError(f"{target} is not empty; name a new folder for the photos of {archive}")
-    photos = list_photos(folder, [archive])
+    photos, written = list_photos(folder, [archive]), 0
+    most = max(_MOST_BYTES, _MOST_TIMES * find_archive(folder, archive).stat().st_size)
     with replacing_folder(target) as fresh:
-        paths = [_place_of(photo, fresh) for photo in photos]
+        paths = [_find_place(photo, fresh) for photo in photos]
         for path, data in zip(paths, read_photos(folder, photos), strict=True):
+            written += len(data)
+            if written > most:
+                raise DataError(f"{archive}.zip holds more than {most:,} bytes of files, too many for its own size")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         for split in SPLITS:
@@ -210,7 +207,7 @@ def unpack(folder: Path, archive: str, target: Path) -> dict[str, int]:
     return {split: sum(photo.split == split for photo in photos) for split in SPLITS}
 
 
-def _place_of(photo: Photo, folder: Path) -> Path:
+def _find_place(photo: Photo, folder: Path) -> Path:
     """The path of a photo in a folder; raises `DataError` for a name that leads out of it or is no picture's."""
     named, path = PureWindowsPath(photo.name), folder / photo.name  # which knows drives, and both slashes
     inside = not named.anchor and ".." not in named.parts and path.resolve().is_relative_to(folder.resolve())
@@ -222,32 +219,32 @@ def _place_of(photo: Photo, folder: Path) -> Path:
     return path
 
 
-def _clothing(file: zipfile.ZipFile) -> Iterator[Photo]:
-    for row in _rows(file, "clothing/images.csv"):
+def _list_clothing(file: zipfile.ZipFile) -> Iterator[Photo]:
+    for row in _read_rows(file, "clothing/images.csv"):
         name = f"clothing/{row['path']}"
         yield Photo("clothing", name, "clothing", name, split_of("clothing contributor " + row["contributor"]))
 
 
-def _flowers(file: zipfile.ZipFile) -> Iterator[Photo]:
-    for row in _rows(file, "flowers/images.csv"):
+def _list_flowers(file: zipfile.ZipFile) -> Iterator[Photo]:
+    for row in _read_rows(file, "flowers/images.csv"):
         name = f"flowers/{row['path']}"
         yield Photo("flowers", name, "flowers", name, split_of(name, test=0.0))
 
 
-def _goods(file: zipfile.ZipFile) -> Iterator[Photo]:
-    for row in _rows(file, "goods/images.csv"):
+def _list_goods(file: zipfile.ZipFile) -> Iterator[Photo]:
+    for row in _read_rows(file, "goods/images.csv"):
         yield Photo("goods", f"goods/{row['path']}", "goods", row["item"], split_of("style " + row["style"], test=0.0))
 
 
-def _grocery(file: zipfile.ZipFile) -> Iterator[Photo]:
+def _list_grocery(file: zipfile.ZipFile) -> Iterator[Photo]:
     for table, kind in (("train", "grocery"), ("val", "grocery"), ("iconic", "iconic")):
-        for row in _rows(file, f"grocery/{table}.csv"):
+        for row in _read_rows(file, f"grocery/{table}.csv"):
             # Held out by the coarse class: the seven milks are not unseen while one of them is trained on.
             split = split_of("coarse " + row["coarse_class"], validation=0.25, test=0.0)
             yield Photo("grocery", f"grocery/{row['path']}", kind, row["class"], split)
 
 
-def _grouped(file: zipfile.ZipFile, *, archive: str) -> Iterator[Photo]:
+def _list_groups(file: zipfile.ZipFile, *, archive: str) -> Iterator[Photo]:
     """A group `same_*` is one subject; in a group `class_*` every picture is its own."""
     names = sorted(name for name in file.namelist() if Path(name).suffix.lower() in SUFFIXES)
     if not names:
@@ -266,20 +263,21 @@ def split_of(key: str, *, validation: float = 0.1, test: float = 0.18) -> str:
     return "test" if place < test else "validation" if place < test + validation else "train"
 
 
-def _open(folder: Path, archive: str) -> zipfile.ZipFile:
+def find_archive(folder: Path, archive: str) -> Path:
+    """The file of an archive; raises `DataError` where it is not in the folder."""
     path = folder / f"{archive}.zip"
     if not path.is_file():
         raise DataError(f"expected the archive {path.name} in the folder named by DIPTYCH_DATA; see docs/data.md")
-    return zipfile.ZipFile(path)
+    return path
 
 
-def _rows(file: zipfile.ZipFile, name: str) -> Iterator[dict[str, str]]:
+def _read_rows(file: zipfile.ZipFile, name: str) -> Iterator[dict[str, str]]:
     if name not in file.namelist():
         raise DataError(f"{Path(file.filename or '').name} has no {name}; see docs/data.md for its layout")
-    yield from csv.DictReader(io.StringIO(_read_bounded(file, name).decode(), newline=""))
+    yield from csv.DictReader(io.StringIO(read_member(file, name).decode(), newline=""))
 
 
-def _read_bounded(file: zipfile.ZipFile, name: str) -> bytes:
+def read_member(file: zipfile.ZipFile, name: str) -> bytes:
     """The bytes of a member, of which no more are unpacked than a picture may have, whatever size it states."""
     with file.open(name) as member:
         data = member.read(_MOST_BYTES + 1)

@@ -14,15 +14,15 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Generator, Tensor
 
+from diptych_training.data.archives import find_archive, read_member
+
 # Episodes are drawn where models are measured, without torch; who trains finds them here.
 from diptych_training.data.episodes import Episode as Episode
 from diptych_training.data.episodes import draw_episodes as draw_episodes
-from diptych_training.data.episodes import numbered
-from diptych_training.data.strokes import Alphabet, by_hand
-from diptych_training.errors import DataError
+from diptych_training.data.episodes import list_drawings, number_drawings
+from diptych_training.data.strokes import Alphabet, draw_by_hand
 
-ARCHIVE = "omniglot.zip"
-SPLITS = ("background", "validation")
+ARCHIVE = "omniglot"
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,9 @@ class Characters:
 
 def load_characters(folder: Path, split: str, size: int) -> Characters:
     """Read one split, each drawing squashed to size x size; raise `DataError` where the archive is not as expected."""
-    with zipfile.ZipFile(_archive(folder)) as archive:
-        names = sorted(name for name in archive.namelist() if _split(name) == split)
-        files = [archive.read(name) for name in names]
-    if not names:
-        raise DataError(f"{ARCHIVE} has no drawings in omniglot/{split}/<alphabet>/<character>/; known are {SPLITS}")
+    with zipfile.ZipFile(find_archive(folder, ARCHIVE)) as archive:
+        names = list_drawings([PurePosixPath(name) for name in archive.namelist()], split)
+        files = [read_member(archive, str(name)) for name in names]
 
     def ink(file: bytes) -> np.ndarray:
         with Image.open(io.BytesIO(file), formats=["PNG"]) as drawing:
@@ -51,18 +49,12 @@ def load_characters(folder: Path, split: str, size: int) -> Characters:
 
     with ThreadPoolExecutor(2) as pool:
         pixels = np.stack(list(pool.map(ink, files)))
-    parts = [PurePosixPath(name) for name in names]
-    return Characters(
-        torch.from_numpy(pixels).float() / 255,
-        numbered([str(part.parent) for part in parts]),
-        numbered([part.parts[2] for part in parts]),
-        np.array([int(part.stem.rpartition("_")[2]) for part in parts]),
-    )
+    return Characters(torch.from_numpy(pixels).float() / 255, *number_drawings(names))
 
 
 def archive_digest(folder: Path) -> str:
     """SHA-256 of the archive, its first 16 digits; raises as `load_characters` does."""
-    return hashlib.sha256(_archive(folder).read_bytes()).hexdigest()[:16]
+    return hashlib.sha256(find_archive(folder, ARCHIVE).read_bytes()).hexdigest()[:16]
 
 
 class Groups:
@@ -105,43 +97,43 @@ class Groups:
         """Two batches of pictures (groups * size, 3, S, S), and for both which character it is, in which turn."""
         inks, characters, turns = [], [], []
         for group, alphabet in enumerate(rng.integers(0, len(self.drawings), groups)):
-            ink, character = self._group(rng, self.drawings[alphabet], size, group)
+            ink, character = self._draw_group(rng, self.drawings[alphabet], size, group)
             # Upright they are what is asked for; turned or mirrored they are more characters.
             upright = self.mirrored and rng.random() < 0.5
             turns.append(0 if upright else int(rng.integers(0, 8 if self.mirrored else 4)))
-            inks.append(_turned(ink, turns[-1]))
+            inks.append(_turn_ink(ink, turns[-1]))
             characters.append(character)
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         ink = torch.stack(inks, 1).flatten(0, 2)
-        bent = bend(ripple(ink, generator) if self.rippled else ink, generator)
+        bent = bend_ink(ripple_ink(ink, generator) if self.rippled else ink, generator)
         one, other = pictures(bent).tensor_split(2)
         return one, other, np.concatenate(characters), np.repeat(np.array(turns), size)
 
-    def _group(
+    def _draw_group(
         self, rng: np.random.Generator, known: Sequence[np.ndarray], size: int, group: int
     ) -> tuple[Tensor, np.ndarray]:
         """Ink (2, size, S, S) of characters of one alphabet by two hands each, and which they are."""
         # With none invented or composed nothing is drawn for it, and the same seed gives what it always gave.
         if self.invented and rng.random() < self.invented:
-            return self._invented(rng, size), -1 - group * size - np.arange(size)
+            return self._invent_characters(rng, size), -1 - group * size - np.arange(size)
         if not self.composed or rng.random() >= self.composed:
-            return self._by_two_hands(rng, known, rng.choice(len(known), size, replace=len(known) < size))
+            return self._draw_by_two_hands(rng, known, rng.choice(len(known), size, replace=len(known) < size))
         # Few lower parts under many upper ones: rivals share a part, and differ where one has to look.
         few = rng.choice(len(known), min(4, len(known)), replace=False)
-        lower, first = self._by_two_hands(rng, known, rng.choice(few, size))
-        upper, second = self._by_two_hands(rng, known, rng.integers(0, len(known), size))
-        ink = torch.maximum(_placed(lower, rng), _placed(upper, rng))
+        lower, first = self._draw_by_two_hands(rng, known, rng.choice(few, size))
+        upper, second = self._draw_by_two_hands(rng, known, rng.integers(0, len(known), size))
+        ink = torch.maximum(_place_ink(lower, rng), _place_ink(upper, rng))
         count = len(self.characters.character)
         return ink, count * (1 + count * (1 + group) + first) + second
 
-    def _invented(self, rng: np.random.Generator, size: int) -> Tensor:
+    def _invent_characters(self, rng: np.random.Generator, size: int) -> Tensor:
         """Ink (2, size, S, S) of the characters of a new alphabet by two hands each."""
         side = self.characters.pixels.shape[-1]
         characters = Alphabet(rng, size).characters
-        ink = np.stack([[by_hand(strokes, rng, side) for strokes in characters] for _ in range(2)])
+        ink = np.stack([[draw_by_hand(strokes, rng, side) for strokes in characters] for _ in range(2)])
         return torch.from_numpy(ink).float() / 255
 
-    def _by_two_hands(
+    def _draw_by_two_hands(
         self, rng: np.random.Generator, known: Sequence[np.ndarray], chosen: np.ndarray
     ) -> tuple[Tensor, np.ndarray]:
         drawings = np.stack([rng.choice(known[character], 2, replace=False) for character in chosen], 1)
@@ -153,7 +145,7 @@ def pictures(ink: Tensor) -> Tensor:
     return (1 - ink).unsqueeze(-3).expand(*ink.shape[:-2], 3, *ink.shape[-2:])
 
 
-def bend(ink: Tensor, generator: Generator) -> Tensor:
+def bend_ink(ink: Tensor, generator: Generator) -> Tensor:
     """Ink (n, S, S), each turned by up to 12 degrees, scaled and sheared by up to 15 % and moved by up to a tenth."""
 
     def within(reach: float) -> Tensor:
@@ -168,7 +160,7 @@ def bend(ink: Tensor, generator: Generator) -> Tensor:
     return F.grid_sample(ink[:, None], where, align_corners=False)[:, 0]
 
 
-def ripple(ink: Tensor, generator: Generator) -> Tensor:
+def ripple_ink(ink: Tensor, generator: Generator) -> Tensor:
     """Ink (n, S, S), each bent by smooth waves of up to a few hundredths of its side, and drawn by another pen."""
     size = ink.shape[-1]
     waves = F.interpolate(torch.randn(len(ink), 2, 4, 4, generator=generator) * 0.05, (size, size), mode="bicubic")
@@ -182,7 +174,7 @@ def ripple(ink: Tensor, generator: Generator) -> Tensor:
     return torch.where(chosen, redrawn, bent)[:, 0]
 
 
-def _placed(ink: Tensor, rng: np.random.Generator) -> Tensor:
+def _place_ink(ink: Tensor, rng: np.random.Generator) -> Tensor:
     """Ink (..., S, S), all of it drawn smaller, down to half, at one place."""
     wide, high = 1 / rng.uniform(0.5, 1, 2)
     right, down = rng.uniform(-1, 1, 2) * (wide - 1, high - 1)
@@ -192,19 +184,7 @@ def _placed(ink: Tensor, rng: np.random.Generator) -> Tensor:
     return F.grid_sample(flat, grid, align_corners=False).view(ink.shape)
 
 
-def _turned(ink: Tensor, turn: int) -> Tensor:
+def _turn_ink(ink: Tensor, turn: int) -> Tensor:
     """Ink (..., S, S) in one of eight positions: four turns, then four turns of its mirror picture."""
     turned = ink.rot90(turn % 4, (-2, -1))
     return turned.flip(-1) if turn >= 4 else turned
-
-
-def _archive(folder: Path) -> Path:
-    path = folder / ARCHIVE
-    if not path.is_file():
-        raise DataError(f"no {ARCHIVE} in the folder named by DIPTYCH_DATA; docs/data.md says where it comes from")
-    return path
-
-
-def _split(name: str) -> str:
-    parts = name.split("/")
-    return parts[1] if len(parts) == 5 and parts[0] == "omniglot" and name.endswith(".png") else ""

@@ -97,17 +97,14 @@ def list_drawings(names: Sequence[PurePosixPath], split: str | None = None) -> l
 def read_drawings(folder: Path, split: str | None = None) -> DrawingFiles:
     """Find the drawings below a folder; the drawer is the part of the name after the last underscore."""
     names = list_drawings([PurePosixPath(f.relative_to(folder).as_posix()) for f in folder.rglob("*")], split)
-    return DrawingFiles(
-        tuple(folder / name for name in names),
-        numbered([str(name.parent) for name in names]),
-        numbered([str(name.parent.parent) for name in names]),
-        numbered([name.stem.rpartition("_")[2] for name in names]),
-    )
+    return DrawingFiles(tuple(folder / name for name in names), *number_drawings(names))
 
 
-def numbered(names: Sequence[str]) -> np.ndarray:
-    """Names as int64 numbers in their order."""
-    return np.unique(names, return_inverse=True)[1].astype(np.int64)
+def number_drawings(names: Sequence[PurePosixPath]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The character, alphabet and drawer of each drawing, int64 (n,), numbered in the order of their names."""
+    parts = [(str(name.parent), str(name.parent.parent), name.stem.rpartition("_")[2]) for name in names]
+    character, alphabet, drawer = (np.unique(part, return_inverse=True)[1] for part in zip(*parts, strict=True))
+    return character.astype(np.int64), alphabet.astype(np.int64), drawer.astype(np.int64)
 
 
 def split_of(name: PurePosixPath) -> str:

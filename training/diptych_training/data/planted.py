@@ -110,7 +110,7 @@ def _prepare(kind: str, folder: Path, sets: Path) -> Path:
         if kind == VARIANTS:
             rows = _write_variants(folder, originals)
         else:
-            rows = _draw(kind, originals) if kind in GROUPS else _write_photos(kind, folder, originals)
+            rows = _write_documents(kind, originals) if kind in GROUPS else _write_photos(kind, folder, originals)
         with (fresh / "originals.csv").open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([COLUMNS, *rows])
         # A copy in shades of grey is one of both, the photo and its variant: of these none are made.
@@ -123,7 +123,7 @@ def _prepare(kind: str, folder: Path, sets: Path) -> Path:
     return target
 
 
-def _draw(group: str, target: Path) -> list[tuple[str, str, str, str]]:
+def _write_documents(group: str, target: Path) -> list[tuple[str, str, str, str]]:
     rows = []
     for number, pixels in enumerate(draw_documents(DRAWN, SIDE, SEED, GROUPS[group])):
         name = f"originals/{number:03d}.png"
@@ -168,33 +168,34 @@ def _write_photos(kind: str, folder: Path, target: Path) -> list[tuple[str, str,
     names = [f"originals/{number:03d}{Path(photo.name).suffix.lower()}" for number, photo in enumerate(ordered)]
     for name, data in zip(names, read_photos(folder, ordered), strict=True):
         (target.parent / name).write_bytes(data)
-    same = _first_equal if kind in NEARLY_ALIKE else _first_of
+    same = _find_first_equal if kind in NEARLY_ALIKE else _find_first_alike
     first = same([target.parent / name for name in names])
     return [
-        (name, names[place], photo.subject, _class_of(photo))
+        (name, names[place], photo.subject, _name_class(photo))
         for name, place, photo in zip(names, first, ordered, strict=True)
     ]
 
 
-def _first_of(files: Sequence[Path]) -> list[int]:
+def _find_first_alike(files: Sequence[Path]) -> list[int]:
     """The place of the first of the files that shows the same photo as each."""
     thumbnails = np.stack([panel_pixels(file, THUMBNAIL).ravel().astype(np.float32) for file in files])
     return [int(np.argmax(np.abs(thumbnails - one).mean(1) < ONE_PHOTO)) for one in thumbnails]
 
 
-def _first_equal(files: Sequence[Path]) -> list[int]:
+def _find_first_equal(files: Sequence[Path]) -> list[int]:
     """The place of the first of the files that has the same pixels as each."""
     known: dict[tuple[tuple[int, int], bytes], int] = {}
     return [
-        known.setdefault((picture.size, picture.tobytes()), place) for place, picture in enumerate(map(_opened, files))
+        known.setdefault((picture.size, picture.tobytes()), place)
+        for place, picture in enumerate(map(_open_picture, files))
     ]
 
 
-def _opened(file: Path) -> Image.Image:
+def _open_picture(file: Path) -> Image.Image:
     with Image.open(file) as picture:
         return picture.convert("RGB")
 
 
-def _class_of(photo: Photo) -> str:
+def _name_class(photo: Photo) -> str:
     folder = photo.name.partition("/")[0]
     return folder if folder.startswith(CLASS) else ""

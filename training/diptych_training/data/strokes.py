@@ -32,7 +32,7 @@ class Stroke:
     place: np.ndarray
     along: float | None = None
 
-    def by_hand(self, rng: np.random.Generator, unsteady: float) -> "Stroke":
+    def redraw(self, rng: np.random.Generator, unsteady: float) -> "Stroke":
         """The same stroke as one hand draws it, `unsteady` of it left to chance."""
         noise = unsteady * rng.standard_normal((3, len(self.lengths)))
         return replace(
@@ -66,65 +66,65 @@ class Alphabet:
 
     def __init__(self, rng: np.random.Generator, size: int) -> None:
         self._round, self._corner, self._joined = rng.beta(1, 1), 0.1 + 0.6 * rng.random(), rng.random()
-        self._known = [self._stroke(rng) for _ in range(rng.integers(3, 9))]
+        self._known = [self._draw_stroke(rng) for _ in range(rng.integers(3, 9))]
         self.characters: list[Strokes] = []
         for _ in range(size):
             kin = rng.random() < 0.5 and len(self.characters) > 0
-            self.characters.append(self._changed(rng) if kin else self._new(rng))
+            self.characters.append(self._change_character(rng) if kin else self._make_character(rng))
 
-    def _stroke(self, rng: np.random.Generator) -> Stroke:
+    def _draw_stroke(self, rng: np.random.Generator) -> Stroke:
         parts = int(rng.integers(1, PARTS + 1))
         curved = rng.random(parts) < self._round
         angular = rng.random(parts - 1) < self._corner
         sides = np.where(rng.random(parts - 1) < 0.5, -1, 1)
         return Stroke(
-            heading=_direction(rng),
+            heading=_draw_direction(rng),
             lengths=rng.choice([0.1, 0.3, 0.5, 0.8], parts, p=[0.1, 0.3, 0.3, 0.3]) / parts**0.5,
             turns=np.where(curved, rng.choice([-3.5, -2, -1, -0.5, 0.5, 1, 2, 3.5], parts) * np.pi / 2, 0.0),
             corners=angular * sides * rng.choice([0.5, 1.0, 1.0, 1.5], parts - 1) * np.pi / 2,
             place=np.zeros(2),
         )
 
-    def _placed(self, rng: np.random.Generator, *, first: bool) -> Stroke:
+    def _place_stroke(self, rng: np.random.Generator, *, first: bool) -> Stroke:
         """One of the alphabet's strokes, or now and then a new one, somewhere."""
-        stroke = self._known[rng.integers(len(self._known))] if rng.random() < 0.85 else self._stroke(rng)
+        stroke = self._known[rng.integers(len(self._known))] if rng.random() < 0.85 else self._draw_stroke(rng)
         joined = not first and rng.random() < self._joined
         return replace(
             stroke,
-            heading=stroke.heading + (_direction(rng) if rng.random() < 0.3 else 0.0),
+            heading=stroke.heading + (_draw_direction(rng) if rng.random() < 0.3 else 0.0),
             place=rng.uniform(-0.35, 0.35, 2),
             along=float(rng.choice([0.0, 0.5, 1.0])) if joined else None,
         )
 
-    def _new(self, rng: np.random.Generator) -> Strokes:
+    def _make_character(self, rng: np.random.Generator) -> Strokes:
         count = 1 + int(rng.choice(len(STROKES), p=STROKES))
-        return tuple(self._placed(rng, first=not at) for at in range(count))
+        return tuple(self._place_stroke(rng, first=not at) for at in range(count))
 
-    def _changed(self, rng: np.random.Generator) -> Strokes:
+    def _change_character(self, rng: np.random.Generator) -> Strokes:
         """One of the characters with a stroke more, a stroke fewer or another stroke."""
         kin = list(self.characters[rng.integers(len(self.characters))])
         at = int(rng.integers(len(kin)))
         change = rng.random()
         if change < 0.4 and len(kin) < len(STROKES):
-            kin.append(self._placed(rng, first=False))
+            kin.append(self._place_stroke(rng, first=False))
         elif change < 0.6 and len(kin) > 1:
             del kin[at]
         else:
-            kin[at] = self._placed(rng, first=not at)
+            kin[at] = self._place_stroke(rng, first=not at)
         return tuple(kin)
 
 
-def _direction(rng: np.random.Generator) -> float:
+def _draw_direction(rng: np.random.Generator) -> float:
     """A heading: level or upright three times in four, else slanting."""
     return float(rng.integers(0, 4) + (0.5 if rng.random() < 0.25 else 0.0)) * np.pi / 2
 
 
-def by_hand(strokes: Strokes, rng: np.random.Generator, size: int) -> np.ndarray:
+def draw_by_hand(strokes: Strokes, rng: np.random.Generator, size: int) -> np.ndarray:
     """One hand's drawing of a character: ink uint8 (size, size), 255 where there is ink."""
     unsteady = rng.uniform(0.04, 0.16)
     paths: list[np.ndarray] = []
     for stroke in strokes:
-        paths.append(stroke.by_hand(rng, unsteady).path(paths[-1] if paths else None))
+        paths.append(stroke.redraw(rng, unsteady).path(paths[-1] if paths else None))
     points = np.concatenate(paths)
     low, high = points.min(0), points.max(0)
     # The longer side fills half of the sheet or more.

@@ -13,25 +13,25 @@ MEMBERS = 5
 
 def draw_pictures(count: int, size: int, seed: int = 0) -> np.ndarray:
     """Draw pictures, uint8 (count, size, size, 3), each five in a row a family; the same seed, the same pictures."""
-    return np.stack([_picture(seed, *divmod(i, MEMBERS), size) for i in range(count)])
+    return np.stack([_draw_picture(seed, *divmod(i, MEMBERS), size) for i in range(count)])
 
 
-def _picture(seed: int, family: int, member: int, size: int) -> np.ndarray:
+def _draw_picture(seed: int, family: int, member: int, size: int) -> np.ndarray:
     stock, own = np.random.default_rng((seed, family)), np.random.default_rng((seed, family, member))
     palette = [tuple(int(c) for c in colour) for colour in stock.integers(0, 256, (int(stock.integers(3, 7)), 3))]
-    picture = _ground(stock, palette, size)
+    picture = _draw_ground(stock, palette, size)
     draw = ImageDraw.Draw(picture)
     kinds = [int(kind) for kind in stock.integers(0, 5, int(stock.integers(2, 5)))]
     scale = stock.uniform(0.05, 0.3)
     for _ in range(int(own.integers(4, 24))):
-        _shape(draw, own, kinds[own.integers(len(kinds))], palette[own.integers(len(palette))], scale, size)
+        _draw_shape(draw, own, kinds[own.integers(len(kinds))], palette[own.integers(len(palette))], scale, size)
     if stock.random() < 0.4:
         picture = picture.filter(ImageFilter.GaussianBlur(float(stock.uniform(0.3, 1.5))))
     pixels = np.asarray(picture, np.float32) + own.normal(0, stock.uniform(0, 10), (size, size, 1))
     return pixels.clip(0, 255).astype(np.uint8)
 
 
-def _ground(rng: np.random.Generator, palette: list[tuple[int, ...]], size: int) -> Image.Image:
+def _draw_ground(rng: np.random.Generator, palette: list[tuple[int, ...]], size: int) -> Image.Image:
     """A gradient between two colours, or a coarse cloud of them."""
     one, other = (np.array(palette[rng.integers(len(palette))], np.float32) for _ in range(2))
     if rng.random() < 0.5:
@@ -44,7 +44,7 @@ def _ground(rng: np.random.Generator, palette: list[tuple[int, ...]], size: int)
     return Image.fromarray((one * share + other * (1 - share)).astype(np.uint8))
 
 
-def _shape(
+def _draw_shape(
     draw: ImageDraw.ImageDraw, rng: np.random.Generator, kind: int, colour: tuple[int, ...], scale: float, size: int
 ) -> None:
     x, y = rng.uniform(-0.1, 1.1, 2) * size

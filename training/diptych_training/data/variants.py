@@ -35,11 +35,11 @@ def recoloured(photo: np.ndarray, rng: np.random.Generator) -> np.ndarray | None
     if not len(parts):
         return None
     nearest = np.linalg.norm(flat[:, :, None] - centres, axis=-1).argmin(-1)
-    which = _largest(nearest == rng.choice(parts))
+    which = _find_largest(nearest == rng.choice(parts))
     if which.mean() < SHARES[0]:
         return None
     share = cv2.GaussianBlur(which.astype(np.float32), (0, 0), 1.0)[..., None]
-    mixed = lab + share * (_changed(lab, lab[which].mean(0), rng) - lab)
+    mixed = lab + share * (_change_colour(lab, lab[which].mean(0), rng) - lab)
     changed = cv2.cvtColor(mixed.astype(np.float32), cv2.COLOR_LAB2RGB)
     found = (changed.clip(0, 1) * 255).round().astype(np.uint8)
     off = np.abs(found.astype(int) - photo).max(-1)
@@ -47,14 +47,14 @@ def recoloured(photo: np.ndarray, rng: np.random.Generator) -> np.ndarray | None
     return found if off[which].mean() >= SEEN and off.mean() >= ALL else None
 
 
-def _largest(which: np.ndarray) -> np.ndarray:
+def _find_largest(which: np.ndarray) -> np.ndarray:
     """The largest connected part of places, bool (h, w), small gaps closed."""
     closed = cv2.morphologyEx(which.astype(np.uint8), cv2.MORPH_CLOSE, np.ones((3, 3), np.uint8))
     _, parts, sizes, _ = cv2.connectedComponentsWithStats(closed)
     return parts == 1 + sizes[1:, cv2.CC_STAT_AREA].argmax() if len(sizes) > 1 else closed > 0
 
 
-def _changed(lab: np.ndarray, middle: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _change_colour(lab: np.ndarray, middle: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """A photo in CIELAB (h, w, 3) all over in the new colour of a part whose mean is `middle`."""
     light, chroma = lab[..., :1], lab[..., 1:]
     light = light + rng.uniform(-LIGHTER, LIGHTER)

@@ -16,8 +16,7 @@ from diptych_runtime.calibration.questions import COPY, THING, Asked
 from diptych_runtime.paths import given_path
 
 if TYPE_CHECKING:
-    from diptych_training.evaluation.series import Evidence
-    from diptych_training.evaluation.stages import Entrants
+    from diptych_training.evaluation.stages import Entrants, Evidence
 
 AnyModel = Annotated[
     str, Option("--model", parser=given_path, metavar="NAME|DIR", help="a released model, an artifact or a checkpoint")
@@ -57,7 +56,7 @@ def oneshot(
     quiet: Quiet = False,
 ) -> int:
     """One-shot runs of characters, in Lake's layout."""
-    from diptych_training.evaluation.protocols.oneshot import evaluate_oneshot, open_runs
+    from diptych_training.evaluation.trials import evaluate_oneshot, open_runs
 
     measurement = _Measurement("oneshot", model, question, against, control, report, Console(as_json, quiet))
     with open_runs(runs) as folder:
@@ -81,7 +80,7 @@ def episodes(
     quiet: Quiet = False,
 ) -> int:
     """Random one-shot episodes within an alphabet."""
-    from diptych_training.evaluation.protocols.episodes import evaluate_episodes, open_drawings
+    from diptych_training.evaluation.trials import evaluate_episodes, open_drawings
 
     measurement = _Measurement("episodes", model, question, against, control, report, Console(as_json, quiet))
     with open_drawings(drawings, split) as folder:
@@ -104,7 +103,7 @@ def retrieval(
     quiet: Quiet = False,
 ) -> int:
     """Pictures of a class, searched in a gallery."""
-    from diptych_training.evaluation.protocols.retrieval import evaluate_retrieval, read_labelled
+    from diptych_training.evaluation.galleries import evaluate_retrieval, read_labelled
 
     measurement = _Measurement("retrieval", model, question, against, control, report, Console(as_json, quiet))
     asked, searched = (read_labelled(path, root) for path in (queries, gallery))
@@ -126,7 +125,7 @@ def copies(
     quiet: Quiet = False,
 ) -> int:
     """Edited copies among the photos they were made from."""
-    from diptych_training.evaluation.protocols.copies import evaluate_copies, read_truth
+    from diptych_training.evaluation.galleries import evaluate_copies, read_truth
 
     controls = control or []
     if not no_baselines and "phash" not in controls:
@@ -153,12 +152,11 @@ def pairs(
     quiet: Quiet = False,
 ) -> int:
     """Labelled pairs of pictures."""
-    from diptych_training.evaluation.protocols.pairs import evaluate_pairs, read_pairs
+    from diptych_training.evaluation.trials import evaluate_pairs, read_pairs
 
     measurement = _Measurement("pairs", model, question, against, control, report, Console(as_json, quiet))
-    start = root or pairs.parent
-    given = read_pairs(pairs, start)
-    return measurement.run(lambda entrants: evaluate_pairs(entrants, given, start))
+    given = read_pairs(pairs, root or pairs.parent)
+    return measurement.run(lambda entrants: evaluate_pairs(entrants, given))
 
 
 def calibration(
@@ -172,7 +170,7 @@ def calibration(
     quiet: Quiet = False,
 ) -> int:
     """The calibration of probabilities on kinds of pictures that they were not fitted to."""
-    from diptych_training.evaluation.calibration import calibration_text, draw_calibration, measure_calibration
+    from diptych_training.evaluation.kinds import calibration_text, draw_calibration, measure_calibration
     from diptych_training.plot_files import check_plot
 
     console = Console(as_json, quiet)
@@ -194,7 +192,7 @@ def duplicates(
     quiet: Quiet = False,
 ) -> int:
     """Duplicates proposed where nothing was planted, and where copies were."""
-    from diptych_training.evaluation.protocols.duplicates import duplicates_text, measure_duplicates
+    from diptych_training.evaluation.kinds import duplicates_text, measure_duplicates
 
     console = Console(as_json, quiet)
     result = measure_kinds(console, model, out, only, measure_duplicates)
@@ -261,6 +259,6 @@ class _Measurement:
         names = list(dict.fromkeys(self.control or ()))
         if not names:
             return []
-        from diptych_training.evaluation.baselines import control
+        from diptych_training.evaluation.controls import control
 
         return [control(name) for name in names]

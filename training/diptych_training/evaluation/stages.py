@@ -1,28 +1,283 @@
-"""The common part of all protocols: the measured models, the two stages of each, and the comparison of methods side by
-side.
-"""
+"""The common part of all protocols: files, models in two stages, methods side by side, intervals, and the evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from diptych_runtime.calibration.reliability import reliability
 from diptych_runtime.crops import boxes
 from diptych_runtime.decoder import query_pixels
 from diptych_runtime.errors import PictureError
 from diptych_runtime.runtime import Panels, Runtime
 from diptych_training.errors import DataError
-from diptych_training.evaluation.estimates import Estimate
-from diptych_training.evaluation.series import Series
+from diptych_training.learning.fitting.calibration import even_weights
 from diptych_training.metrics import Ranking
 
 if TYPE_CHECKING:
-    from diptych_training.evaluation.baselines import Control
+    from diptych_training.evaluation.controls import Control
+
+_NAMED = 3
+
+
+@contextmanager
+def as_folder(source: Path, wanted: Callable[[PurePosixPath], bool] = lambda name: True) -> Iterator[Path]:
+    """The folder itself, or for a zip archive a temporary one with its `wanted` members, gone when the block ends."""
+    if source.is_dir():
+        yield source
+        return
+    if not zipfile.is_zipfile(source):
+        what = "is no zip archive" if source.exists() else "does not exist"
+        raise DataError(f"expected a folder or a zip archive, and {source} {what}")
+    with tempfile.TemporaryDirectory(prefix="diptych-") as temporary, zipfile.ZipFile(source) as archive:
+        members = (PurePosixPath(name) for name in archive.namelist() if not name.endswith("/"))
+        # What a Mac adds to its archives looks like pictures and is none.
+        kept = [str(name) for name in members if "__MACOSX" not in name.parts and wanted(name)]
+        archive.extractall(temporary, kept)
+        yield Path(temporary)
+
+
+def require(files: Sequence[Path], what: str, hint: str) -> None:
+    """Raise `DataError` where pictures are missing, with the first ones and their number; `hint` is the next step."""
+    gone = [file for file in dict.fromkeys(files) if not file.is_file()]
+    if gone:
+        named = ", ".join(str(file) for file in gone[:_NAMED]) + (", ..." if len(gone) > _NAMED else "")
+        raise DataError(f"{len(gone)} of {len(set(files))} {what} are not there: {named}; {hint}")
+
+
+def captions(files: Iterable[Path], root: Path) -> list[str]:
+    """Paths as people know them: below `root` where they are."""
+    return [file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file) for file in files]
+
+
+DRAWS = 1000
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure and its `draws` (D,): what it is when the queries are drawn anew with replacement, NaN where what was
+    drawn has no such figure.
+
+    Draw i is the same queries for every estimate of one `Resampling`, and so two of them subtract in pairs.
+    """
+
+    value: float
+    draws: np.ndarray
+
+    @property
+    def interval(self) -> list[float]:
+        """The middle 95 % of the draws, [low, high]."""
+        return _middle(self.draws)
+
+    def gain_over(self, other: Estimate) -> list[float]:
+        """This minus the other, paired: [value, low, high]."""
+        return [self.value - other.value, *_middle(self.draws - other.draws)]
+
+
+class Resampling:
+    """Draws units with replacement: `unit` says what they are (queries, runs, pairs), `of` int (T,) which one each
+    trial belongs to, where trials of one unit are not independent of each other.
+    """
+
+    def __init__(self, unit: str, of: np.ndarray, *, seed: int = 0) -> None:
+        self.unit, self.of, self.seed = unit, of, seed
+        self.count = int(of.max()) + 1
+
+    def counts(self) -> Iterator[np.ndarray]:
+        """For each draw how often every unit came, int64 (units,)."""
+        rng = np.random.default_rng(self.seed)
+        for _ in range(DRAWS):
+            yield np.bincount(rng.integers(0, self.count, self.count), minlength=self.count)
+
+    def estimate(self, statistic: Callable[[np.ndarray], float]) -> Estimate:
+        """A statistic of how often every unit counts, such as micro-AP."""
+        value = statistic(np.ones(self.count, np.int64))
+        return Estimate(float(value), np.array([statistic(counts) for counts in self.counts()], float))
+
+    def mean(self, values: np.ndarray, counted: np.ndarray | None = None) -> Estimate:
+        """The mean of one value a trial (T,); trials that are not `counted` (T,) bool are left out, and so are draws
+        without any.
+        """
+        counted = np.ones(len(values), bool) if counted is None else counted
+        sums = np.bincount(self.of[counted], np.asarray(values, float)[counted], self.count)
+        sizes = np.bincount(self.of[counted], minlength=self.count)
+
+        def mean(counts: np.ndarray) -> float:
+            drawn = int(counts @ sizes)
+            return float(counts @ sums) / drawn if drawn else float("nan")
+
+        return self.estimate(mean)
+
+
+def _middle(draws: np.ndarray) -> list[float]:
+    low, high = np.nanpercentile(draws, [2.5, 97.5])
+    return [float(low), float(high)]
+
+
+SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Series:
+    """One method's ranking of the same queries; `name` as tables show it, such as "first stage" or "phash"."""
+
+    name: str
+    ranking: Ranking
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One scored pair as pictures (paths, or the bytes of picture files); `match` is the truth, `relevance` in [0, 1]
+    the calibrated score and `raw` the logit.
+    """
+
+    picture_a: Path | bytes
+    picture_b: Path | bytes
+    caption_a: str
+    caption_b: str
+    match: bool
+    relevance: float
+    raw: float
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One protocol's outcome for one model.
+
+    `result` is what `--json` prints; `series` the first stage, the re-ranked order, the controls and the models it is
+    laid beside; `probabilities` float (P,) and `labels` bool (P,) are all scored pairs; `missed` the matches of lowest
+    score and `mistaken` the others of highest score, at most `SHOWN` of each.
+    """
+
+    protocol: str
+    title: str
+    model: str
+    revision: str
+    result: dict[str, Any]
+    series: tuple[Series, ...]
+    probabilities: np.ndarray
+    labels: np.ndarray
+    missed: tuple[Judged, ...]
+    mistaken: tuple[Judged, ...]
+
+
+@dataclass(frozen=True)
+class Side:
+    """The pictures of one side, and the folder their captions start from."""
+
+    files: Sequence[Path]
+    root: Path
+
+
+@dataclass(frozen=True)
+class Scored:
+    """`pairs` int (P, 2), rows of the files of either side; `logits` (P,); `labels` bool (P,), True where they match.
+
+    `matches` is how many matches there were to find, scored or not. `shown` (P,) are the probabilities after a closer
+    look, None where there was none.
+    """
+
+    side_a: Side
+    side_b: Side
+    pairs: np.ndarray
+    logits: np.ndarray
+    labels: np.ndarray
+    matches: int
+    shown: np.ndarray | None = None
+
+    def relevance(self, runtime: Runtime) -> np.ndarray:
+        """The probabilities (P,) as they are shown."""
+        return runtime.relevance(self.logits) if self.shown is None else self.shown
+
+    def calibration(self, runtime: Runtime) -> dict[str, Any]:
+        """Expected calibration error, reliability bins, and the rates at each threshold here.
+
+        Matches and others weigh the same in all, as they do where probabilities are fitted. Empty where one is missing.
+        """
+        if self.labels.all() or not self.labels.any():
+            return {}
+        probabilities = self.relevance(runtime)
+        stated = runtime.thresholds if self.shown is None else runtime.stated
+        counted = reliability(probabilities, self.labels, even_weights(self.labels))
+        filled = np.flatnonzero(counted.pairs)
+        return {
+            "ece": counted.error,
+            "pairs": len(self.labels),
+            "matches": int(self.labels.sum()),
+            "bins": [
+                {
+                    "from": float(counted.edges[i]),
+                    "to": float(counted.edges[i + 1]),
+                    "pairs": int(counted.pairs[i]),
+                    "weight": float(counted.weight[i]),
+                    "confidence": float(counted.confidence[i]),
+                    "frequency": float(counted.frequency[i]),
+                }
+                for i in filled
+            ],
+            "thresholds": {
+                rate: {"threshold": threshold} | self.measure_rates(probabilities >= threshold)
+                for rate, threshold in stated.items()
+            },
+        }
+
+    def measure_rates(self, over: np.ndarray) -> dict[str, float]:
+        """The rates of the pairs that pass, `over` bool (P,): the share of the others, and of all the matches there
+        were to find.
+        """
+        return {
+            "false_positive_rate": float(over[~self.labels].mean()),
+            "recall": float(over[self.labels].sum() / self.matches),
+        }
+
+    def pick_mistakes(self, runtime: Runtime) -> tuple[tuple[Judged, ...], tuple[Judged, ...]]:
+        """The matches of lowest and the others of highest score, no pair twice: `SHOWN` of each at most."""
+        keys = self.logits if self.shown is None else self.shown
+        return self._first(runtime, self.labels, keys), self._first(runtime, ~self.labels, -keys)
+
+    def evidence(
+        self, protocol: str, title: str, runtime: Runtime, result: dict[str, Any], series: tuple[Series, ...]
+    ) -> Evidence:
+        """The evidence of a protocol for the model that scored these pairs, with its calibration added to `result`."""
+        return Evidence(
+            protocol,
+            title,
+            runtime.name,
+            runtime.revision,
+            result | {"question": runtime.question, "calibration": self.calibration(runtime)},
+            series,
+            self.relevance(runtime),
+            self.labels,
+            *self.pick_mistakes(runtime),
+        )
+
+    def _first(self, runtime: Runtime, kept: np.ndarray, keys: np.ndarray) -> tuple[Judged, ...]:
+        rows = np.flatnonzero(kept)
+        chosen: dict[tuple[int, int], int] = {}
+        for row in rows[np.argsort(keys[rows], kind="stable")]:
+            a, b = (int(place) for place in self.pairs[row])
+            if self.side_a is self.side_b and (b, a) in chosen:
+                continue
+            chosen.setdefault((a, b), int(row))
+            if len(chosen) == SHOWN:
+                break
+        return tuple(self._judge(runtime, row) for row in chosen.values())
+
+    def _judge(self, runtime: Runtime, row: int) -> Judged:
+        file_a, file_b = self.side_a.files[self.pairs[row, 0]], self.side_b.files[self.pairs[row, 1]]
+        (caption_a,), (caption_b,) = captions([file_a], self.side_a.root), captions([file_b], self.side_b.root)
+        raw = self.logits[row]
+        relevance = float(runtime.relevance(raw) if self.shown is None else self.shown[row])
+        return Judged(file_a, file_b, caption_a, caption_b, bool(self.labels[row]), relevance, float(raw))
+
 
 Progress = Callable[[Iterable[Any], int, str], Iterable[Any]]
 

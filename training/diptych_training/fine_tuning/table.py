@@ -1,16 +1,15 @@
 """Labelled pairs as a table, with the pictures that they name."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from diptych_runtime.calibration.questions import answered
+from diptych_runtime.calibration.questions import ASKED, COPY, answered
 from diptych_runtime.errors import ArtifactError
 from diptych_training.data.csv import LABELS, read_table
 from diptych_training.errors import DataError
-from diptych_training.fine_tuning.recipe import Labels
 
 ANSWERS: Mapping[str, bool | None] = {
     **LABELS,
@@ -22,6 +21,22 @@ ANSWERS: Mapping[str, bool | None] = {
     "": None,
 }
 _HIDING = ("=", "+", "-", "@", "\t", "\r", "'")  # with an apostrophe before it a spreadsheet does not compute a cell
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labelled pairs: `table` is a CSV with the columns image_a, image_b and answer (same, different or cannot tell) or
+    label (1 or 0), as `diptych label --export` writes it; its paths count from `root`, or from the CSV's own folder.
+    Rows without a question answer `question`.
+    """
+
+    table: str = field(metadata={"needs": ": the CSV that `diptych label --export` wrote"})
+    root: str = ""
+    question: str = COPY
+
+    def __post_init__(self) -> None:
+        if self.question not in ASKED:
+            raise ValueError(f"labels.question must be one of {', '.join(ASKED)}, got {self.question!r}")
 
 
 @dataclass(frozen=True)
@@ -54,7 +69,7 @@ def read_labels(labels: Labels, questions: Sequence[str], model: str) -> Table:
         raise DataError(f"{path} needs a column answer (same, different, cannot tell) or label (1 or 0)")
     found, left_out = dict[tuple[str, str, str], bool](), 0
     for number, row in enumerate(rows, 2):
-        a, b = sorted(_text(row[side]) for side in ("image_a", "image_b"))
+        a, b = sorted(_strip_apostrophe(row[side]) for side in ("image_a", "image_b"))
         said = (row[column or ""] or "").strip().lower()
         if said not in ANSWERS:
             raise DataError(f"{path}, line {number}: expected same, different, cannot tell, 1 or 0, got {said!r}")
@@ -76,6 +91,6 @@ def read_labels(labels: Labels, questions: Sequence[str], model: str) -> Table:
     return Table(root, names, sides, [key[2] for key in found], np.array([*found.values()], bool), left_out)
 
 
-def _text(cell: str) -> str:
+def _strip_apostrophe(cell: str) -> str:
     """A cell without the apostrophe that keeps a spreadsheet from computing it."""
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(_HIDING) else cell

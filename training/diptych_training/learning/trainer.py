@@ -1,7 +1,5 @@
 """The learner: the network, its running average and the optimiser, one step at a time."""
 
-import copy
-import math
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -33,6 +31,7 @@ from diptych_training.learning.losses import (
 )
 from diptych_training.learning.pretrained import fit_projections
 from diptych_training.learning.retention import Memory, retention_loss
+from diptych_training.optimisation import Optimisation
 from diptych_training.recipe import TEACHERS, Recipe, Stage, start_of
 
 # What fits the cache of a core, or fills an accelerator: pairs related and pictures encoded at a time.
@@ -40,19 +39,21 @@ CHUNK = {"cpu": 24, "cuda": 4096}
 ENCODED = {"cpu": 24, "cuda": 128}
 
 
-class Learner:
-    """`learn` takes one step; `seconds` says where the time of all steps went."""
+class Learner(Optimisation):
+    """The optimisation of a pair network: `learn` takes one step; `seconds` says where the time of all steps went."""
+
+    advice = "begin another run with a lower learning.rate, or with learning.bfloat16 = false"
+    network: PairNetwork
+    average: PairNetwork
 
     def __init__(self, recipe: Recipe, network: PairNetwork, processes: Processes) -> None:
         self.recipe, self.processes, self.device = recipe, processes, processes.device
-        self.network = network.to(self.device).to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
-        self.average = copy.deepcopy(self.network).requires_grad_(False)
-        self.optimiser = torch.optim.AdamW(_groups(self.network, recipe.learning.decay), lr=recipe.learning.rate)
-        self.rates = [group.pop("rate") for group in self.optimiser.param_groups]
+        network = network.to(self.device).to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+        learning = recipe.learning
+        super().__init__(network, learning, steps=recipe.steps, groups=_groups(network, learning.decay))
         # Pictures that share no statistics are encoded a few at a time.
         shared = any(isinstance(module, nn.BatchNorm2d) for module in network.panel.encoder.modules())
         self.encoded = 0 if shared else ENCODED[self.device.type]
-        self.step = 0
         self.before: list[tuple[Tensor, Tensor]] = []  # logits of the last step, and which queries had a match
         self.memory: Memory | None = None  # of the encoder before it was fine-tuned
         self.teacher = _teacher(recipe, self.device)
@@ -60,10 +61,8 @@ class Learner:
 
     @property
     def rate(self) -> float:
-        """The learning rate of the present step: warm-up, then half a cosine."""
-        learning, progress = self.recipe.learning, self.step / self.recipe.steps
-        warm = min(1.0, (self.step + 1) / learning.warmup)
-        return learning.rate * warm * (0.5 + 0.5 * math.cos(math.pi * progress)) + 1e-6
+        """The learning rate of the present step, which never comes to 0."""
+        return super().rate + 1e-6
 
     def drawn_pixels(self, stage: Stage) -> int:
         """The side of the pictures that a stage's steps are drawn with: a teacher sees its own, and what learns from it
@@ -81,8 +80,7 @@ class Learner:
 
         Raises `DataError`, the weights as before, where the gradient is not finite or the memory does not suffice.
         """
-        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
-            group["lr"] = self.rate * rate
+        self.set_rates()
         own = question_weights(self.network, stage.only) if stage.only else []
         self.network.train().requires_grad_(not own)
         self.network.panel.encoder.requires_grad_(not stage.frozen and not own).train(not stage.frozen and not own)
@@ -98,16 +96,7 @@ class Learner:
                 f"learning.chunk (now {self._chunk(stage)} pairs), or begin another run with a smaller fill"
             ) from None
         with self._timed("update"), _others_kept(own):
-            norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.learning.clip)
-            if not torch.isfinite(norm):
-                raise DataError(
-                    f"the gradient of step {self.step} is not finite: begin another run with a lower learning.rate, "
-                    "or with learning.bfloat16 = false"
-                )
-            self.optimiser.step()
-            self.optimiser.zero_grad(set_to_none=True)
-            self._update_ema()
-        self.step += 1
+            self.update()
         return losses
 
     def _differentiate(self, drawn: Step, stage: Stage) -> dict[str, float]:
@@ -283,12 +272,6 @@ class Learner:
         # Attention costs the square of the tokens: smaller panels go through in larger chunks.
         return int(CHUNK[self.device.type] * (self.recipe.network.pixels / stage.pixels) ** 3)
 
-    def _update_ema(self) -> None:
-        weight = min(self.recipe.learning.average, (1 + self.step) / (10 + self.step))
-        with torch.no_grad():
-            for mean, value in zip(self.average.state_dict().values(), self.network.state_dict().values(), strict=True):
-                mean.lerp_(value, 1 - weight) if mean.is_floating_point() else mean.copy_(value)
-
     def _mixed(self) -> torch.autocast:
         return mixed_precision(self.device, self.recipe.learning.bfloat16)
 
@@ -299,23 +282,6 @@ class Learner:
         if self.device.type == "cuda":
             torch.cuda.synchronize()
         self.seconds[part] += time.perf_counter() - began
-
-    def state(self) -> dict[str, Any]:
-        """The state that `restore` goes on from."""
-        return {
-            "network": self.network.state_dict(),
-            "average": self.average.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
-            "step": self.step,
-            "before": self.before,
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state, to the same numbers."""
-        self.network.load_state_dict(state["network"])
-        self.average.load_state_dict(state["average"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        self.step, self.before = state["step"], state.get("before", [])  # runs of before have none
 
 
 def _teacher(recipe: Recipe, device: torch.device) -> PairNetwork | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -15,11 +14,11 @@ from PIL import Image
 
 from diptych_runtime.closer_look.comparison import LOSSES, see_pair
 from diptych_training.data.archives import generated_sources, list_photos, read_photos
-from diptych_training.data.edits.props import Props
 from diptych_training.losses.versions import (
     CHANCES,
     FAMILIES,
     PLACES,
+    Props,
     Version,
     edit_version,
     keep_as_file,
@@ -43,15 +42,6 @@ class Example(NamedTuple):
     views: np.ndarray
     answers: np.ndarray
     weights: np.ndarray
-
-
-@dataclass(frozen=True)
-class _Props(Props):
-    photos: Sequence[np.ndarray] = ()
-
-    def photo(self, rng: np.random.Generator, size: tuple[int, int]) -> Image.Image:
-        """One of the photos, squeezed to `size`."""
-        return Image.fromarray(self.photos[int(rng.integers(len(self.photos)))]).resize(size)
 
 
 def draw_examples(
@@ -113,7 +103,7 @@ def find_losses(kept: Version, going: Version, detail: np.ndarray, *, has_hues: 
         "quality": (is_worse, is_worse or kept.quality >= min(76, going.quality - 4)),
         "tones": (bool(kept.tones - going.tones), True),
         "grain": (bool(kept.grain - going.grain), True),
-        "part": (bool(kept.parts ^ going.parts), True),
+        "part": (bool(kept.parts ^ going.parts or going.marks - kept.marks), True),
         "frame": (bool(kept.frames - going.frames), True),
     }
     answers |= {"scope": (True, True)} if going.scope - kept.scope else {}
@@ -180,4 +170,4 @@ def _read_pools(archives: tuple[str, ...], most: int, folder: Path, split: str) 
         rows = [photo for photo in list_photos(folder, [archive]) if photo.split == split]
         rows = rows[:: max(1, len(rows) // most)][:most]
         pools.append([np.asarray(Image.open(io.BytesIO(data)).convert("RGB")) for data in read_photos(folder, rows)])
-    return pools, _Props(photos=[photo for pool in pools for photo in pool[:40]])
+    return pools, Props([photo for pool in pools for photo in pool[:40]])

@@ -1,31 +1,41 @@
 """Versions of a picture, with what each kept of it: where its places went, its detail, hues and shades, and its marks.
 
 An edit makes a version of another one, and notes what it did: so two versions of one picture tell what each shows that
-the other lacks.
+the other lacks. With these a network is trained; none is an edit that measures (`data.edits`).
 """
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
 from PIL import Image, ImageDraw, ImageEnhance, ImageFilter, ImageOps
 
-from diptych_training.data.edits import detail, overlays, tones
-from diptych_training.data.edits.geometry import any_colour
-from diptych_training.data.edits.props import Props, fitting, font, phrase, words
+from diptych_training.data.canvas import fit_text, font, save_as
+from diptych_training.data.documents.words import draw_title, draw_words
+from diptych_training.data.layers import draw_colour, draw_sticker
 
 PLACES = 160  # along each side of the original, whose places are followed
 LARGEST = 1000  # pixels of the longer side of a version
 _SHARP = 0.5  # pixels of blur in what has none
 
-Edit = Callable[["Version", np.random.Generator, Props], "Version"]
+Edit = Callable[["Version", np.random.Generator, "Props"], "Version"]
 Paint = Callable[[Image.Image, np.random.Generator], Image.Image]
 Ids = frozenset[int]
 _NONE: Ids = frozenset()
+
+
+@dataclass(frozen=True)
+class Props:
+    """Photos uint8 (h, w, 3), to paste parts of and to lay beside a picture."""
+
+    photos: Sequence[np.ndarray]
+
+    def photo(self, rng: np.random.Generator, size: tuple[int, int]) -> Image.Image:
+        """One of the photos, squeezed to `size`."""
+        return Image.fromarray(self.photos[int(rng.integers(len(self.photos)))]).resize(size)
 
 
 @dataclass(frozen=True)
@@ -34,7 +44,7 @@ class Version:
     of the original it shows. `blur` is the blur of its detail in pixels of the original, `colour` the share of its
     hues, `shades` how many a channel has, and `quality` that of JPEG. The rest are edits: what was drawn on it,
     changed its tones, sharpened it or made it noisy, took the detail of a part or replaced one, what put
-    something around it, and what of that is a scene.
+    something around it, and what of that shows words or a scene.
     """
 
     picture: Image.Image
@@ -87,9 +97,8 @@ def keep_as_file(version: Version, rng: np.random.Generator) -> Version:
 
 def save(version: Version, quality: int, *, webp: bool = False) -> Version:
     """The version as JPEG, or WebP, of this quality keeps it."""
-    file = io.BytesIO()
-    version.picture.save(file, "WEBP" if webp else "JPEG", quality=quality)
-    return replace(version, picture=Image.open(file).convert("RGB"), quality=min(version.quality, quality))
+    picture = save_as(version.picture, quality, "WEBP" if webp else "JPEG")
+    return replace(version, picture=picture, quality=min(version.quality, quality))
 
 
 def scale_version(version: Version, scale: float, how: Image.Resampling = Image.Resampling.LANCZOS) -> Version:
@@ -145,8 +154,8 @@ def _surround(edit: Edit) -> Edit:
 
 def _caption(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     copy, (width, height) = picture.copy(), picture.size
-    size, ink = width / rng.uniform(8, 26), any_colour(rng) if rng.random() < 0.5 else (255, 255, 255)
-    line = words(rng, int(rng.integers(1, 6)))
+    size, ink = width / rng.uniform(8, 26), draw_colour(rng) if rng.random() < 0.5 else (255, 255, 255)
+    line = draw_words(rng, int(rng.integers(4, 34)))
     line = line.upper() if rng.random() < 0.4 else line
     place = rng.uniform(0.2, 0.8) * width, rng.choice([size, height - size, rng.uniform(0.1, 0.9) * height])
     rim = {"stroke_width": int(rng.choice([0, 0, 1, 2, 3])), "stroke_fill": tuple(255 - value for value in ink)}
@@ -158,7 +167,11 @@ def _signature(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     """A date, or a name half transparent, in a corner."""
     copy, (width, height) = picture.copy(), picture.size
     is_date = rng.random() < 0.5
-    line = f"{rng.integers(1, 29)} {rng.integers(1, 13)} '{rng.integers(80, 99)}" if is_date else "© " + words(rng, 2)
+    line = (
+        f"{rng.integers(1, 29)} {rng.integers(1, 13)} '{rng.integers(80, 99)}"
+        if is_date
+        else "© " + draw_title(rng, 14)
+    )
     mask = Image.new("L", picture.size)
     corner = width * rng.uniform(0.7, 0.98), height * rng.uniform(0.9, 0.98)
     typeface = font(max(9, round(width / rng.uniform(12, 30))))
@@ -170,31 +183,59 @@ def _signature(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
 def _large_word(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     """Rows of a word, half transparent."""
     mask, (width, height) = Image.new("L", picture.size), picture.size
-    draw, line, strength = ImageDraw.Draw(mask), words(rng, 1).upper(), int(rng.integers(60, 190))
-    size = fitting(line, rng.uniform(0.3, 0.9) * width, height / 3)
+    draw, line, strength = ImageDraw.Draw(mask), draw_title(rng, 0).upper(), int(rng.integers(60, 190))
+    size = fit_text(line, rng.uniform(0.3, 0.9) * width, height / 3)
     rows = np.arange(size, height, size * rng.uniform(2, 4)) if rng.random() < 0.6 else [rng.uniform(0.2, 0.8) * height]
     for y in rows:
         draw.text((width / 2, y), line, strength, font(size), "mm")
     copy = picture.copy()
-    copy.paste((255, 255, 255) if rng.random() < 0.7 else any_colour(rng), (0, 0, width, height), mask)
+    copy.paste((255, 255, 255) if rng.random() < 0.7 else draw_colour(rng), (0, 0, width, height), mask)
+    return copy
+
+
+def _capitals(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """A line of capitals with a dark rim along the top or the bottom."""
+    copy, (width, height) = picture.copy(), picture.size
+    line, is_above = draw_title(rng, int(rng.integers(8, 30))).upper(), rng.random() < 0.4
+    size = fit_text(line, rng.uniform(0.6, 0.97) * width, height / rng.uniform(5.5, 14))
+    place = rng.uniform(0.47, 0.53) * width, (rng.uniform(0.01, 0.06) if is_above else rng.uniform(0.94, 0.99)) * height
+    rim = {"stroke_width": max(1, round(rng.uniform(0.04, 0.14) * size)), "stroke_fill": (0, 0, 0)}
+    ink = (255, 255, 255) if rng.random() < 0.8 else draw_colour(rng)
+    ImageDraw.Draw(copy).text(place, line, ink, font(size), "ma" if is_above else "md", **rim)
+    return copy
+
+
+def _slanting_words(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """Words again and again, half transparent, along slanting lines."""
+    (width, height), size = picture.size, max(9, round(rng.uniform(0.05, 0.16) * picture.width))
+    reach, strength = width + height, int(rng.integers(55, 200))
+    mask, line = Image.new("L", (reach, reach)), "   ".join([draw_words(rng, int(rng.integers(6, 16)))] * 20)
+    for row, y in enumerate(np.arange(0, reach, rng.uniform(2, 4.5) * size)):
+        ImageDraw.Draw(mask).text((-2 * size * (row % 3), y), line, strength, font(size))
+    left, top = (reach - width) // 2, (reach - height) // 2
+    mask = mask.rotate(rng.uniform(-50, 50), Image.Resampling.BILINEAR).crop((left, top, left + width, top + height))
+    copy = picture.copy()
+    copy.paste((255, 255, 255) if rng.random() < 0.6 else draw_colour(rng), (0, 0, width, height), mask)
     return copy
 
 
 def _pen(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     copy, (width, height) = picture.copy(), picture.size
-    draw, ink, thick = ImageDraw.Draw(copy), any_colour(rng), max(1, round(width / rng.uniform(40, 200)))
+    draw, ink, thick = ImageDraw.Draw(copy), draw_colour(rng), max(1, round(width / rng.uniform(40, 200)))
     for _ in range(rng.integers(1, 4)):
         (x, x2), (y, y2) = np.sort(rng.uniform(0, 0.9, (2, 2)), 1) * [[width], [height]]
         box = x, y, x2 + 0.05 * width, y2 + 0.05 * height
-        kind = rng.integers(4)
+        kind = rng.integers(5)
         if kind == 0:
             draw.ellipse(box, outline=ink, width=thick)
         elif kind == 1:
             draw.rectangle(box, outline=ink, width=thick)
         elif kind == 2:
             draw.line(box, fill=ink, width=thick)
-        else:
-            line = np.cumsum(np.vstack([[x, y], rng.normal(0, 0.03 * width, (12, 2))]), 0)
+        else:  # a scrawl, or a line of handwriting
+            step = 0.03 * width if kind == 3 else 0.012 * width
+            along = [0 if kind == 3 else 0.8 * step, 0]
+            line = np.cumsum(np.vstack([[x, y], rng.normal(along, step, (12 if kind == 3 else 30, 2))]), 0)
             draw.line([tuple(place) for place in line.tolist()], fill=ink, width=thick, joint="curve")
     return copy
 
@@ -202,7 +243,7 @@ def _pen(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
 def _bar(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     copy = picture.copy()
     rows, columns = _region(picture, rng, 0.04, 0.35)
-    ink = any_colour(rng) if rng.random() < 0.5 else ((0, 0, 0), (255, 255, 255))[rng.integers(2)]
+    ink = draw_colour(rng) if rng.random() < 0.5 else ((0, 0, 0), (255, 255, 255))[rng.integers(2)]
     ImageDraw.Draw(copy).rectangle((columns.start, rows.start, columns.stop, rows.stop), fill=ink)
     return copy
 
@@ -245,6 +286,16 @@ def _cover(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     return Image.fromarray((pixels * (1 - soft) + other * soft).astype(np.uint8))
 
 
+def _rule(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """Parallel lines from side to side, straight or slanting."""
+    layer, (width, height), gap = picture.copy(), picture.size, rng.uniform(0.04, 0.25) * picture.width
+    draw, ink, thick = ImageDraw.Draw(layer), draw_colour(rng), max(1, round(rng.uniform(0.05, 0.3) * gap))
+    slant, is_upright = rng.choice([0, 0, 1, -1]) * rng.uniform(0.1, 0.9) * min(width, height), rng.random() < 0.5
+    for at in np.arange(-height + rng.uniform(0, gap), width + height, gap):
+        draw.line((at, 0, at + slant, height) if is_upright else (0, at, width, at + slant), ink, thick)
+    return Image.blend(picture, layer, rng.uniform(0.55, 1))
+
+
 def _weather(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     """Streaks of rain, or flakes of snow."""
     copy, (width, height) = picture.copy(), picture.size
@@ -264,11 +315,18 @@ def _round_corners(picture: Image.Image, rng: np.random.Generator) -> Image.Imag
     mask = Image.new("L", picture.size)
     box = 0, 0, picture.width - 1, picture.height - 1
     ImageDraw.Draw(mask).rounded_rectangle(box, picture.width // int(rng.integers(6, 25)), 255)
-    return Image.composite(picture, Image.new("RGB", picture.size, any_colour(rng)), mask)
+    return Image.composite(picture, Image.new("RGB", picture.size, draw_colour(rng)), mask)
 
 
-def _stick(version: Version, rng: np.random.Generator, props: Props) -> Version:
-    return _mark(lambda picture, rng: overlays.stickers(picture, rng, props))(version, rng, props)
+def _stick(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """Stickers, more often one than several, turned as far as they may be."""
+    copy = picture.copy()
+    for _ in range(int(rng.choice([1, 1, 2, 3, 4]))):
+        side = max(10, round(rng.uniform(0.1, 0.45) * min(picture.size)))
+        sticker = draw_sticker(rng, 64).resize((side, side)).rotate(rng.uniform(-60, 60), expand=True)
+        corner = [round(rng.uniform(-0.05, 0.85) * length) for length in picture.size]
+        copy.paste(sticker, (corner[0], corner[1]), sticker)
+    return copy
 
 
 def _region(picture: Image.Image, rng: np.random.Generator, least: float, most: float) -> tuple[slice, slice]:
@@ -303,7 +361,7 @@ def _replace_part(version: Version, rng: np.random.Generator, props: Props) -> V
     else:
         other = np.asarray(props.photo(rng, (width, height)))
     if np.abs(other.astype(int) - pixels)[mask > 0].mean() < 8:
-        return _stick(version, rng, props)
+        return _mark(_stick)(version, rng, props)
     soft = cv2.GaussianBlur(mask, (0, 0), float(rng.uniform(0.6, 0.02 * width + 0.7)))[..., None]
     return replace(
         version,
@@ -349,7 +407,7 @@ def _frame(version: Version, rng: np.random.Generator, props: Props) -> Version:
 
 
 def _ground(rng: np.random.Generator) -> tuple[int, ...]:
-    return any_colour(rng) if rng.random() < 0.4 else ((255, 255, 255), (0, 0, 0))[rng.integers(2)]
+    return draw_colour(rng) if rng.random() < 0.4 else ((255, 255, 255), (0, 0, 0))[rng.integers(2)]
 
 
 def _write_beside(version: Version, rng: np.random.Generator, props: Props) -> Version:
@@ -357,12 +415,12 @@ def _write_beside(version: Version, rng: np.random.Generator, props: Props) -> V
     bar, above = int(version.picture.width * rng.uniform(0.12, 0.3)), rng.random() < 0.6
     ground = _ground(rng)
     framed = _pad(version, (0, bar if above else 0, 0, 0 if above else bar), ground)
-    line = phrase(rng)
-    size = fitting(line, 0.9 * framed.picture.width, framed.picture.width / rng.uniform(12, 24))
+    line = draw_title(rng, int(rng.integers(10, 36)))
+    size = fit_text(line, 0.9 * framed.picture.width, framed.picture.width / rng.uniform(12, 24))
     ink = (0, 0, 0) if sum(ground) > 380 else (255, 255, 255)
     place = 10, (0 if above else framed.picture.height - bar) + bar / 2
     ImageDraw.Draw(framed.picture).text(place, line, ink, font(size), "lm")
-    return framed
+    return replace(framed, scope=version.scope | _new(rng))
 
 
 def _screenshot(version: Version, rng: np.random.Generator, props: Props) -> Version:
@@ -373,10 +431,10 @@ def _screenshot(version: Version, rng: np.random.Generator, props: Props) -> Ver
     left, above, right, below = (int(share * side) for share, side in zip(shares, (width, height) * 2, strict=True))
     framed = _pad(version, (left, above, right, below), ground)
     draw, bar = ImageDraw.Draw(framed.picture), int(min(rng.uniform(0.04, 0.1) * framed.picture.height, 0.9 * above))
-    draw.rectangle((0, 0, framed.picture.width, max(4, bar)), fill=any_colour(rng))
-    line = "  ".join(words(rng, 1).title() for _ in range(rng.integers(2, 6)))
+    draw.rectangle((0, 0, framed.picture.width, max(4, bar)), fill=draw_colour(rng))
+    line = "  ".join(draw_title(rng, 0) for _ in range(rng.integers(2, 6)))
     draw.text((8, bar / 2), line, (255, 255, 255), font(max(5, bar // 2)), "lm")
-    return framed
+    return replace(framed, scope=version.scope | _new(rng))
 
 
 def _turn(version: Version, rng: np.random.Generator, props: Props) -> Version:
@@ -402,12 +460,14 @@ def _print_on_page(version: Version, rng: np.random.Generator, props: Props) -> 
     width = version.picture.width
     left, right = (int(share * width) for share in rng.uniform(0.05, 0.3, 2))
     above, below = int(rng.uniform(0.15, 0.8) * width), int(rng.uniform(0.2, 0.8) * width)
-    ground = (255, 255, 255) if rng.random() < 0.7 else any_colour(rng)
+    ground = (255, 255, 255) if rng.random() < 0.7 else draw_colour(rng)
     page = _pad(version, (left, above, right, below), ground)
     draw, size = ImageDraw.Draw(page.picture), page.picture.width / rng.uniform(28, 60)
     ink = (0, 0, 0) if sum(ground) > 380 else (255, 255, 255)
     for top, bottom in ((size, above - size / 2), (above + version.picture.height + size / 2, page.picture.height)):
-        overlays.page_text(draw, (size, top, page.picture.width - size, bottom), size, ink, rng)
+        for y in np.arange(top, bottom - size, rng.uniform(1.3, 1.7) * size):
+            letters = int(rng.uniform(0.5, 1) * (page.picture.width / size - 2) / 0.55)
+            draw.text((size, y), draw_words(rng, letters), ink, font(max(5, round(size))))
     return replace(page, scope=version.scope | _new(rng))
 
 
@@ -487,6 +547,22 @@ def _equalise(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     return made if changed > 3 else _gamma(picture, rng)
 
 
+def _darken_edges(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """Darken what lies away from a place near the middle."""
+    middle = rng.uniform(0.35, 0.65, 2)
+    x, y = (np.linspace(-at, 1 - at, side) for at, side in zip(middle, picture.size, strict=True))
+    far = np.clip(1.8 * np.hypot(x, y[:, None]), 0, 1.2) ** rng.uniform(1.2, 3)
+    light = np.clip(1 - rng.uniform(0.35, 0.8) * far, 0.05, 1)
+    return Image.fromarray((np.asarray(picture) * light[..., None]).astype(np.uint8))
+
+
+def _mix_channels(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """Mix each channel with the others and move its levels, as filters of photo apps do."""
+    rows = np.eye(3) * rng.uniform(0.55, 1.05, (3, 1)) + rng.uniform(-0.1, 0.35, (3, 3))
+    matrix = np.concatenate([rows, rng.uniform(-25, 35, (3, 1))], 1).ravel().tolist()
+    return picture.convert("RGB", tuple(matrix))
+
+
 def _fog(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     grey = int(rng.integers(180, 240))
     return Image.blend(picture, Image.new("RGB", picture.size, (grey, grey, grey)), rng.uniform(0.25, 0.6))
@@ -502,7 +578,12 @@ def _grey(version: Version, rng: np.random.Generator, props: Props) -> Version:
 
 
 def _duotone(version: Version, rng: np.random.Generator, props: Props) -> Version:
-    return replace(_tone(tones.duotone)(version, rng, props), colour=0.0)
+    return replace(_tone(_two_inks)(version, rng, props), colour=0.0)
+
+
+def _two_inks(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    dark, light = rng.integers(0, 110, 3), rng.integers(150, 256, 3)
+    return ImageOps.colorize(picture.convert("L"), tuple(dark.tolist()), tuple(light.tolist()))
 
 
 def _fade(version: Version, rng: np.random.Generator, props: Props) -> Version:
@@ -553,11 +634,20 @@ def _denoise(version: Version, rng: np.random.Generator, props: Props) -> Versio
 
 
 def _move_camera(version: Version, rng: np.random.Generator, props: Props) -> Version:
-    return _soften(version, detail.motion_blur(version.picture, rng), 0.012 * min(version.picture.size))
+    """Blur along a line."""
+    length, angle = max(3.0, rng.uniform(0.02, 0.08) * min(version.picture.size)), rng.uniform(0, np.pi)
+    kernel, middle = np.zeros((int(length) + 3,) * 2, np.float32), (int(length) + 3) / 2
+    x, y = length / 2 * np.cos(angle), length / 2 * np.sin(angle)
+    cv2.line(kernel, (int(middle - x), int(middle - y)), (int(middle + x), int(middle + y)), 1.0)
+    moved = cv2.filter2D(np.asarray(version.picture), -1, kernel / kernel.sum(), borderType=cv2.BORDER_REPLICATE)
+    return _soften(version, Image.fromarray(moved), 0.22 * length)
 
 
 def _pixelate(version: Version, rng: np.random.Generator, props: Props) -> Version:
-    return _soften(version, detail.pixelate(version.picture, rng), 0.01 * min(version.picture.size))
+    """Squares of one colour, of a fiftieth of the shorter side or so."""
+    size, block = version.picture.size, max(2.0, rng.uniform(0.012, 0.032) * min(version.picture.size))
+    few = version.picture.resize([max(1, round(side / block)) for side in size], Image.Resampling.BOX)
+    return _soften(version, few.resize(size, Image.Resampling.NEAREST), 0.5 * block)
 
 
 def _blur_half(version: Version, rng: np.random.Generator, props: Props) -> Version:
@@ -595,12 +685,12 @@ def _compress(version: Version, rng: np.random.Generator, props: Props) -> Versi
 # By family, each of which a run may leave out to be measured on it; what is named twice is drawn twice as often.
 FAMILIES: dict[str, tuple[Edit, ...]] = {
     "writing": (
-        *(_mark(_caption),) * 3, _mark(overlays.meme), *(_mark(_signature),) * 2, *(_mark(_large_word),) * 2,
-        _mark(overlays.watermark),
+        *(_mark(_caption),) * 3, _mark(_capitals), *(_mark(_signature),) * 2, *(_mark(_large_word),) * 2,
+        _mark(_slanting_words),
     ),
     "covers": (
-        *(_mark(_pen),) * 4, _mark(_bar), *(_mark(_cover),) * 2, *(_stick,) * 2, _mark(_hide), _mark(_weather),
-        _mark(overlays.stripes), _mark(_round_corners),
+        *(_mark(_pen),) * 4, _mark(_bar), *(_mark(_cover),) * 2, *(_mark(_stick),) * 2, _mark(_hide), _mark(_weather),
+        _mark(_rule), _mark(_round_corners),
     ),
     "parts": (_replace_part, _replace_detail),
     "frames": tuple(map(_surround, (_frame, _frame, _write_beside, _screenshot, _screenshot, _turn))),
@@ -608,7 +698,7 @@ FAMILIES: dict[str, tuple[Edit, ...]] = {
     "crops": (_crop, _cut),
     "sizes": (_shrink, _shrink, _enlarge),
     "tones": tuple(
-        map(_tone, (_brighten, _contrast, _gamma, _warm, _equalise, tones.vignette, _fog, _gaudy, tones.colour_filter))
+        map(_tone, (_brighten, _contrast, _gamma, _warm, _equalise, _darken_edges, _fog, _gaudy, _mix_channels))
     ),
     "hues": (_grey, _grey, _duotone, _fade),
     "shades": (_posterise, _posterise, _few_colours, _two_colours),

@@ -8,10 +8,9 @@ from difflib import get_close_matches
 from typing import Any
 
 from diptych_model.settings import known_settings
-from diptych_training.tasks.catalogue import Catalogue
+from diptych_training.tasks.articles import Catalogue, Instance
 from diptych_training.tasks.character import Character
 from diptych_training.tasks.copy import Copy
-from diptych_training.tasks.instance import Instance
 from diptych_training.tasks.labelled import Classes, Pairs
 from diptych_training.tasks.rendered import Rendered
 from diptych_training.tasks.task import Embed, OpenTask, Part, Source, Task

@@ -8,14 +8,14 @@ from torch import Generator
 
 from diptych_training.data.augment import Views, unmoved
 from diptych_training.data.characters import Groups, draw_episodes, load_characters, pictures
-from diptych_training.tasks.task import Embed, Part, Source
+from diptych_training.tasks.task import OpenTask, Part, Source, Task
 from diptych_training.tasks.validation import ValidationSet
 
 EPISODES = 50
 
 
 @dataclass(frozen=True)
-class Character:
+class Character(Task):
     """`groups` of `size` characters of one alphabet a step, a share `composed` of them made of two characters each;
     judged by the one-shot trials won on other alphabets.
     """
@@ -24,8 +24,6 @@ class Character:
     size: int = 20
     composed: float = 0.0
     invented: float = 0.0
-    weight: float = 1.0
-    calibrated: bool = True
     kind: str = field(default="character", init=False)
 
     def __post_init__(self) -> None:
@@ -40,7 +38,7 @@ class Character:
         return Letters(self, source)
 
 
-class Letters:
+class Letters(OpenTask):
     """Omniglot's background alphabets, drawn in groups."""
 
     def __init__(self, settings: Character, source: Source) -> None:
@@ -55,7 +53,6 @@ class Letters:
             invented=settings.invented,
         )
         self.names = [str(number) for number in characters.character]
-        self.neighbours: np.ndarray | None = None
 
     def draw(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
         """Groups of characters, once by one hand and once by another."""
@@ -66,9 +63,6 @@ class Letters:
         alike, turned = (values[:, None] == values[None, :] for values in (character, turn))
         # A character turned is another one, but too often the same: O, X and S are no rivals of themselves.
         return Part(Views(one.to(device), places), Views(other.to(device), places), alike & turned, ~alike)
-
-    def mine(self, embed: Embed) -> None:
-        """Nothing to look for: a group is an alphabet, and an alphabet is alike enough."""
 
     def validation(self, *, whole: bool = False) -> ValidationSet:
         """One-shot trials: one hand's character among twenty by another, of the validation alphabets."""

@@ -12,7 +12,7 @@ from diptych_training.data.archives import DOCUMENTS, Photos, subjects_of
 from diptych_training.data.augment import HARD, HEAVY, MILD, Views, draw_sprites, edit, plain, unmoved
 from diptych_training.data.edits import Props, edit_hard
 from diptych_training.tasks.hard_negatives import nearest, without_duplicates
-from diptych_training.tasks.task import Embed, Part, Source
+from diptych_training.tasks.task import Embed, OpenTask, Part, Source, Task
 from diptych_training.tasks.validation import ValidationSet
 
 FAMILY = 8  # photos that look alike and come together in a step
@@ -24,7 +24,7 @@ EXAMINER = 1_000_003  # the seed of a validation set's overlays: no run trains o
 
 
 @dataclass(frozen=True)
-class Copy:
+class Copy(Task):
     """`queries` photos a step from these archives; judged by micro-AP.
 
     `strength` says how the photos are edited: *heavy*, as the first release learnt, or *hard*, in every way people do,
@@ -34,8 +34,6 @@ class Copy:
 
     queries: int = 64
     archives: tuple[str, ...] = ("clothing", "flowers", "goods", "grocery")
-    weight: float = 1.0
-    calibrated: bool = True
     strength: str = "heavy"
     easy: float = 0.0
     distractors: float = 0.0
@@ -53,7 +51,7 @@ class Copy:
         return Copies(self, source)
 
 
-class Copies:
+class Copies(OpenTask):
     """The copy task on photos that are not held out."""
 
     def __init__(self, settings: Copy, source: Source) -> None:
@@ -66,7 +64,6 @@ class Copies:
         self.panels = torch.cat([(plain(part, source.pixels) * 255).round().byte() for part in self.pixels.split(256)])
         self.subject = self.kin[chosen]
         self.sprites = draw_sprites(SPRITES, source.seed).to(source.device)
-        self.neighbours: np.ndarray | None = None
 
     def draw(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
         """Photos in families of look-alikes, once edited heavily, once as they are or a little changed."""

@@ -14,12 +14,12 @@ from diptych_runtime.errors import PictureError
 from diptych_runtime.folders import DEFAULT, pictures_below
 from diptych_runtime.paths import given_path
 from diptych_training.data.archives import split_of
-from diptych_training.data.augment import MILD, SHOT, draw_sprites, edit
+from diptych_training.data.augment import draw_sprites
 from diptych_training.data.csv import LABELS, read_table
 from diptych_training.errors import DataError
 from diptych_training.tasks.hard_negatives import nearest
-from diptych_training.tasks.task import Embed, Part, Source
-from diptych_training.tasks.validation import ValidationSet
+from diptych_training.tasks.task import Embed, OpenTask, Part, Source, Task, shoot_part
+from diptych_training.tasks.validation import ValidationSet, match_others
 
 HELD_OUT = 0.2
 HOLD_OUT = ("classes", "pictures")
@@ -28,7 +28,7 @@ ASKED, SHOWN = 300, 5000  # a validation set's queries and gallery at most, unle
 
 
 @dataclass(frozen=True)
-class Classes:
+class Classes(Task):
     """`queries` pictures a step, each against another of its class; judged by mAP on the pictures held out: among few,
     one query more or less that comes first says little.
 
@@ -41,8 +41,6 @@ class Classes:
     root: str = ""
     queries: int = 32
     hold_out: str = "pictures"
-    weight: float = 1.0
-    calibrated: bool = True
     kind: str = field(default="classes", init=False)
 
     def __post_init__(self) -> None:
@@ -94,7 +92,7 @@ class Classes:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class Pairs(Task):
     """Labelled pairs: `table` is a CSV with the columns image_a, image_b and label (1 where they show the same, else
     0), its paths counting from `root`, or from the CSV's own folder.
 
@@ -105,8 +103,6 @@ class Pairs:
     table: str
     root: str = ""
     queries: int = 32
-    weight: float = 1.0
-    calibrated: bool = True
     kind: str = field(default="pairs", init=False)
 
     def open(self, source: Source) -> "Pictures":
@@ -139,7 +135,7 @@ class Pairs:
         return Pictures(self.queries, source, root, names, subject, held_out, [(a, b) for _, a, b in apart])
 
 
-class Pictures:
+class Pictures(OpenTask):
     """Pictures of known things: `subject` (n,) numbers them, `held_out` (n,) bool is what is not learnt from, `apart`
     are pairs that are said to be something else.
     """
@@ -169,7 +165,6 @@ class Pictures:
         )
         self.apart: Mapping[int, list[int]] = _both_ways(apart)
         self.sprites = draw_sprites(64, source.seed).to(source.device)
-        self.neighbours: np.ndarray | None = None
 
     def draw(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
         """Pictures and others of their class, and rivals that mining or a label of 0 found, which are alike and not the
@@ -182,11 +177,7 @@ class Pictures:
         kin = [self.asking[(self.subject[self.asking] == self.subject[i]) & (self.asking != i)] for i in chosen]
         other = np.array([rng.choice(members) for members in kin])
         shown = np.concatenate([other, [self._rival(rng, int(i)) for i in chosen]])
-        size = self.source.pixels
-        queries = edit(self.pixels[torch.from_numpy(chosen)], size, SHOT, generator, self.sprites)
-        references = edit(self.pixels[torch.from_numpy(shown)], size, MILD, generator, self.sprites)
-        match = self.subject[chosen][:, None] == self.subject[shown][None, :]
-        return Part(queries, references, match, ~match)
+        return shoot_part(self.pixels, self.subject, (chosen, shown), self.source.pixels, generator, self.sprites)
 
     def mine(self, embed: Embed) -> None:
         """Find pictures that are alike and not the same."""
@@ -199,13 +190,10 @@ class Pictures:
         needed = np.flatnonzero(np.isin(self.subject, self.subject[asked]))
         others = rng.permutation(np.setdiff1d(np.arange(len(self.subject)), needed))
         gallery = np.concatenate([needed, others if whole else others[: max(0, SHOWN - len(needed))]])
-        place = np.zeros(len(self.subject), np.int64)
-        place[gallery] = np.arange(len(gallery))
-        relevant = self.subject[asked][:, None] == self.subject[gallery][None, :]
-        relevant[np.arange(len(asked)), place[asked]] = False
+        relevant, itself = match_others(self.subject, asked, gallery)
         pixels = self.pixels.cpu()
         queries, shown = pixels[torch.from_numpy(asked)], pixels[torch.from_numpy(gallery)]
-        return ValidationSet(queries, shown, relevant, "map", itself=place[asked])
+        return ValidationSet(queries, shown, relevant, "map", itself=itself)
 
     def _rival(self, rng: np.random.Generator, i: int) -> int:
         """One picture that is surely another thing: by its label, by mining, or any other."""

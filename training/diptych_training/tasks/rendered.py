@@ -10,7 +10,7 @@ from diptych_training.data.archives import subjects_of
 from diptych_training.data.augment import MILD, SHOT, Strength, Views, draw_sprites, edit, plain
 from diptych_training.data.render import Things, draw_things, join_things, render, texture_side, vary
 from diptych_training.errors import DataError
-from diptych_training.tasks.task import Embed, Part, Source
+from diptych_training.tasks.task import OpenTask, Part, Source, Task
 from diptych_training.tasks.validation import ValidationSet
 
 EXAMINED, EXAMINED_WHOLE = 150, 400
@@ -18,14 +18,13 @@ EXAMINER = 1_000_033  # the seed of a validation set's things and scenes
 
 
 @dataclass(frozen=True)
-class Rendered:
+class Rendered(Task):
     """`queries` things a step, each against another side of it and of lookalikes; judged by recall@1 over things made
     of photos never trained on.
     """
 
     queries: int = 16
     archives: tuple[str, ...] = ("flowers", "clothing", "goods", "grocery")
-    weight: float = 1.0
     calibrated: bool = False
     kind: str = field(default="rendered", init=False)
 
@@ -34,7 +33,7 @@ class Rendered:
         return Renderings(self, source)
 
 
-class Renderings:
+class Renderings(OpenTask):
     """Things made of the photos that are not held out."""
 
     def __init__(self, settings: Rendered, source: Source) -> None:
@@ -51,7 +50,6 @@ class Renderings:
             )
         self.textures = self._textures(self.printed).to(source.device)
         self.sprites = draw_sprites(1, source.seed).to(source.device)
-        self.neighbours: np.ndarray | None = None
 
     def draw(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
         """Things from one side; then the same things from another, and a lookalike of each."""
@@ -64,9 +62,6 @@ class Renderings:
         return Part(
             self._taken(queries, SHOT, generator), self._taken(references, MILD, generator), match, ~match, linked=True
         )
-
-    def mine(self, embed: Embed) -> None:
-        """Nothing to look for: every thing comes with its lookalike."""
 
     def validation(self, *, whole: bool = False) -> ValidationSet:
         """Things made of held-out photos, before held-out photos, among lookalikes and each other."""

@@ -1,15 +1,14 @@
 """The interface of tasks: settings that open a source of training steps and of an examination."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
 
 from diptych_training.data.archives import Archives
-from diptych_training.data.augment import Views
+from diptych_training.data.augment import MILD, SHOT, Views, edit
 from diptych_training.tasks.validation import ValidationSet
 
 
@@ -41,55 +40,64 @@ class Source:
     device: torch.device
 
 
-class OpenTask(Protocol):
-    """A task with its pictures loaded."""
+Embed = Callable[[Tensor], np.ndarray]
+"""Embeds photos uint8 (n, H, H, 3), unedited: unit vectors float32 (n, e)."""
 
-    neighbours: np.ndarray | None
-    """What mining found, if the task mines; kept with the state of the run."""
 
-    @property
-    def names(self) -> Sequence[str]:
-        """Of its pictures, in their order: a run is not resumed on others."""
-        ...
+class OpenTask:
+    """A task with its pictures loaded.
+
+    `names` are those of its pictures, in their order: a run is not resumed on others. `neighbours` is what mining
+    found, if the task mines; it is kept with the state of the run.
+    """
+
+    names: Sequence[str]
+    neighbours: np.ndarray | None = None
 
     def draw(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
         """Draw the task's part of a step, `fill` times as many queries as set; the same draws give the same part."""
-        ...
+        raise NotImplementedError
 
-    def mine(self, embed: "Embed") -> None:
-        """Look for hard negatives under the present embedding."""
-        ...
+    def mine(self, embed: Embed) -> None:
+        """Look for hard negatives under the present embedding; most tasks have enough of them in every step."""
 
     def validation(self, *, whole: bool = False) -> ValidationSet:
-        """The examination on held-out pictures; `whole` with as many as there are, for thresholds."""
-        ...
+        """The validation set of held-out pictures; `whole` with as many as there are, for thresholds."""
+        raise NotImplementedError
 
 
-class Embed(Protocol):
-    """Embeds photos uint8 (n, H, H, 3), unedited: unit vectors float32 (n, e)."""
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """Settings of a task, as they stand under [[tasks]] in a recipe.
 
-    def __call__(self, photos: Tensor, /) -> np.ndarray:  # noqa: D102
-        ...
+    `weight` is that of the task in the score by which a run chooses its best checkpoint; the pairs of those that are
+    `calibrated` are among those that probabilities and thresholds are fitted on.
+    """
 
-
-class Task(Protocol):
-    """Settings of a task, as they stand under [[tasks]] in a recipe."""
-
-    @property
-    def kind(self) -> str:
-        """The task's name in a recipe."""
-        ...
-
-    @property
-    def weight(self) -> float:
-        """The weight of the task in the score by which a run chooses its best checkpoint."""
-        ...
-
-    @property
-    def calibrated(self) -> bool:
-        """True if the task's pairs are among those that probabilities and thresholds are fitted on."""
-        ...
+    weight: float = 1.0
+    calibrated: bool = True
+    kind: str = field(default="", init=False)
 
     def open(self, source: Source) -> OpenTask:
         """Load the data of the task; raise `DataError` where it is missing."""
-        ...
+        raise NotImplementedError
+
+
+def shoot_part(
+    pixels: Tensor,
+    subject: np.ndarray,
+    both: tuple[np.ndarray, np.ndarray],
+    size: int,
+    generator: Generator,
+    sprites: Tensor,
+) -> Part:
+    """The part of photos uint8 (n, H, H, 3) of known subjects (n,): `both` are the places of queries and references.
+
+    Queries are edited as people take pictures, references mildly; those of one subject match.
+    """
+    queries, references = (
+        edit(pixels[torch.from_numpy(places)], size, strength, generator, sprites)
+        for places, strength in zip(both, (SHOT, MILD), strict=True)
+    )
+    match = subject[both[0]][:, None] == subject[both[1]][None, :]
+    return Part(queries, references, match, ~match)

@@ -34,6 +34,17 @@ class ValidationSet:
     question: str = "thing"
 
 
+def match_others(subject: np.ndarray, asked: np.ndarray, gallery: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which pictures of a gallery (R,) show the subject of those that are asked with (Q,), bool (Q, R), and the place
+    (Q,) in the gallery of each of these, which is not its own match. All are places among pictures of `subject` (n,).
+    """
+    place = np.zeros(len(subject), np.int64)
+    place[gallery] = np.arange(len(gallery))
+    relevant = subject[asked][:, None] == subject[gallery][None, :]
+    relevant[np.arange(len(asked)), place[asked]] = False
+    return relevant, place[asked]
+
+
 @dataclass(frozen=True)
 class Looked:
     """A validation set's pictures encoded: tokens (n, N, M, d) and embeddings (n, e) of queries and gallery."""

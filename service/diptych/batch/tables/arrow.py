@@ -60,24 +60,41 @@ def open_parquet(name: str, rows: int, sides: Sequence[str]) -> Iterator[tuple[l
     pyarrow, parquet = import_arrow()
     try:
         open_own(name, may_link=True).close()  # what the system says is shorter than what pyarrow makes of it
-        # As set here, of a row group only pages are in memory.
-        with parquet.ParquetFile(name, pre_buffer=False, buffer_size=_BUFFER) as file:
-            schema = file.schema_arrow
+        metadata = parquet.read_metadata(name)
+        schema = metadata.schema.to_arrow_schema()
+        # As set here, of a row group only pages are in memory, and of texts that repeat each is there once.
+        packed = _list_texts(metadata)
+        with parquet.ParquetFile(
+            name, metadata=metadata, pre_buffer=False, buffer_size=_BUFFER, read_dictionary=packed
+        ) as file:
             for side in set(sides) & set(schema.names):
                 kind = schema.field(side).type
                 kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
                 if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
                     raise BatchError(f"{name}: {side} holds {kind}; expected the paths of pictures as text")
-            yield schema.names, _bound_batches(file.iter_batches(batch_size=min(rows, _ROWS)), rows, name)
+            found = file.iter_batches(batch_size=min(rows, _ROWS))
+            yield schema.names, _bound_batches(found, schema, rows, name)
     except pyarrow.ArrowException as error:
         raise BatchError(f"{name} cannot be read as Parquet: {error}") from None
 
 
-def _bound_batches(found: Iterator[Any], rows: int, name: str) -> Iterator[Records]:
+def _list_texts(metadata: Any) -> list[str]:
+    """The columns of texts and bytes, those inside lists and records too."""
+    columns = map(metadata.schema.column, range(metadata.num_columns))
+    return [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+
+
+def _bound_batches(found: Iterator[Any], schema: Any, rows: int, name: str) -> Iterator[Records]:
     pyarrow, _ = import_arrow()
     kept, count, size = list[Any](), 0, 0
-    for batch in found:
-        more = batch.nbytes if batch.nbytes < _MOST_TEXT // _ROWS else _checked_size(batch, name)
+    for packed in found:
+        more = sum(
+            _measure(column, f"{name}: {field.name}")
+            for field, column in zip(packed.schema, packed.columns, strict=True)
+        )
+        if more > _MOST_BYTES:
+            raise BatchError(f"{name}: {len(packed)} rows hold more than {_MOST_BYTES:,} bytes; leave columns out")
+        batch = packed.cast(schema)
         if kept and (count + len(batch) > rows or size + more > _MOST_BYTES):
             yield Records(pyarrow.concat_batches(kept))
             kept, count, size = [], 0, 0
@@ -87,20 +104,26 @@ def _bound_batches(found: Iterator[Any], rows: int, name: str) -> Iterator[Recor
         yield Records(pyarrow.concat_batches(kept))
 
 
-def _checked_size(batch: Any, name: str) -> int:
-    """The bytes of a batch, at most, without dictionaries. Raises BatchError for a text that is too long."""
+def _measure(column: Any, label: str) -> int:
+    """The bytes of a column without its dictionaries, at most. Raises BatchError for a text that is too long."""
     from pyarrow import compute, types
 
-    size = 0
-    for field, column in zip(batch.schema, batch.columns, strict=True):
-        texts = column.dictionary if types.is_dictionary(field.type) else column
-        is_text = types.is_string(texts.type) or types.is_large_string(texts.type)
-        lengths = compute.call_function("binary_length", [texts]) if is_text else None
-        longest = 0 if lengths is None else compute.call_function("max", [lengths]).as_py() or 0
-        if longest > _MOST_TEXT:
-            raise BatchError(f"{name}: {field.name} holds a text of more than {_MOST_TEXT:,} bytes")
-        size += max(column.nbytes, longest * len(batch))
-    return size
+    kind = column.type
+    if types.is_map(kind):
+        return column.nbytes + _measure(column.keys, label) + _measure(column.items, label)
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return column.nbytes + _measure(column.flatten(), label)
+    if types.is_struct(kind):
+        return sum(_measure(part, label) for part in column.flatten())
+    if not types.is_dictionary(kind):
+        return column.nbytes
+    values = column.dictionary
+    if not len(values) or types.is_primitive(values.type):
+        return column.nbytes
+    longest = compute.call_function("max", [compute.call_function("binary_length", [values])]).as_py() or 0
+    if longest > _MOST_TEXT:
+        raise BatchError(f"{label} holds a text of more than {_MOST_TEXT:,} bytes")
+    return column.nbytes + longest * len(column)
 
 
 def read_schema(name: str) -> Any:

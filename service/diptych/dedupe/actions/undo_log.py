@@ -30,7 +30,7 @@ from diptych.pictures.walk import TRASH
 from diptych_runtime.atomic import sync_folder
 
 # The bounds of a journal that is read into memory; one that is sealed with the user's own key may be longer.
-_LONGEST_LINE, _MOST_BYTES, _MOST_FILES, _MOST_FOLDERS = 1 << 24, 1 << 28, 500_000, 1_000
+_LONGEST_LINE, _MOST_BYTES, _MOST_FILES, _MOST_FOLDERS = 1 << 24, 1 << 28, 500_000, 50
 
 
 @dataclass

@@ -37,7 +37,7 @@ class BodyLimits:
                 self._reading.discard(scope)
 
     @contextmanager
-    def bounded(self, headers: Headers, receive: Receive) -> Iterator[Body]:
+    def limit(self, headers: Headers, receive: Receive) -> Iterator[Body]:
         """The `receive` of one request with these headers."""
         body = Body(self, headers, receive)
         try:
@@ -58,9 +58,9 @@ class Body:
     It raises HTTPException: 400 for one whose end is not to be known, 408, 413, 429 or, when the service ends, 503.
     """
 
-    def __init__(self, inlet: BodyLimits, headers: Headers, receive: Receive) -> None:
+    def __init__(self, limits: BodyLimits, headers: Headers, receive: Receive) -> None:
         announced = headers.get("content-length", "")
-        self._inlet, self._receive = inlet, receive
+        self._limits, self._receive = limits, receive
         self._expected = int(announced) if announced.isdecimal() else 0
         self._end: float | None = None
         self._announced = self._expected > 0 or "transfer-encoding" in headers
@@ -83,50 +83,50 @@ class Body:
             raise
 
     async def _next(self) -> Message:
-        inlet = self._inlet
+        limits = self._limits
         if self._end is None:
-            self._end = time.monotonic() + inlet.seconds
+            self._end = time.monotonic() + limits.seconds
             if self._twofold:  # a proxy in front may go by the other one, and take the rest for another's request
                 text = "The request has both Content-Length and Transfer-Encoding, which say different ends; send one."
                 raise HTTPException(400, text)
-            if self._expected > inlet.each:
+            if self._expected > limits.each:
                 raise self._too_large(f"{self._expected:,} bytes")
-            if inlet.held and inlet.held + self._expected > inlet.all:
+            if limits.held and limits.held + self._expected > limits.all:
                 raise self._full()
         if self._whole:
             return await self._receive()
-        with inlet.reading(self._end) as scope:
+        with limits.reading(self._end) as scope:
             message = await self._receive()
         if scope.cancelled_caught:
-            raise self._ending() if inlet.ending else self._too_slow()
+            raise self._ending() if limits.ending else self._too_slow()
         if message["type"] == "http.disconnect":
             raise HTTPException(
                 400, f"The connection ended, or its body could not be read, after {self.taken:,} bytes."
             )
         size = len(message.get("body", b""))
         self.taken += size
-        inlet.held += size
-        if self.taken > inlet.each:
+        limits.held += size
+        if self.taken > limits.each:
             raise self._too_large(f"more than {self.taken - 1:,} bytes")
-        if inlet.held > max(inlet.all, self.taken):
+        if limits.held > max(limits.all, self.taken):
             raise self._full()
         self._whole = not message.get("more_body", False)
         return message
 
     def _too_large(self, size: str) -> HTTPException:
-        text = f"The body has {size}; at most {self._inlet.each:,} are allowed. Send fewer or smaller pictures."
+        text = f"The body has {size}; at most {self._limits.each:,} are allowed. Send fewer or smaller pictures."
         return HTTPException(413, text)
 
     def _too_slow(self) -> HTTPException:
         text = (
-            f"Of the body {self.taken:,} bytes came in {self._inlet.seconds:g} s, which is as long as it may take; "
+            f"Of the body {self.taken:,} bytes came in {self._limits.seconds:g} s, which is as long as it may take; "
             "send fewer or smaller pictures at once, or over a faster line."
         )
         return HTTPException(408, text)
 
     def _full(self) -> HTTPException:
         text = (
-            f"Requests that are being answered hold {self._inlet.held:,} of {self._inlet.all:,} bytes; "
+            f"Requests that are being answered hold {self._limits.held:,} of {self._limits.all:,} bytes; "
             "try again in 1 s."
         )
         return HTTPException(429, text, {"Retry-After": "1"})

@@ -46,15 +46,22 @@ _CODES = {
     429: "overloaded",
     503: "draining",
 }
-_COLLECTIONS = {
-    UnknownCollectionError: 404,
-    CollectionKeptError: 409,
-    CollectionNameError: 422,
-    DamagedCollectionError: 503,
-    ModelMismatchError: 503,  # it was embedded anew while it was served
-    NoOriginalsError: 501,
-    ReadOnlyError: 403,
-}
+# By kind, the first that fits: its status, and the part of the request that is meant.
+_STATUSES: tuple[tuple[type[DiptychError], int, str | None], ...] = (
+    (PictureError, 422, None),
+    (OverloadedError, 429, None),
+    (DecoderStartError, 503, None),
+    (ClientLeftError, 499, None),  # which reads no answer: this is for the log and the metrics
+    (DeadlineError, 504, None),
+    (UnreachableError, 503, "collection"),
+    (UnknownCollectionError, 404, "collection"),
+    (CollectionKeptError, 409, "collection"),
+    (CollectionNameError, 422, "collection"),
+    (DamagedCollectionError, 503, "collection"),
+    (ModelMismatchError, 503, "collection"),  # it was embedded anew while it was served
+    (NoOriginalsError, 501, "collection"),
+    (ReadOnlyError, 403, "collection"),
+)
 _TYPES = {
     401: "authentication_error",
     403: "permission_error",
@@ -96,12 +103,16 @@ class RequestError(DiptychError):
         self.status, self.code, self.param, self.headers = status, code, param, headers
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def document_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The `responses` of a route that may answer with these error statuses, for the OpenAPI document, which
-    `complete_openapi` gives the schema: a model here would be built anew for each status of each route.
+    `complete_document` gives the schema: a model here would be built anew for each status of each route.
     """
     content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{ErrorEnvelope.__name__}"}}}
     return {status: {"content": content, "description": HTTPStatus(status).phrase} for status in statuses}
+
+
+STORED_ERRORS = document_errors(401, 404, 422, 429, 500, 501, 503, 504)  # of routes about what is stored
+BODY_ERRORS = document_errors(400, 403, 408, 413, 415) | STORED_ERRORS  # of routes that take a body
 
 
 def envelope(
@@ -127,9 +138,9 @@ def internal_error(request_id: str | None) -> Response:
 
 def install_handlers(app: FastAPI) -> None:
     """Let every exception that leaves a route end in the envelope (the rest is caught at the edge)."""
-    app.add_exception_handler(DiptychError, _diptych_error)
-    app.add_exception_handler(RequestValidationError, _validation_error)
-    app.add_exception_handler(HTTPException, _http_exception)
+    app.add_exception_handler(DiptychError, _answer_error)
+    app.add_exception_handler(RequestValidationError, _answer_invalid)
+    app.add_exception_handler(HTTPException, _answer_http)
 
 
 def parameter(location: Sequence[str | int]) -> str | None:
@@ -150,32 +161,22 @@ def _id(request: Request) -> str | None:
     return getattr(request.state, "request_id", None)
 
 
-async def _diptych_error(request: Request, error: Exception) -> Response:
+async def _answer_error(request: Request, error: Exception) -> Response:
     if isinstance(error, RequestError):
         return envelope(_id(request), error.status, error.code, str(error), param=error.param, headers=error.headers)
-    if isinstance(error, PictureError):
-        return envelope(_id(request), 422, error.code, str(error))
     if isinstance(error, UnknownPictureError):
         return envelope(_id(request), 404, "unknown_image", str(error))
-    if isinstance(error, OverloadedError):
-        headers = {"Retry-After": str(math.ceil(error.seconds))}
-        return envelope(_id(request), 429, error.code, str(error), headers=headers)
-    if isinstance(error, DecoderStartError):
-        return envelope(_id(request), 503, error.code, str(error), headers={"Retry-After": "1"})
-    if isinstance(error, UnreachableError):
-        headers = {"Retry-After": str(math.ceil(error.seconds))}
-        return envelope(_id(request), 503, error.code, str(error), param="collection", headers=headers)
-    if isinstance(error, ClientLeftError):  # which reads no answer: this is for the log and the metrics
-        return envelope(_id(request), 499, error.code, str(error))
-    if isinstance(error, DeadlineError):
-        return envelope(_id(request), 504, error.code, str(error))
-    if (status := _COLLECTIONS.get(type(error))) is not None:
-        return envelope(_id(request), status, cast(DiptychError, error).code, str(error), param="collection")
+    code = cast(DiptychError, error).code
+    for kind, status, param in _STATUSES:
+        if isinstance(error, kind):
+            pause = 1 if isinstance(error, DecoderStartError) else getattr(error, "seconds", None)
+            headers = {} if pause is None else {"Retry-After": str(math.ceil(pause))}
+            return envelope(_id(request), status, code, str(error), param=param, headers=headers)
     logger.error("request %s failed", _id(request), exc_info=error)
-    return envelope(_id(request), 500, cast(DiptychError, error).code, str(error))
+    return envelope(_id(request), 500, code, str(error))
 
 
-async def _validation_error(request: Request, error: Exception) -> Response:
+async def _answer_invalid(request: Request, error: Exception) -> Response:
     faults = cast(RequestValidationError, error).errors()
     first = faults[0]
     if first["type"] == "json_invalid" and isinstance(first["loc"][-1], int):  # the body itself, not a field of a form
@@ -188,7 +189,7 @@ async def _validation_error(request: Request, error: Exception) -> Response:
     return envelope(_id(request), 422, "invalid_request", message, param=param)
 
 
-async def _http_exception(request: Request, error: Exception) -> Response:
+async def _answer_http(request: Request, error: Exception) -> Response:
     fault = cast(HTTPException, error)
     message = str(fault.detail)
     if fault.status_code == 404:
@@ -197,12 +198,12 @@ async def _http_exception(request: Request, error: Exception) -> Response:
         message = f"{request.url.path} does not take {request.method}; /docs lists what it takes."
     code = _CODES.get(fault.status_code, "error")
     headers = {**(fault.headers or {})}
-    if fault.status_code == 405 and (taken := _taken(request)):
+    if fault.status_code == 405 and (taken := _find_methods(request)):
         headers["Allow"] = ", ".join(taken)
     return envelope(_id(request), fault.status_code, code, message, headers=headers)
 
 
-def _taken(request: Request) -> list[str]:
+def _find_methods(request: Request) -> list[str]:
     """The methods that the document has for a path; the router stops at its first route and names only that one's."""
     paths = request.app.openapi()["paths"]
     asked = request.url.path

@@ -49,21 +49,21 @@ class OuterMiddleware:
 
     Takes X-Request-ID from the caller or makes one; refuses who brings none of the `keys`, on every route but `OPEN`,
     or, where there are none, who asks under a name that is none of `hosts`; refuses writes that a foreign web page
-    makes through a visitor's browser; bounds bodies by the `inlet`; turns what nobody caught into the envelope; counts
-    and logs what was answered.
+    makes through a visitor's browser; bounds bodies; turns what nobody caught into the envelope; counts and logs what
+    was answered.
     """
 
     def __init__(
         self,
         app: ASGIApp,
         *,
-        inlet: BodyLimits,
+        body_limits: BodyLimits,
         keys: Sequence[Key] = (),
         hosts: Collection[str] = (),
         metrics: Metrics | None = None,
     ) -> None:
         self.app = app
-        self.inlet, self.keys, self.hosts, self.metrics = inlet, keys, hosts, metrics
+        self.body_limits, self.keys, self.hosts, self.metrics = body_limits, keys, hosts, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, as ASGI calls it."""
@@ -98,8 +98,8 @@ class OuterMiddleware:
                 lost = True
                 raise
 
-        with self.inlet.bounded(headers, receive) as body:
-            refusal = None if scope["path"] in OPEN else self._refusal(scope, headers)
+        with self.body_limits.limit(headers, receive) as body:
+            refusal = None if scope["path"] in OPEN else self._refuse(scope, headers)
             try:
                 await (refusal or self.app)(scope, body, send_marked)
             except Exception:
@@ -110,7 +110,7 @@ class OuterMiddleware:
                     raise
                 await internal_error(request_id)(scope, body, send_marked)
 
-    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
+    def _refuse(self, scope: Scope, headers: Headers) -> Response | None:
         """The answer to who may not ask, or not from where the request came; sets the key of who may."""
         state = scope["state"]
         if self.keys:
@@ -125,13 +125,13 @@ class OuterMiddleware:
                 for challenge in CHALLENGES:
                     refusal.headers.append("WWW-Authenticate", challenge)
                 return refusal
-        elif foreign_name(headers, self.hosts):
+        elif is_foreign_name(headers, self.hosts):
             text = (
                 "This service has no keys and does not know the name it was asked under, which may be a foreign web "
                 "page's; if it is yours, name it in DIPTYCH_HOSTS, or set keys."
             )
             return envelope(state["request_id"], 403, "unknown_host", text)
-        if foreign_page(scope["method"], headers, self.hosts):
+        if is_foreign_page(scope["method"], headers, self.hosts):
             text = (
                 "This request came from a web page of another site; pages may only talk to the service they came from. "
                 "If it is yours, behind a proxy that asks under another name, name its host in DIPTYCH_HOSTS."
@@ -146,9 +146,7 @@ class OuterMiddleware:
         method = method if method in _METHODS else "other"
         path = quote(scope["path"][:_SHOWN])  # which may have line ends in it
         if self.metrics is not None:
-            self.metrics.request(route, method, status, seconds)
-            if reason is not None:
-                self.metrics.refusal(reason)
+            self.metrics.count_request(route, method, status, seconds, reason)
         key: Key | None = scope["state"]["key"]
         fields = {
             "request_id": scope["state"]["request_id"],
@@ -171,7 +169,7 @@ _PORTS = {"http": 80, "https": 443}
 _LOOKS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-def foreign_page(method: str, headers: Headers, names: Collection[str]) -> bool:
+def is_foreign_page(method: str, headers: Headers, names: Collection[str]) -> bool:
     """True if a page of another origin requests a change, by the headers of its browser.
 
     Sec-Fetch-Site where it is sent; else, over plain HTTP and by older browsers, host and port of Origin, which are to
@@ -190,7 +188,7 @@ def foreign_page(method: str, headers: Headers, names: Collection[str]) -> bool:
     return _place(origin or "") not in asked
 
 
-def foreign_name(headers: Headers, names: Collection[str]) -> bool:
+def is_foreign_name(headers: Headers, names: Collection[str]) -> bool:
     """True if the Host is a foreign name, whose owner could let it point here (DNS rebinding).
 
     Ours are addresses, `localhost`, names without a dot, the machine's own name, and `names`.

@@ -39,9 +39,10 @@ export const nameOf = (item) => item.path?.split(/[\\/]/).pop() || item.metadata
 
 /** An element for a file's name, of which a narrow place leaves out the middle: files of a series differ at the end. */
 export function nameElement(kind, properties, name) {
-  const end = Math.max(0, name.length - 12);
+  const end = name.length > 16 ? name.length - 12 : 0; // a first part of a letter would leave a gap behind it
   return el(kind, { ...properties, className: "name" },
-    el("span", { className: "start", textContent: name.slice(0, end) }), el("span", { textContent: name.slice(end) }));
+    ...(end ? [el("span", { className: "start", textContent: name.slice(0, end) })] : []),
+    el("span", { textContent: name.slice(end) }));
 }
 
 /** A picture, small; where it cannot be had, because a stored file is gone, say, a word in its place. */

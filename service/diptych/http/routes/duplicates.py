@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 
 from diptych.collection.collection import Collection
 from diptych.dedupe.duplicates import Duplicates as Found
 from diptych.dedupe.find import duplicates_among
+from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.threshold import check_threshold
-from diptych.errors import DedupeError, UnknownPictureError
-from diptych.http.context import Context, Here, RequestId
-from diptych.http.health import Proven
-from diptych.http.middleware.errors import RequestError, documented
-from diptych.http.routes.images import described
-from diptych.http.schemas.bodies import json_schema, read_json, require_json
-from diptych.http.schemas.pairs import DuplicateGroup, DuplicateItem, Duplicates, DuplicatesBegun
+from diptych.errors import DedupeError
+from diptych.http.bodies import describe_body
+from diptych.http.context import Context, Here, Proven, RequestId
+from diptych.http.middleware.errors import BODY_ERRORS, RequestError, document_errors
+from diptych.http.pair_jobs import PairProgress
 from diptych.http.schemas.requests import DuplicatesRequest
-from diptych.http.schemas.responses import ImageItem
-from diptych.http.stint import Stint, TimeIsUp
+from diptych.http.schemas.responses import DuplicateGroup, DuplicateItem, Duplicates, PairsBegun
 from diptych_runtime.calibration.questions import COPY
 
 BOUND = 0.5  # the score to which the pairs of an answer reach down: even odds
@@ -27,63 +25,43 @@ PAIRS = 100_000  # in one answer, 2.5 MB of them
 PICTURES = 50_000  # comparing the embeddings of so many takes a good part of a request
 
 router = APIRouter(
-    prefix="/v1",
-    tags=["collection"],
-    dependencies=[Depends(require_json), Proven],
-    responses=documented(400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 501, 503, 504),
+    prefix="/v1", tags=["collection"], dependencies=[Proven], responses=BODY_ERRORS | document_errors(409)
 )
 
 
-@router.post("/duplicates", summary="Find duplicates in the collection", openapi_extra=json_schema(DuplicatesRequest))
-async def duplicates(request: Request, here: Here, request_id: RequestId) -> DuplicatesBegun | Duplicates:
+@router.post("/duplicates", summary="Find duplicates in the collection", openapi_extra=describe_body(DuplicatesRequest))
+async def duplicates(request: Request, here: Here, request_id: RequestId) -> PairsBegun | Duplicates:
     """Groups of pictures that show the same photo, each with the one to keep; nothing is removed.
 
     Scoring all pairs of a large collection takes minutes: a request works for some seconds, and as long as `complete`
     is false, the same request once more goes on. No pair is scored twice.
     """
-    body = await read_json(request, DuplicatesRequest, 0, here.parsing)
-    await here.open(body.collection)
-    here.check(body)
+    body = await here.read(request, DuplicatesRequest)
 
-    def work() -> DuplicatesBegun | Duplicates:
-        _check(body, collection)
-        stint = Stint(here.settings.seconds / 4)
+    def facts(collection: Collection) -> dict[str, Any]:
+        check_request(body, collection)
         runtime = collection.scorer.asking(COPY).runtime
-        facts: dict[str, Any] = {
-            "id": f"duplicates-{request_id}",
-            "model": runtime.name,
-            "question": runtime.question,
-        }
-        try:
-            with here.ledgers.of(collection) as ledger:
-                found = duplicates_among(
-                    collection,
-                    threshold=body.threshold,
-                    keep=body.keep,
-                    bound=BOUND,
-                    ledger=ledger,
-                    on_pairs=stint.begin,
-                    question=COPY,
-                    views=here.ledgers.views,
-                )
-            here.ledgers.views.clear()  # all looks are taken, and kept
-            done = {"scored": found.scored, "total": found.scored}
-            return _answer(here, collection, found, {**facts, **stint.progress(), **done})
-        except TimeIsUp:
-            return DuplicatesBegun(**facts, **stint.progress())
-        except UnknownPictureError as error:
-            message = f"Pictures were removed meanwhile ({error}); ask again."
-            raise RequestError(409, "collection_changed", message, param="collection") from None
-        finally:
-            here.metrics.done("pairs", stint.computed)
-            here.metrics.stages(stint.timings())
+        return {"id": f"duplicates-{request_id}", "model": runtime.name, "question": runtime.question}
 
-    with here.borrow(body.collection) as collection:
-        async with here.ledgers.turn(collection, here.settings.seconds):
-            return await here.work.run(work, request)
+    def search(collection: Collection, cache: PairCache, progress: PairProgress) -> Found:
+        return duplicates_among(
+            collection,
+            threshold=body.threshold,
+            keep=body.keep,
+            bound=BOUND,
+            ledger=cache,
+            on_pairs=progress.begin,
+            question=COPY,
+            views=here.pair_caches.views,
+        )
+
+    def answer(collection: Collection, found: Found, facts: dict[str, Any]) -> Duplicates:
+        return _describe(here, collection, found, facts)
+
+    return await here.search_pairs(request, body, facts, search, answer)
 
 
-def _check(body: DuplicatesRequest, collection: Collection) -> None:
+def check_request(body: DuplicatesRequest, collection: Collection) -> None:
     """Refuse a request that would fail later, or take too long."""
     count = len(collection)
     if count > PICTURES:
@@ -98,11 +76,10 @@ def _check(body: DuplicatesRequest, collection: Collection) -> None:
         raise RequestError(422, "no_thresholds", str(error), param="threshold") from None
 
 
-def _answer(here: Context, collection: Collection, found: Found, facts: dict[str, Any]) -> Duplicates:
+def _describe(here: Context, collection: Collection, found: Found, facts: dict[str, Any]) -> Duplicates:
     pairs = sorted(found.pairs, key=lambda pair: -pair[2])
-    left_out = len(pairs) - PAIRS
-    if left_out > 0:
-        pairs = pairs[:PAIRS]
+    left_out = max(0, len(pairs) - PAIRS)
+    pairs = pairs[:PAIRS]
     groups = [
         DuplicateGroup(
             keeper=group.keeper.id,
@@ -126,13 +103,13 @@ def _answer(here: Context, collection: Collection, found: Found, facts: dict[str
     ordered = [found.pictures[place].id for place in found.order if found.pictures[place].id in shown]
     place = {id: number for number, id in enumerate(ordered)}
     return Duplicates(
-        **facts,
+        **{**facts, "scored": found.scored, "total": found.scored},
         threshold=found.threshold,
-        bound=pairs[-1][2] if left_out > 0 else found.bound,
+        bound=pairs[-1][2] if left_out else found.bound,
         groups=groups,
-        pictures=[ImageItem(**described(here, collection, collection.get(id))) for id in ordered],
+        pictures=[here.describe_image(collection, collection.get(id)) for id in ordered],
         pairs=[(place[a], place[b], score) for a, b, score in pairs],
         verdicts=found.verdicts,
         alarm_rate=found.alarm_rate,
-        left_out=max(0, left_out),
+        left_out=left_out,
     )

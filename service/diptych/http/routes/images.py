@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from itertools import chain, islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.responses import StreamingResponse
 from starlette.convertors import StringConvertor, register_url_convertor
 
 from diptych.collection.collection import Collection
 from diptych.collection.ingest import Incoming, checked_metadata, simulate
 from diptych.errors import UnknownPictureError
-from diptych.http.context import Context, Here, MayChange, Stored, refused
-from diptych.http.health import Proven
-from diptych.http.middleware.errors import RequestError, documented
-from diptych.http.schemas.bodies import body_schema, read_body
-from diptych.http.schemas.images import IMAGE_ID, Picture, Upload, listed
-from diptych.http.schemas.requests import FILTER_SCHEMA, AddForm, AddRequest, read_filter
+from diptych.http.bodies import describe_body
+from diptych.http.context import Context, Here, MayChange, Proven, Stored, refuse_picture
+from diptych.http.middleware.errors import BODY_ERRORS, STORED_ERRORS, RequestError, document_errors
+from diptych.http.schemas.pictures import IMAGE_ID, Picture, Upload, list_pictures
+from diptych.http.schemas.requests import FILTER_SCHEMA, AddRequest, read_filter
 from diptych.http.schemas.responses import (
     AddAnswer,
     AddedItem,
@@ -30,7 +27,6 @@ from diptych.http.schemas.responses import (
     ImageItem,
     ImageList,
 )
-from diptych.store.records import Record
 from diptych.store.sqlite.backup import lines
 from diptych_runtime.errors import PictureError
 
@@ -43,7 +39,7 @@ class _Id(StringConvertor):
 
 register_url_convertor("id", _Id())
 
-router = APIRouter(prefix="/v1/images", tags=["collection"], responses=documented(401, 404, 422, 500, 501, 503))
+router = APIRouter(prefix="/v1/images", tags=["collection"], responses=STORED_ERRORS)
 
 Id = Annotated[str, Path(alias="id", description="32 hexadecimal digits.", json_schema_extra=IMAGE_ID)]
 FilterText = Annotated[str | None, Query(include_in_schema=False)]
@@ -55,7 +51,6 @@ _FILTER = {
     "description": "A condition on metadata as JSON, as in /v1/search.",
     "content": {"application/json": {"schema": FILTER_SCHEMA}},
 }
-_ADD_ERRORS = documented(400, 403, 408, 409, 413, 415, 429, 504)
 _PICTURE_HEADERS = {
     # The id is a digest of the content, so what a browser keeps under it never goes stale.
     "Cache-Control": "private, max-age=86400, immutable",
@@ -66,46 +61,42 @@ _PICTURE_HEADERS = {
 @router.post(
     "",
     summary="Add pictures",
-    openapi_extra=body_schema(AddRequest, AddForm),
-    responses={201: {"model": AddAnswer, "description": "At least one is new"}, **_ADD_ERRORS},
+    openapi_extra=describe_body(AddRequest, AddRequest),
+    responses={201: {"model": AddAnswer, "description": "At least one is new"}, **BODY_ERRORS, **document_errors(409)},
     dependencies=[MayChange, Proven],
 )
 async def add(request: Request, response: Response, here: Here) -> AddAnswer | DryRunAnswer:
     """Add one or more pictures: `curl -F images=@a.jpg -F images=@b.jpg .../v1/images`, or as JSON.
 
     201 if at least one is new, 200 if all were there already: the same file has the same id. Of those, `metadata`
-    replaces what they had; without it, that stays. All are added, or, if one
-    cannot be read, none. With `dry_run` it is 200, nothing is written, and every picture that cannot be read is named.
+    replaces what they had; without it, that stays. All are added, or, if one cannot be read, none. With `dry_run` it
+    is 200, nothing is written, and every picture that cannot be read is named.
     """
-    body = await read_body(request, AddRequest, AddForm, here.settings.pictures, here.parsing)
+    body = await here.read(request, AddRequest, form=AddRequest)
 
     def work() -> AddAnswer | DryRunAnswer:
-        given = listed(body.images, body.key_of("images"), here.settings.pictures)
-        files = [
-            (position, here.picture_bytes(picture, position, body.collection), _facts(picture, body.metadata, position))
-            for position, picture in given
-        ]
+        given = list_pictures(body.images, body.key_of("images"), here.settings.pictures)
+        files = [here.picture_bytes(picture, position, body.collection) for position, picture in given]
+        metadata = [_merge_metadata(picture, body.metadata, position) for position, picture in given]
+        positions = [position for position, _ in given]
         # Each is checked before any is added, so that a bad one leaves the collection as it was.
         with here.metrics.timed("decode"):
-            received = collection.read_new([(data, position) for position, data, _ in files], keep_originals=True)
-        replacing = body.metadata is not None
+            received = collection.read_new(list(zip(files, positions, strict=True)), keep_originals=True)
         arrivals: list[Incoming | PictureError] = [
-            content if isinstance(content, PictureError) else Incoming(content, None, metadata, replacing)
-            for content, (*_, metadata) in zip(received, files, strict=True)
+            content if isinstance(content, PictureError) else Incoming(content, None, own, body.metadata is not None)
+            for content, own in zip(received, metadata, strict=True)
         ]
-        positions = [position for position, *_ in files]
-        return _foreseen(arrivals, positions) if body.dry_run else _added(here, collection, arrivals, positions)
+        return _foresee(arrivals, positions) if body.dry_run else _commit(here, collection, arrivals, positions)
 
-    await here.open(body.collection)
     with here.borrow(body.collection) as collection:
         answer = await here.work.run(work, request)
     if isinstance(answer, AddAnswer):
-        here.metrics.done("pictures", sum(item.created for item in answer.data))
+        here.metrics.count("pictures", sum(item.created for item in answer.data))
         response.status_code = 201 if any(item.created for item in answer.data) else 200
     return answer
 
 
-@router.get("", summary="List pictures", openapi_extra={"parameters": [_FILTER]}, responses=documented(429, 504))
+@router.get("", summary="List pictures", openapi_extra={"parameters": [_FILTER]})
 async def listing(
     here: Here,
     collection: Stored,
@@ -118,7 +109,7 @@ async def listing(
     records = await here.reads.run(lambda: collection.list(limit + 1, after, filter=condition))
     more, records = len(records) > limit, records[:limit]
     return ImageList(
-        data=[ImageItem(**described(here, collection, record)) for record in records],
+        data=[here.describe_image(collection, record) for record in records],
         has_more=more,
         next=records[-1].id if more else None,
     )
@@ -129,40 +120,35 @@ async def listing(
     summary="All records, a line each",
     openapi_extra={"parameters": [_FILTER]},
     response_class=Response,
-    responses={
-        200: {"content": {"application/x-ndjson": {}}, "description": "One JSON object a line"},
-        **documented(429, 504),
-    },
+    responses={200: {"content": {"application/x-ndjson": {}}, "description": "One JSON object a line"}},
 )
 async def export(
     here: Here,
     collection: Stored,
     embeddings: Annotated[bool, Query(description="With the embedding, float32 in base64.")] = False,
     filter: FilterText = None,
-) -> StreamingResponse:
+) -> Response:
     """Every picture of the collection as a line of JSON, in the order they were added."""
     where = None if filter is None else read_filter(filter)
     records = lines(collection.backend, where, embeddings=embeddings)
-    # The first is read before the answer begins: after that nothing can be refused any more.
-    first = await here.reads.run(lambda: list(islice(records, 1)))
-    found = (json.dumps(record, ensure_ascii=False) + "\n" for record in chain(first, records))
-    return StreamingResponse(found, media_type="application/x-ndjson")
+    return await here.stream(
+        records,
+        lambda records: (json.dumps(record, ensure_ascii=False) + "\n" for record in records),
+        "application/x-ndjson",
+    )
 
 
-@router.get("/{id:id}", summary="One picture's record", responses=documented(429, 504))
+@router.get("/{id:id}", summary="One picture's record")
 async def one(id_: Id, here: Here, collection: Stored) -> ImageItem:
     """The record of one stored picture."""
-    return ImageItem(**described(here, collection, await here.reads.run(lambda: collection.get(id_))))
+    return here.describe_image(collection, await here.reads.run(lambda: collection.get(id_)))
 
 
 @router.get(
     "/{id:id}/content",
     summary="The picture itself",
     response_class=Response,
-    responses={
-        200: {"content": {"image/*": {}}, "description": "The file as it was added"},
-        **documented(429, 504),
-    },
+    responses={200: {"content": {"image/*": {}}, "description": "The file as it was added"}},
 )
 async def content(id_: Id, here: Here, collection: Stored) -> Response:
     """The file of one picture, unchanged."""
@@ -174,7 +160,7 @@ async def content(id_: Id, here: Here, collection: Stored) -> Response:
     "/{id:id}/thumbnail",
     summary="The picture, small",
     response_class=Response,
-    responses={200: {"content": {"image/jpeg": {}}, "description": "A JPEG"}, **documented(429, 504)},
+    responses={200: {"content": {"image/jpeg": {}}, "description": "A JPEG"}},
 )
 async def thumbnail(
     id_: Id,
@@ -187,7 +173,7 @@ async def thumbnail(
     return Response(data, media_type="image/jpeg", headers=_PICTURE_HEADERS)
 
 
-@router.delete("/{id:id}", summary="Remove a picture", responses=documented(403, 429, 504), dependencies=[MayChange])
+@router.delete("/{id:id}", summary="Remove a picture", responses=document_errors(403), dependencies=[MayChange])
 async def remove(id_: Id, here: Here, collection: Stored) -> Deleted:
     """Take one picture out of the collection; a file the collection only points to stays where it is."""
     if not await here.reads.run(lambda: collection.remove(id_)):
@@ -195,7 +181,7 @@ async def remove(id_: Id, here: Here, collection: Stored) -> Deleted:
     return Deleted(id=id_)
 
 
-def _facts(picture: Picture | Upload, given: dict[str, Any] | None, position: str) -> dict[str, Any]:
+def _merge_metadata(picture: Picture, given: dict[str, Any] | None, position: str) -> dict[str, Any]:
     """The metadata of a picture: those that were given, and the name of a file, which counts as they do."""
     if not isinstance(picture, Upload):
         return given or {}
@@ -206,14 +192,14 @@ def _facts(picture: Picture | Upload, given: dict[str, Any] | None, position: st
         raise RequestError(422, "invalid_request", message, param="metadata" if given else position) from None
 
 
-def _added(
+def _commit(
     here: Context, collection: Collection, arrivals: Sequence[Incoming | PictureError], positions: Sequence[str]
 ) -> AddAnswer:
     """All of them on the disk; the first that cannot be read is 422 with its position."""
     good = []
     for arrival, position in zip(arrivals, positions, strict=True):
         if isinstance(arrival, PictureError):
-            raise refused(arrival, position)
+            raise refuse_picture(arrival, position)
         good.append(arrival)
     with here.metrics.timed("panel"):
         kept = collection.commit(good)
@@ -222,16 +208,14 @@ def _added(
     except UnknownPictureError as error:
         message = f"Another request removed one of the pictures meanwhile: {error}. Those that are to stay, add again."
         raise RequestError(409, "collection_changed", message, param="collection") from None
+    items = [here.describe_image(collection, record) for record in records]
     return AddAnswer(
-        data=[
-            AddedItem(created=added.created, **described(here, collection, record))
-            for added, record in zip(kept, records, strict=True)
-        ]
+        data=[AddedItem(created=added.created, **dict(item)) for added, item in zip(kept, items, strict=True)]
     )
 
 
-def _foreseen(arrivals: Sequence[Incoming | PictureError], positions: Sequence[str]) -> DryRunAnswer:
-    """The items that `_added` would answer for each picture, were the others good."""
+def _foresee(arrivals: Sequence[Incoming | PictureError], positions: Sequence[str]) -> DryRunAnswer:
+    """The items that `_commit` would answer for each picture, were the others good."""
     met: set[str] = set()
     items = []
     for arrival, position in zip(arrivals, positions, strict=True):
@@ -242,19 +226,3 @@ def _foreseen(arrivals: Sequence[Incoming | PictureError], positions: Sequence[s
             (added,) = simulate([arrival], met)
             items.append(ForeseenItem(position=position, id=added.id, created=added.created, error=None))
     return DryRunAnswer(data=items, refused=sum(item.error is not None for item in items))
-
-
-def described(here: Context, collection: Collection, record: Record) -> dict[str, Any]:
-    """The fields of an `ImageItem`."""
-    return {
-        "id": record.id,
-        "path": record.path,
-        "metadata": record.metadata,
-        "width": record.width,
-        "height": record.height,
-        "frames": record.frames,
-        "original_kept": record.original_kept,
-        "added": record.added,
-        "content": here.link(collection, record.id, "content"),
-        "thumbnail": here.link(collection, record.id, "thumbnail"),
-    }

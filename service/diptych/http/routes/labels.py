@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import chain, islice
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Query, Request, Response
 
 from diptych.collection.collection import Collection
-from diptych.errors import UnknownPictureError
-from diptych.http.context import Here, MayChange, RequestId, Stored, asked
-from diptych.http.health import Proven
-from diptych.http.middleware.errors import RequestError, documented
-from diptych.http.routes.images import described
-from diptych.http.schemas.bodies import json_schema, read_json, require_json
-from diptych.http.schemas.images import IMAGE_ID
-from diptych.http.schemas.labels import (
+from diptych.dedupe.pair_cache import PairCache
+from diptych.http.bodies import describe_body
+from diptych.http.context import Here, MayChange, Proven, RequestId, Stored, choose_question
+from diptych.http.middleware.errors import BODY_ERRORS, STORED_ERRORS, RequestError, document_errors
+from diptych.http.pair_jobs import PairProgress
+from diptych.http.schemas.pictures import IMAGE_ID
+from diptych.http.schemas.requests import LabelRequest, PairsRequest
+from diptych.http.schemas.responses import (
     LabelCounts,
     LabelItem,
     LabelList,
@@ -25,22 +23,15 @@ from diptych.http.schemas.labels import (
     PairsBegun,
     PairsToLabel,
 )
-from diptych.http.schemas.requests import LabelRequest, PairsRequest
-from diptych.http.schemas.responses import ImageItem
-from diptych.http.stint import Stint, TimeIsUp
-from diptych.labelling.choose import pairs_to_label
+from diptych.labelling.choose import PairToLabel, pairs_to_label
 from diptych.labelling.table import csv_texts
-from diptych.store.records import Label
 from diptych.store.sqlite.backend import SqliteBackend
 from diptych_runtime.calibration.questions import COPY
 
 PAGE = 1000  # labels in one answer
 
-router = APIRouter(
-    prefix="/v1/pairs", tags=["collection"], responses=documented(401, 404, 422, 429, 500, 501, 503, 504)
-)
+router = APIRouter(prefix="/v1/pairs", tags=["collection"], responses=STORED_ERRORS)
 
-_BODY_ERRORS = documented(400, 403, 408, 413, 415)
 QuestionText = Annotated[
     str | None, Query(description="Only answers to this one, `copy` or `thing`; by default to both.")
 ]
@@ -50,9 +41,9 @@ Id = Annotated[str, Query(description="32 hexadecimal digits.", json_schema_extr
 @router.post(
     "/next",
     summary="The pairs that teach most",
-    openapi_extra=json_schema(PairsRequest),
-    dependencies=[Depends(require_json), Proven],
-    responses=documented(400, 403, 408, 409, 413, 415),
+    openapi_extra=describe_body(PairsRequest),
+    dependencies=[Proven],
+    responses=BODY_ERRORS | document_errors(409),
 )
 async def following(request: Request, here: Here, request_id: RequestId) -> PairsBegun | PairsToLabel:
     """The pairs without a label that a person's answers to teach most: near the thresholds, in disagreement, and of
@@ -60,39 +51,28 @@ async def following(request: Request, here: Here, request_id: RequestId) -> Pair
 
     They are scored first: as long as `complete` is false, the same request once more goes on. No pair is scored twice.
     """
-    body = await read_json(request, PairsRequest, 0, here.parsing)
-    await here.open(body.collection)
-    here.check(body)
+    body = await here.read(request, PairsRequest)
+    question = body.question or COPY
 
-    def work() -> PairsBegun | PairsToLabel:
+    def facts(collection: Collection) -> dict[str, Any]:
         _check_place(collection)
-        stint = Stint(here.settings.seconds / 4)
-        question = body.question or COPY
-        model = collection.scorer.runtime.name
-        facts: dict[str, Any] = {"id": f"pairs-{request_id}", "model": model, "question": question}
-        try:
-            with here.ledgers.of(collection) as ledger:
-                found = pairs_to_label(
-                    collection,
-                    body.count,
-                    question=question,
-                    ledger=ledger,
-                    on_pairs=stint.begin,
-                    views=here.ledgers.views,
-                )
-            here.ledgers.views.clear()  # all looks are taken, and kept
-        except TimeIsUp:
-            return PairsBegun(**facts, **stint.progress())
-        except UnknownPictureError as error:
-            message = f"Pictures were removed meanwhile ({error}); ask again."
-            raise RequestError(409, "collection_changed", message, param="collection") from None
-        finally:
-            here.metrics.done("pairs", stint.computed)
-            here.metrics.stages(stint.timings())
+        return {"id": f"pairs-{request_id}", "model": collection.scorer.runtime.name, "question": question}
+
+    def search(collection: Collection, cache: PairCache, progress: PairProgress) -> list[PairToLabel]:
+        return pairs_to_label(
+            collection,
+            body.count,
+            question=question,
+            ledger=cache,
+            on_pairs=progress.begin,
+            views=here.pair_caches.views,
+        )
+
+    def answer(collection: Collection, found: list[PairToLabel], facts: dict[str, Any]) -> PairsToLabel:
         data = [
             PairItem(
-                a=ImageItem(**described(here, collection, pair.a)),
-                b=ImageItem(**described(here, collection, pair.b)),
+                a=here.describe_image(collection, pair.a),
+                b=here.describe_image(collection, pair.b),
                 relevance_score=pair.relevance_score,
                 verdict=pair.verdict,
                 similarity=pair.similarity,
@@ -100,12 +80,9 @@ async def following(request: Request, here: Here, request_id: RequestId) -> Pair
             )
             for pair in found
         ]
-        counts = _counts(collection, question)
-        return PairsToLabel(**facts, **stint.progress(), data=data, labels=counts)
+        return PairsToLabel(**facts, data=data, labels=count_labels(collection, question))
 
-    with here.borrow(body.collection) as collection:
-        async with here.ledgers.turn(collection, here.settings.seconds):
-            return await here.work.run(work, request)
+    return await here.search_pairs(request, body, facts, search, answer)
 
 
 @router.get("/labels", summary="The labels of the collection")
@@ -120,15 +97,15 @@ async def labels(
     counts.
     """
     _check_place(collection)
-    asked(collection.scorer, question)
+    choose_question(collection.scorer, question)
 
     def work() -> LabelList:
         found, following = collection.store.label_page(limit, after, question)
         return LabelList(
-            data=[_item(one) for one in found],
+            data=[LabelItem.model_validate(one) for one in found],
             has_more=following is not None,
             next=following,
-            counts=None if after else _counts(collection, question),
+            counts=None if after else count_labels(collection, question),
         )
 
     return await here.reads.run(work)
@@ -140,30 +117,28 @@ async def labels(
     response_class=Response,
     responses={200: {"content": {"text/csv": {}}, "description": "A line for each label"}},
 )
-async def export(here: Here, collection: Stored, question: QuestionText = None) -> StreamingResponse:
+async def export(here: Here, collection: Stored, question: QuestionText = None) -> Response:
     """The labels as a table, as `diptych calibrate --labels` reads it."""
     _check_place(collection)
-    asked(collection.scorer, question)
-    pages = collection.store.label_pages(PAGE, question)
-    # The first is read before the answer begins: after that nothing can be refused any more.
-    first = await here.reads.run(lambda: list(islice(pages, 1)))
-    texts = (text.encode("utf-8", "backslashreplace") for text in csv_texts(chain(first, pages)))
-    headers = {"Content-Disposition": 'attachment; filename="labels.csv"'}
-    return StreamingResponse(texts, media_type="text/csv", headers=headers)
+    choose_question(collection.scorer, question)
+    return await here.stream(
+        collection.store.label_pages(PAGE, question),
+        lambda pages: (text.encode("utf-8", "backslashreplace") for text in csv_texts(pages)),
+        "text/csv",
+        {"Content-Disposition": 'attachment; filename="labels.csv"'},
+    )
 
 
 @router.post(
     "/labels",
     summary="Label a pair",
-    openapi_extra=json_schema(LabelRequest),
-    dependencies=[MayChange, Depends(require_json)],
-    responses={**_BODY_ERRORS, **documented(409)},
+    openapi_extra=describe_body(LabelRequest),
+    dependencies=[MayChange],
+    responses=BODY_ERRORS | document_errors(409),
 )
 async def label(request: Request, here: Here) -> LabelItem:
     """Keep a person's answer about two stored pictures. It stands in place of an earlier answer."""
-    body = await read_json(request, LabelRequest, 0, here.parsing)
-    await here.open(body.collection)
-    here.check(body)
+    body = await here.read(request, LabelRequest)
     question = body.question or COPY
     if body.a == body.b:
         raise RequestError(422, "same_picture", "a and b are the same picture; a label is of two.", param="b")
@@ -174,13 +149,13 @@ async def label(request: Request, here: Here) -> LabelItem:
         kept = collection.store.label_of(body.a, body.b, question)
         if kept is None:
             raise RequestError(409, "collection_changed", "The label was taken back meanwhile; look at it again.")
-        return _item(kept)
+        return LabelItem.model_validate(kept)
 
     with here.borrow(body.collection) as collection:
         return await here.work.run(work, request)
 
 
-@router.delete("/labels", summary="Take back a label", dependencies=[MayChange], responses=documented(403))
+@router.delete("/labels", summary="Take back a label", dependencies=[MayChange], responses=document_errors(403))
 async def take_back(
     here: Here,
     collection: Stored,
@@ -190,7 +165,7 @@ async def take_back(
 ) -> LabelTakenBack:
     """Forget the latest answer about a pair; an earlier one stands again."""
     _check_place(collection)
-    asked(collection.scorer, question)
+    choose_question(collection.scorer, question)
     gone = await here.reads.run(lambda: collection.take_back_label(a, b, question=question))
     return LabelTakenBack(a=a, b=b, question=question, taken_back=gone)
 
@@ -201,18 +176,7 @@ def _check_place(collection: Collection) -> None:
         raise RequestError(501, "no_labels", message, param="collection")
 
 
-def _item(one: Label) -> LabelItem:
-    return LabelItem(
-        a=one.a,
-        b=one.b,
-        question=one.question,
-        answer=one.answer,
-        added=one.added,
-        path_a=one.path_a,
-        path_b=one.path_b,
-    )
-
-
-def _counts(collection: Collection, question: str | None) -> LabelCounts:
+def count_labels(collection: Collection, question: str | None) -> LabelCounts:
+    """Numbers of the labels to a question, or to all."""
     counted = collection.store.label_counts(question)
     return LabelCounts(same=counted["same"], different=counted["different"], cannot_tell=counted["cannot tell"])

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.concurrency import run_in_threadpool
 
 from diptych.collection.ingest import METADATA_BYTES
 from diptych.collection.registry import Collections
 from diptych.errors import CollectionNameError, DamagedCollectionError, UnknownCollectionError
-from diptych.http import health
-from diptych.http.context import Here
-from diptych.http.middleware.errors import documented
+from diptych.http.context import CollectionQuery, Here
+from diptych.http.middleware.errors import document_errors
 from diptych.http.routes import duplicates
-from diptych.http.routes.collections import summaries
-from diptych.http.schemas.calibration import CalibratedQuestion, CalibrationItem, QuestionItem
-from diptych.http.schemas.responses import Health, Info, Limits, ModelItem, ModelList, Ready
+from diptych.http.routes.collections import describe_collections
+from diptych.http.schemas.responses import (
+    CalibrationItem,
+    CollectionItem,
+    Health,
+    Info,
+    Limits,
+    ModelItem,
+    ModelList,
+    QuestionItem,
+    Ready,
+)
 from diptych_runtime.calibration.verdicts import least_of
 from diptych_runtime.decoder import FORMATS
-from diptych_runtime.own_calibration import OwnCalibration
 
-router = APIRouter(tags=["service"], responses=documented(500))
+router = APIRouter(tags=["service"], responses=document_errors(500))
 
 
-@router.get("/v1/models", summary="The served models", responses=documented(401))
+@router.get("/v1/models", summary="The served models", responses=document_errors(401))
 async def models(here: Here) -> ModelList:
     """The served model in OpenAI's form, and after it those of collections that have others."""
     served = dict.fromkeys(
@@ -35,16 +42,17 @@ async def models(here: Here) -> ModelList:
     return ModelList(data=[ModelItem(id=name, created=here.started, revision=revision) for name, revision in served])
 
 
-@router.get("/info", summary="Model, provider, limits and collections", responses=documented(401, 404, 422, 429, 504))
-async def info(
-    here: Here,
-    collection: Annotated[
-        str | None, Query(description="The collection that is meant; by default as in every request.")
-    ] = None,
-) -> Info:
+@router.get(
+    "/info", summary="Model, provider, limits and collections", responses=document_errors(401, 404, 422, 429, 504)
+)
+async def info(here: Here, collection: CollectionQuery = None) -> Info:
     """The description of this service: model, provider, thresholds, limits, and figures of the collections."""
     settings = here.settings
-    figures, listed = await here.reads.run(lambda: (_figures(here.collections, collection), summaries(here)))
+
+    def read() -> tuple[dict[str, Any] | None, list[CollectionItem]]:
+        return _get_figures(here.collections, collection), describe_collections(here)
+
+    figures, listed = await here.reads.run(read)
     # A collection that is damaged, or none, has no calibration of its own.
     runtime = here.scorer_of(collection if figures else None).runtime
     return Info(
@@ -57,13 +65,13 @@ async def info(
         threads=runtime.threads,
         panel_size=runtime.panel_size,
         embedding_dim=runtime.embedding_dim,
-        formats=[*FORMATS],
         thresholds=runtime.thresholds,
+        formats=[*FORMATS],
         questions={
             name: QuestionItem(thresholds=one.thresholds, verdicts=least_of(one.stated), negatives=one.negatives)
             for name, one in runtime.manifest.questions.items()
         },
-        calibration=_calibration(runtime.own),
+        calibration=None if runtime.own is None else CalibrationItem.model_validate(runtime.own),
         limits=Limits(
             **{name: value for name, value in settings if name in Limits.model_fields},
             duplicates_pictures=duplicates.PICTURES,
@@ -77,14 +85,7 @@ async def info(
     )
 
 
-def _calibration(own: OwnCalibration | None) -> CalibrationItem | None:
-    if own is None:
-        return None
-    counts = {name: CalibratedQuestion(same=one.same, different=one.different) for name, one in own.questions.items()}
-    return CalibrationItem(made=own.made, model=own.model, questions=counts)
-
-
-def _figures(collections: Collections, name: str | None) -> dict[str, Any] | None:
+def _get_figures(collections: Collections, name: str | None) -> dict[str, Any] | None:
     """Figures of the collection that is meant, if there is one and it is whole; only a wrong name is an error."""
     try:
         with collections.borrow(name) as collection:
@@ -101,7 +102,7 @@ def _figures(collections: Collections, name: str | None) -> dict[str, Any] | Non
     "/metrics",
     summary="Figures for Prometheus",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}, "description": "Prometheus' text format"}, **documented(401)},
+    responses={200: {"content": {"text/plain": {}}, "description": "Prometheus' text format"}, **document_errors(401)},
 )
 def metrics(here: Here) -> Response:
     """Requests, stages, rejections, pairs and pictures since the start, in Prometheus' text format."""
@@ -115,8 +116,10 @@ async def alive() -> Health:
     return Health()
 
 
-@router.get("/readyz", summary="Can it answer requests?", responses=documented(503))
-@router.get("/v2/health/ready", summary="Can it answer requests? (Open Inference Protocol)", responses=documented(503))
+@router.get("/readyz", summary="Can it answer requests?", responses=document_errors(503))
+@router.get(
+    "/v2/health/ready", summary="Can it answer requests? (Open Inference Protocol)", responses=document_errors(503)
+)
 async def ready(here: Here) -> Ready:
     """200 once a golden pair was scored as it should be, while nothing is stuck and a tiny picture can be decoded; else
     503 with the reason.
@@ -124,9 +127,9 @@ async def ready(here: Here) -> Ready:
     Of several collections some may be damaged: the others answer, so the service is ready, and they are named. A
     collection on a Milvus server is asked for, and the service is unready while it does not answer.
     """
-    done = health.ready(here)
-    await health.decoding(here)
+    done = here.health.check_service()
+    await here.health.check_decoding()
     if any(collection.backend.folder is None for collection in here.collections.open_ones().values()):
-        await run_in_threadpool(health.reachable, here)  # servers, which may be away for a while
+        await run_in_threadpool(here.health.check_servers)  # servers, which may be away for a while
     damaged = list(here.collections.damaged())
     return Ready(warm_up_seconds=done.seconds, same=done.same, other=done.other, damaged=damaged)

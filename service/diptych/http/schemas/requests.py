@@ -1,4 +1,7 @@
-"""The requests of the service: one model per route, in the shapes of vLLM, Cohere/Jina and OpenAI."""
+"""The requests of the service: one model per route, in the shapes of vLLM, Cohere/Jina and OpenAI.
+
+A form has the same fields as JSON: its pictures are files, and objects in it are JSON as text.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,11 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
-    InstanceOf,
-    Json,
     RootModel,
     Tag,
     TypeAdapter,
     ValidationError,
+    ValidationInfo,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
     WrapValidator,
@@ -28,8 +30,7 @@ from diptych.collection.root import NAME, check_name
 from diptych.dedupe.keeper import DEFAULT
 from diptych.errors import CollectionNameError
 from diptych.http.middleware.errors import RequestError
-from diptych.http.schemas.base import Strict
-from diptych.http.schemas.images import IMAGE_ID, Picture, Pictures, Upload
+from diptych.http.schemas.pictures import IMAGE_ID, Picture, PicturePair, Pictures, Strict
 from diptych.store.filters import to_sql
 from diptych.store.records import Answer
 from diptych_runtime.parsing import parse_json
@@ -37,64 +38,47 @@ from diptych_runtime.parsing import parse_json
 _JSON_KINDS = {list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
 
 
-def _one_object(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+def _read_metadata(value: Any, check: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
     """The metadata of a request; in place of pydantic's words, those that say it is one object, and for whom."""
-    try:
+    got = None
+    if info.context is not None and info.context.is_form:
+        try:
+            value = parse_json(value)
+        except ValueError:
+            got = "no JSON"
+    if got is None and isinstance(value, dict):
         return check(value)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        if fault["type"] not in ("json_invalid", "dict_type"):
-            raise
-        got = "no JSON" if fault["type"] == "json_invalid" else _JSON_KINDS.get(type(fault["input"]), "null")
-        raise PydanticCustomError(
-            "not_one_object",
-            "expected one JSON object for all pictures of the request, like {example}, got {got}; "
-            "send pictures with metadata of their own in requests of their own",
-            {"example": '{"label": "shoe"}', "got": got},
-        ) from None
+    raise PydanticCustomError(
+        "not_one_object",
+        "expected one JSON object for all pictures of the request, like {example}, got {got}; "
+        "send pictures with metadata of their own in requests of their own",
+        {"example": '{"label": "shoe"}', "got": got or _JSON_KINDS.get(type(value), "null")},
+    )
 
 
-# Python reads NaN, halves of surrogate pairs and a thousand levels from JSON, but nobody could read them back.
-Metadata = Annotated[dict[str, Any], AfterValidator(checked_metadata), WrapValidator(_one_object)]
-MetadataText = Annotated[Json[Metadata], WrapValidator(_one_object)]  # of a form
+def _read_object(value: Any) -> Any:
+    """A form and a query string have JSON as text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_json(value)
+    except ValueError:
+        raise ValueError("expected a JSON object") from None
 
 
-def _whole(value: Any) -> Any:
-    """JSON has one kind of number: 10.0 is an integer."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _flag(value: Any) -> Any:
-    """A form has true and false as text."""
-    return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
-
-
-def _files(value: Any) -> Any:
-    if not isinstance(value, list):
-        raise PydanticCustomError("not_a_file", "expected a file, and not text (curl sends one as -F name=@file)")
+def _check_filter(value: dict[str, Any]) -> dict[str, Any]:
+    to_sql(value)
     return value
 
 
-def _file(value: Any) -> Any:
-    if len(_files(value)) != 1:
-        raise PydanticCustomError("several_files", "expected one file, got {count}", {"count": len(value)})
-    return value[0]
-
-
-def _threshold(value: Any) -> Any:
+def _check_threshold(value: Any) -> Any:
     number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
     if not number and value != "auto":
         raise PydanticCustomError("not_a_threshold", 'expected a number above 0 and up to 1, or "auto"')
     return value
 
 
-def _two(value: Any) -> Any:
-    if isinstance(value, list) and len(value) != 2:
-        raise PydanticCustomError("not_two", "expected two pictures, got {count}", {"count": len(value)})
-    return value
-
-
-def _collection_name(value: str) -> str:
+def _check_name(value: str) -> str:
     try:
         check_name(value)
     except CollectionNameError as error:
@@ -102,37 +86,44 @@ def _collection_name(value: str) -> str:
     return value
 
 
-_FILE = {"type": "string", "format": "binary"}
-# Of a form, where every field of files comes as a list of them.
-File = Annotated[InstanceOf[Upload], BeforeValidator(_file), WithJsonSchema(_FILE)]
-Files = Annotated[
-    list[InstanceOf[Upload]],
-    BeforeValidator(_files),
-    WithJsonSchema({"type": "array", "items": _FILE, "minItems": 1}),
+# JSON has one kind of number: 10.0 is an integer.
+_Whole = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
+Count = Annotated[int, Field(ge=0), _Whole]
+# Python reads NaN, halves of surrogate pairs and a thousand levels from JSON, but nobody could read them back.
+Metadata = Annotated[dict[str, Any], AfterValidator(checked_metadata), WrapValidator(_read_metadata)]
+Threshold = Annotated[Annotated[float, Field(gt=0, le=1)] | Literal["auto"], BeforeValidator(_check_threshold)]
+FILTER_SCHEMA = {"$ref": "#/components/schemas/Filter"}
+Filter = Annotated[
+    dict[str, Any],
+    BeforeValidator(_read_object),
+    AfterValidator(_check_filter),
+    WithJsonSchema(FILTER_SCHEMA, mode="validation"),
 ]
-TwoFiles = Annotated[
-    list[InstanceOf[Upload]],
-    BeforeValidator(lambda value: _two(_files(value))),
-    WithJsonSchema({"type": "array", "items": _FILE, "minItems": 2, "maxItems": 2}),
-]
-Count = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
-Positive = Annotated[int, Field(ge=1), BeforeValidator(_whole)]
-Flag = Annotated[bool, BeforeValidator(_flag), Field(strict=True)]
-_METADATA = ", kept with each picture, in place of what one has that is there already; without it, that stays."
+Rule = Literal[
+    "resolution", "with-exif", "format", "exif", "largest", "oldest", "newest", "shortest"
+]  # of a folder that was named first a collection knows nothing
+_Ignored = Field(None, description="Taken for compatibility and ignored: every picture is seen whole.")
+_OwnQuestion = Field(None, description="`copy`, the default, or `thing`.", examples=["copy"])
 
 
-CollectionName = Field(
-    None,
-    description="The collection that is meant; by default the only one, or else that called `default`.",
-    examples=["shoes"],
-)
+def read_filter(text: str) -> dict[str, Any]:
+    """A filter of a query string. Raises RequestError: 422."""
+    try:
+        return TypeAdapter(Filter).validate_python(text)
+    except ValidationError as error:
+        message = f"filter: {error.errors()[0]['msg']}"
+        raise RequestError(422, "invalid_request", message, param="filter") from None
 
 
 class Request(Strict):
-    """The fields of every request."""
+    """The fields of every request about pictures."""
 
     model: str | None = Field(None, description="The served model's name, if given; any other is refused.")
-    collection: str | None = CollectionName
+    collection: str | None = Field(
+        None,
+        description="The collection that is meant; by default the only one, or else that called `default`.",
+        examples=["shoes"],
+    )
     user: str | None = Field(None, description="Taken for compatibility and ignored.")
 
 
@@ -147,41 +138,22 @@ class Asking(Request):
     )
 
 
-class Form(Strict):
-    """A form, of which all fields but the files are text."""
-
-    model_config = ConfigDict(strict=False)
-
-
-class PairOptions(Asking):
-    """The options of scores and rankings."""
-
-    raw_scores: Flag = Field(False, description="Answer the network's logits in place of probabilities.")
-
-    @property
-    def raw(self) -> bool:
-        """True if logits are to be answered as scores."""
-        return self.raw_scores
-
-
-_IGNORED = Field(None, description="Taken for compatibility and ignored: every picture is seen whole.")
-
-
-class TextOptions(PairOptions):
+class TextOptions(Asking):
     """The fields that clients of vLLM, Cohere, Jina, infinity and Text Embeddings Inference send for texts."""
 
-    truncate_prompt_tokens: int | None = _IGNORED
-    truncation_side: str | None = _IGNORED
-    max_tokens_per_query: int | None = _IGNORED
-    max_tokens_per_doc: int | None = _IGNORED
-    max_chunks_per_doc: int | None = _IGNORED
-    mm_processor_kwargs: dict[str, Any] | None = _IGNORED
+    raw_scores: bool = Field(False, description="Answer the network's logits in place of probabilities.")
+    truncate_prompt_tokens: int | None = _Ignored
+    truncation_side: str | None = _Ignored
+    max_tokens_per_query: int | None = _Ignored
+    max_tokens_per_doc: int | None = _Ignored
+    max_chunks_per_doc: int | None = _Ignored
+    mm_processor_kwargs: Annotated[dict[str, Any], BeforeValidator(_read_object)] | None = _Ignored
     priority: int | None = Field(None, description="Taken for compatibility and ignored: requests take turns.")
     request_id: str | None = Field(None, description="Taken for compatibility and ignored: send X-Request-ID.")
     use_activation: bool | None = Field(None, description="`false` is vLLM's word for `raw_scores`.")
 
     @property
-    def raw(self) -> bool:
+    def is_raw(self) -> bool:
         """True if logits are to be answered as scores."""
         return self.raw_scores or self.use_activation is False
 
@@ -193,25 +165,13 @@ class ScoreRequest(TextOptions):
     documents: Pictures = Field(validation_alias=AliasChoices("documents", "text_2"), description="Also as `text_2`.")
 
 
-class ScoreForm(PairOptions, Form):
-    """One picture to score with one or more, as files of a form."""
-
-    queries: File
-    documents: Files
-
-
-class RerankOptions(PairOptions):
-    """The options of reranking."""
-
-    top_n: Count | None = Field(None, description="Answer only the best; all of them if not given, or 0.")
-
-
-class RerankRequest(RerankOptions, TextOptions):
+class RerankRequest(TextOptions):
     """Documents to order by how alike they are to the query."""
 
     query: Picture
     documents: Pictures
-    return_documents: bool = Field(False, description="Send each document back with its score.")
+    top_n: Count | None = Field(None, description="Answer only the best; all of them if not given, or 0.")
+    return_documents: bool = Field(False, description="Send each document back with its score, unless it is a file.")
 
 
 class TextsRequest(RerankRequest):
@@ -221,8 +181,8 @@ class TextsRequest(RerankRequest):
     return_documents: bool = Field(
         False, validation_alias=AliasChoices("return_text"), description="Send each picture back with its score."
     )
-    truncate: bool | None = _IGNORED
-    truncation_direction: str | None = _IGNORED
+    truncate: bool | None = _Ignored
+    truncation_direction: str | None = _Ignored
 
 
 class AnyRerankRequest(
@@ -236,96 +196,31 @@ class AnyRerankRequest(
     """Pictures to order by how alike they are to a query: as `documents`, or as `texts`."""
 
 
-class RerankForm(RerankOptions, Form):
-    """A query and documents as files of a form."""
-
-    query: File
-    documents: Files
-
-
-Matrix = Field(False, description="Answer the whole attention too, patch by patch.")
-Overlay = Field(False, description="Answer both pictures with the links drawn over them, as a PNG.")
-
-
-class ExplainOptions(Asking):
-    """The options of an explanation."""
-
-    links: Count = Field(24, le=1024, description="How many of the strongest links to answer.")
-
-
-class ExplainRequest(ExplainOptions):
+class ExplainRequest(Asking):
     """A pair whose score is to be explained."""
 
-    images: Annotated[list[Picture], Field(min_length=2, max_length=2, fail_fast=True), BeforeValidator(_two)]
-    matrix: bool = Matrix
-    overlay: bool = Overlay
+    images: PicturePair
+    links: Count = Field(24, le=1024, description="How many of the strongest links to answer.")
+    matrix: bool = Field(False, description="Answer the whole attention too, patch by patch.")
+    overlay: bool = Field(False, description="Answer both pictures with the links drawn over them, as a PNG.")
 
 
-class ExplainForm(ExplainOptions, Form):
-    """A pair to explain, as files of a form."""
+class EmbeddingRequest(Request):
+    """Pictures to embed."""
 
-    images: TwoFiles
-    matrix: Flag = Matrix
-    overlay: Flag = Overlay
-
-
-Inputs = AliasChoices("images", "input")
-
-
-class EmbeddingOptions(Request):
-    """The options of embeddings."""
-
+    images: Pictures = Field(
+        validation_alias=AliasChoices("images", "input"), description="Also as `input`, as OpenAI's client says."
+    )
     encoding_format: Literal["float", "base64"] = Field(
         "float", description="`base64` is little-endian float32, as OpenAI's client asks for."
     )
 
 
-class EmbeddingRequest(EmbeddingOptions):
-    """Pictures to embed."""
+class SearchRequest(Asking):
+    """A picture to look for in the collection."""
 
-    images: Pictures = Field(validation_alias=Inputs, description="Also as `input`, as OpenAI's client says.")
-
-
-class EmbeddingForm(EmbeddingOptions, Form):
-    """Pictures to embed, as files of a form."""
-
-    images: Files = Field(validation_alias=Inputs)
-
-
-def _read(value: Any) -> Any:
-    """A form and a query string have JSON as text."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return parse_json(value)
-    except ValueError:
-        raise ValueError("expected a JSON object") from None
-
-
-def _condition(value: dict[str, Any]) -> dict[str, Any]:
-    to_sql(value)
-    return value
-
-
-FILTER_SCHEMA = {"$ref": "#/components/schemas/Filter"}
-Filter = Annotated[
-    dict[str, Any], BeforeValidator(_read), AfterValidator(_condition), WithJsonSchema(FILTER_SCHEMA, mode="validation")
-]
-
-
-def read_filter(text: str) -> dict[str, Any]:
-    """A filter of a query string. Raises RequestError: 422."""
-    try:
-        return TypeAdapter(Filter).validate_python(text)
-    except ValidationError as error:
-        message = f"filter: {error.errors()[0]['msg']}"
-        raise RequestError(422, "invalid_request", message, param="filter") from None
-
-
-class SearchOptions(Asking):
-    """The options of a search."""
-
-    top: Positive = Field(10, description="How many matches to answer.")
+    image: Picture
+    top: Annotated[int, Field(ge=1), _Whole] = Field(10, description="How many matches to answer.")
     candidates: Count = Field(100, description="How many of the first stage are re-ranked; 0 for none.")
     early_stop: float | None = Field(
         None, gt=0, le=1, description="Re-rank no more candidates once `top` have this relevance: faster, not exact."
@@ -338,37 +233,20 @@ class SearchOptions(Asking):
     )
 
 
-class SearchRequest(SearchOptions):
-    """A picture to look for in the collection."""
-
-    image: Picture
-
-
-class SearchForm(SearchOptions, Form):
-    """A search sent as a form."""
-
-    image: File
-
-
 class PairsRequest(Asking):
     """The number of pairs to label, and the question that is asked of a person about them."""
 
-    question: str | None = Field(None, description="`copy`, the default, or `thing`.", examples=["copy"])
-    count: Annotated[int, Field(ge=1, le=50), BeforeValidator(_whole)] = Field(10, description="How many at most.")
+    question: str | None = _OwnQuestion
+    count: Annotated[int, Field(ge=1, le=50), _Whole] = Field(10, description="How many at most.")
 
 
 class LabelRequest(Asking):
     """A person's answer about two stored pictures."""
 
-    question: str | None = Field(None, description="`copy`, the default, or `thing`.", examples=["copy"])
+    question: str | None = _OwnQuestion
     a: str = Field(description="The id of one.", json_schema_extra=IMAGE_ID)
     b: str = Field(description="The id of the other; their order makes no difference.", json_schema_extra=IMAGE_ID)
     answer: Answer = Field(description="`same`, `different` or `cannot tell`.")
-
-
-Rule = Literal[
-    "resolution", "with-exif", "format", "exif", "largest", "oldest", "newest", "shortest"
-]  # of a folder that was named first a collection knows nothing
 
 
 class DuplicatesRequest(Request):
@@ -376,9 +254,8 @@ class DuplicatesRequest(Request):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"threshold": "auto"}]})
 
-    threshold: Annotated[Annotated[float, Field(gt=0, le=1)] | Literal["auto"], BeforeValidator(_threshold)] = Field(
-        "auto",
-        description="The relevance from which two pictures are the same; `auto` by their number and likeness.",
+    threshold: Threshold = Field(
+        "auto", description="The relevance from which two pictures are the same; `auto` by their number and likeness."
     )
     keep: Annotated[list[Rule], Field(min_length=1, fail_fast=True)] = Field(
         list(DEFAULT),
@@ -387,34 +264,24 @@ class DuplicatesRequest(Request):
     )
 
 
-DryRun = Field(False, description="Check everything and write nothing: the answer says what would be added.")
-
-
-Added = AliasChoices("images", "image")
-
-
-class AddRequest(Strict):
+class AddRequest(Request):
     """Pictures to add to the collection."""
 
-    images: Pictures = Field(validation_alias=Added, description="One or more; one also as `image`.")
-    metadata: Metadata | None = Field(None, description=f"Any JSON object{_METADATA}")
-    collection: str | None = CollectionName
-    dry_run: bool = DryRun
-
-
-class AddForm(Form):
-    """Pictures to add, sent as a form."""
-
-    images: Files = Field(validation_alias=Added)
-    metadata: MetadataText | None = Field(None, description=f"A JSON object{_METADATA}")
-    collection: str | None = CollectionName
-    dry_run: Flag = DryRun
+    images: Pictures = Field(
+        validation_alias=AliasChoices("images", "image"), description="One or more; one also as `image`."
+    )
+    metadata: Metadata | None = Field(
+        None,
+        description="A JSON object, kept with each picture, in place of what one has that is there already; without "
+        "it, that stays.",
+    )
+    dry_run: bool = Field(False, description="Check everything and write nothing: the answer says what would be added.")
 
 
 class NewCollection(Strict):
     """A collection to make."""
 
-    name: Annotated[str, AfterValidator(_collection_name)] = Field(
+    name: Annotated[str, AfterValidator(_check_name)] = Field(
         description="1 to 63 of a-z, 0-9, - and _; a letter or a digit begins.",
         examples=["shoes"],
         json_schema_extra={"pattern": f"^{NAME}$"},

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from diptych.http.schemas.calibration import CalibrationItem, QuestionItem
-from diptych.http.schemas.images import Picture, missing
-from diptych.store.records import FileState
+from diptych.http.schemas.pictures import Picture, is_missing
+from diptych.labelling.choose import Reason
+from diptych.store.records import Answer, FileState
 from diptych_runtime.calibration.evidence import Evidence
+from diptych_runtime.calibration.thresholds import Negatives
 from diptych_runtime.calibration.verdicts import Verdict
 from diptych_runtime.judgement import CLOSER_LOOKS, NOT_TAKEN, CloserLook
 
@@ -23,6 +24,12 @@ _ANSWERS = "What is said to every question that the model answers, by name."
 QUESTION = "The question that was asked: `copy` or `thing`, or the only one that the model answers."
 
 
+class Shown(BaseModel):
+    """A part of an answer, made of keys or of an object with these attributes."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
 class Usage(BaseModel):
     """The work that a request took."""
 
@@ -32,7 +39,7 @@ class Usage(BaseModel):
     total_tokens: int
 
 
-class Judged(BaseModel):
+class Judged(Shown):
     """The judgement of a pair beside its probability."""
 
     raw_score: float = Field(description="The network's logit.")
@@ -72,7 +79,7 @@ class RerankItem(AnswerItem):
 
     relevance_score: float = Field(description=_SCORE)
     index: int = Field(description="The document's place in the request.")
-    document: Picture | None = Field(None, exclude_if=missing, description="As sent, with `return_documents`.")
+    document: Picture | None = Field(None, exclude_if=is_missing, description="As sent, with `return_documents`.")
 
 
 class RerankAnswer(BaseModel):
@@ -90,7 +97,7 @@ class TextRank(BaseModel):
 
     index: int = Field(description="The picture's place in the request.")
     score: float = Field(description=_SCORE)
-    text: Picture | None = Field(None, exclude_if=missing, description="As sent, with `return_text`.")
+    text: Picture | None = Field(None, exclude_if=is_missing, description="As sent, with `return_text`.")
 
 
 class LinkItem(BaseModel):
@@ -131,10 +138,10 @@ class ExplainAnswer(AnswerItem):
     links: list[LinkItem] = Field(description="Strongest first; each patch in one at most.")
     attention: list[list[float]] | None = Field(
         None,
-        exclude_if=missing,
+        exclude_if=is_missing,
         description="With `matrix`: a row a patch of the first picture, a column one of the second, row by row.",
     )
-    overlay: str | None = Field(None, exclude_if=missing, description="With `overlay`: a PNG as a data URI.")
+    overlay: str | None = Field(None, exclude_if=is_missing, description="With `overlay`: a PNG as a data URI.")
     usage: Usage
 
 
@@ -264,7 +271,148 @@ class Deleted(BaseModel):
     deleted: Literal[True] = True
 
 
-class CollectionItem(BaseModel):
+class DuplicateItem(Shown):
+    """A picture of a group beside the one to keep."""
+
+    id: str
+    relevance_score: float = Field(description="Of the pair it makes with the one to keep.")
+    verdict: Verdict = Field(description="What that comes to.")
+    closer_look: CloserLook | None = Field(None, description=LOOK)
+    replaced_by: str | None = Field(
+        description="The id of the picture that can stand for it, so that this one can go; null where it is left to a "
+        "person."
+    )
+    kept_because: str = Field(
+        description='The reason for which that one is kept and not this one, "more pixels", or for which this one '
+        'stays: "they differ in a part".'
+    )
+    edit: str = Field(description='What distinguishes it from the other: "mirrored, smaller".')
+
+
+class DuplicateGroup(BaseModel):
+    """The picture to keep, and those that match it."""
+
+    keeper: str = Field(description="Its id.")
+    members: list[DuplicateItem]
+
+
+class KeypointsItem(BaseModel):
+    """The progress of the pictures of a crowd, whose keypoints vote for further pairs."""
+
+    described: int = Field(description="Those described by their keypoints, now and in earlier requests.")
+    total: int = Field(description="Those to describe: 0 until all pairs are scored, and where there is no crowd.")
+
+
+class LooksItem(BaseModel):
+    """The progress of the closer looks."""
+
+    taken: int = Field(description="Those taken, now and in earlier requests.")
+    total: int = Field(description="Those due, as far as is known: 0 until all pairs are scored.")
+
+
+class Pairs(BaseModel):
+    """The progress of scoring pairs."""
+
+    id: str
+    model: str
+    question: str = Field(description=QUESTION)
+    stage: Literal["pairs", "keypoints", "closer_looks"] = Field(
+        description="What is being counted: the `pairs` that are scored, then, of pictures in a crowd of look-alikes, "
+        "those that are described by their `keypoints`, and then the `closer_looks` at pairs that deserve one, which "
+        "take longest."
+    )
+    scored: int = Field(description="Pairs that have their score, now and from earlier requests.")
+    total: int = Field(description="Pairs to score, as far as is known.")
+    keypoints: KeypointsItem
+    closer_looks: LooksItem
+
+
+class PairsBegun(Pairs):
+    """Not done yet: the same request once more goes on from here."""
+
+    complete: Literal[False] = False
+
+
+class Duplicates(Pairs):
+    """The groups of the collection, and the pairs from which to group it anew at another threshold."""
+
+    complete: Literal[True] = True
+    threshold: float
+    bound: float = Field(description="The lowest score that `pairs` reach down to.")
+    groups: list[DuplicateGroup]
+    pictures: list[ImageItem] = Field(description="All that are in a pair or a group, the ones to keep first.")
+    pairs: list[tuple[int, int, float]] = Field(
+        description="Two places in `pictures` and the score, of all pairs that were looked at and reach `bound`."
+    )
+    verdicts: dict[Verdict, float] = Field(description="The lowest score of each verdict but `different`.")
+    alarm_rate: float | None = Field(
+        description="The share of the pictures expected in a false pair; null where the model does not say."
+    )
+    left_out: int = Field(description="Pairs that reach lower, but were too many to answer: the least sure ones.")
+
+
+class PairItem(BaseModel):
+    """Two pictures to ask a person about."""
+
+    a: ImageItem
+    b: ImageItem
+    relevance_score: float = Field(description="As it is now.")
+    verdict: Verdict
+    similarity: float = Field(description="The cosine of their embeddings.")
+    reason: Reason = Field(
+        description="Why it teaches: it is near a `threshold`, two ways of looking are in `disagreement`, or it adds "
+        "to the `spread` of probabilities."
+    )
+
+
+class LabelCounts(BaseModel):
+    """Numbers of labels by answer."""
+
+    same: int
+    different: int
+    cannot_tell: int
+
+
+class PairsToLabel(Pairs):
+    """The pairs to label, the one that teaches most first; none when all are labelled."""
+
+    complete: Literal[True] = True
+    data: list[PairItem]
+    labels: LabelCounts = Field(description="Of the labels to this question.")
+
+
+class LabelItem(Shown):
+    """A person's answer about two pictures, the lower id first."""
+
+    a: str
+    b: str
+    question: str
+    answer: Answer
+    added: str = Field(description="ISO 8601 time.")
+    path_a: str | None = Field(description="null where the collection has no path, or not the picture any more.")
+    path_b: str | None
+
+
+class LabelList(BaseModel):
+    """A page of the labels of a collection."""
+
+    object: Literal["list"] = "list"
+    data: list[LabelItem]
+    has_more: bool
+    next: int | None = Field(description="The `after` of the next page.")
+    counts: LabelCounts | None = Field(description="Of all labels, on the first page; null on those behind it.")
+
+
+class LabelTakenBack(BaseModel):
+    """A label that was taken back, if there was one."""
+
+    a: str
+    b: str
+    question: str
+    taken_back: bool = Field(description="False if the pair had no label.")
+
+
+class CollectionItem(Shown):
     """A collection by its name."""
 
     name: str
@@ -336,6 +484,32 @@ class Limits(BaseModel):
     picture_bytes: int
     picture_pixels: int
     picture_side: int = Field(description="The shortest side that is still taken, in pixels.")
+
+
+class QuestionItem(BaseModel):
+    """A question that the model answers."""
+
+    thresholds: dict[str, float] = Field(description="relevance_score at stated false-positive rates.")
+    verdicts: dict[Verdict, float] = Field(description="The lowest relevance_score of each verdict but `different`.")
+    negatives: dict[Negatives, dict[str, float]] = Field(
+        description="relevance_score at the rates at which pairs that do not match reach it, drawn at `random` or as "
+        "the first stage's ten `nearest`; what is not measured is missing."
+    )
+
+
+class CalibratedQuestion(Shown):
+    """The labels that a question's own calibration was fitted to."""
+
+    same: int
+    different: int
+
+
+class CalibrationItem(Shown):
+    """A calibration of one's own over the released one (`diptych calibrate`)."""
+
+    made: str = Field(description="ISO 8601 time.")
+    model: str = Field(description="The model that it was made over, as it was opened.")
+    questions: dict[str, CalibratedQuestion]
 
 
 class Info(BaseModel):

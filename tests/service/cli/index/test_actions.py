@@ -192,12 +192,6 @@ def test_copies_of_a_picture_with_different_metadata_are_named_and_the_last_one_
     assert add(b, c, d, "--strict", "--json").json["metadata_conflicts"] == []
 
 
-def test_a_picture_named_twice_is_added_once_and_then_already_there(diptych, store, model, tmp_path, photo_bytes):
-    (tmp_path / "new.jpg").write_bytes(photo_bytes(30))
-    found = diptych("index", "add", *[tmp_path / "new.jpg"] * 3, "--store", store, *model, "--json").json
-    assert (found["added"], found["already"], found["total"]) == (1, 2, 13)
-
-
 def test_a_dry_run_says_what_would_be_added_and_writes_nothing(diptych, store, model, tmp_path, gallery, photo_bytes):
     folder = tmp_path / "new"
     folder.mkdir()
@@ -237,20 +231,6 @@ def test_of_many_refusals_twenty_are_shown_and_json_has_all(diptych, store, mode
     assert text.out.count("is not in a format that can be read") == 20
     assert "  and 3 more (--json lists all)\n" in text.out
     assert len(diptych(*arguments, "--json").json["refused"]) == 23
-
-
-def test_a_file_name_that_is_not_utf_8_is_refused_and_the_others_are_added(
-    diptych, store, model, tmp_path, photo_bytes
-):
-    folder = tmp_path / "old"
-    folder.mkdir()
-    for seed, name in enumerate((b"a.jpg", b"caf\xe9.jpg", b"z.jpg")):
-        Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).write_bytes(photo_bytes(30 + seed))
-    result = diptych("index", "add", folder, "--store", store, *model)
-    assert result.code == 0
-    assert "2 added, 0 already there, 1 refused" in result.out
-    assert r"caf\udce9.jpg has a name that is not UTF-8; rename it" in result.out
-    assert diptych("index", "add", folder, "--store", store, *model, "--json").json["total"] == 14
 
 
 def test_what_is_named_twice_is_removed_once_and_was_there(diptych, store, gallery):

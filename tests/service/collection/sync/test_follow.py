@@ -1,5 +1,6 @@
 import logging
-from threading import Event
+import threading
+from threading import Event, Timer
 
 import pytest
 from folders import names, put
@@ -88,8 +89,7 @@ def test_it_ends_in_the_middle_of_a_run_and_a_missing_folder_is_an_error_at_once
         follower = Follower(collection, [folder], 0.05)
         with follower:
             begun.wait(10)
-            follower._over.set()
-            go.set()
+            Timer(0.2, go.set).start()  # while it is told to end
         assert 1 <= len(collection) < 8
         with pytest.raises(SyncError, match="does not exist"):
             Follower(collection, [folder / "none"], 1)
@@ -104,12 +104,13 @@ def test_a_read_that_hangs_does_not_keep_the_service_from_ending(scorer, store, 
         begun.set()
         go.wait(60)
 
-    monkeypatch.setattr("diptych.collection.sync.run._read", hanging)
-    with Collection.open(store, scorer, create=True) as collection, Follower(collection, [folder], 0.05) as follower:
+    others = set(threading.enumerate())
+    monkeypatch.setattr("diptych.collection.sync.run._read_file", hanging)
+    with Collection.open(store, scorer, create=True) as collection, Follower(collection, [folder], 0.05):
         assert begun.wait(30)
-    assert follower._thread.is_alive()
+    (left,) = set(threading.enumerate()) - others
     assert f"sync: {folder} gave no answer for 0.2 s; ending without" in caplog.text
     go.set()
-    follower._thread.join(30)
-    assert not follower._thread.is_alive()
+    left.join(30)
+    assert not left.is_alive()
     assert names(store, folder) == []

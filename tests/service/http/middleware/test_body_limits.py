@@ -39,71 +39,62 @@ def headers(size: int | None = None) -> Headers:
 
 
 def test_bytes_are_held_until_the_request_is_answered_however_it_ends():
-    inlet = BodyLimits(100, 1000, 10)
+    body_limits = BodyLimits(100, 1000, 10)
 
     async def ask() -> None:
-        with inlet.bounded(headers(), sender(b"x" * 60, b"x" * 40)) as receive:
-            assert await take(receive, 1) == inlet.held == 60
+        with body_limits.limit(headers(), sender(b"x" * 60, b"x" * 40)) as receive:
+            assert await take(receive, 1) == body_limits.held == 60
             assert await take(receive, 1) == 40
-            assert inlet.held == 100
-        assert inlet.held == 0
-        with suppress(ZeroDivisionError), inlet.bounded(headers(), sender(b"x" * 60)) as receive:
-            assert await take(receive, 1) == inlet.held
+            assert body_limits.held == 100
+        assert body_limits.held == 0
+        with suppress(ZeroDivisionError), body_limits.limit(headers(), sender(b"x" * 60)) as receive:
+            assert await take(receive, 1) == body_limits.held
             raise ZeroDivisionError
-        assert inlet.held == 0
-        with inlet.bounded(headers(), sender(b"x" * 101)) as receive:
+        assert body_limits.held == 0
+        with body_limits.limit(headers(), sender(b"x" * 101)) as receive:
             with pytest.raises(HTTPException) as refused:
                 await take(receive, 1)
             assert refused.value.status_code == 413
 
     asyncio.run(ask())
-    assert inlet.held == 0
+    assert body_limits.held == 0
 
 
 def test_what_does_not_fit_beside_the_others_is_429_announced_or_not_and_fits_once_they_are_answered():
-    inlet = BodyLimits(100, 150, 10)
+    body_limits = BodyLimits(100, 150, 10)
 
     async def ask() -> None:
-        with inlet.bounded(headers(), sender(b"x" * 100)) as first:
+        with body_limits.limit(headers(), sender(b"x" * 100)) as first:
             await take(first, 1)
             for announced, taken in ((51, 0), (None, 51)):
-                with inlet.bounded(headers(announced), sender(b"x" * 51)) as second:
+                with body_limits.limit(headers(announced), sender(b"x" * 51)) as second:
                     with pytest.raises(HTTPException) as refused:
                         await take(second, 1)
                     assert refused.value.status_code == 429
                     assert refused.value.headers == {"Retry-After": "1"}
                     assert f"hold {100 + taken} of 150 bytes" in refused.value.detail
-                assert inlet.held == 100
-            with inlet.bounded(headers(50), sender(b"x" * 50)) as third:
+                assert body_limits.held == 100
+            with body_limits.limit(headers(50), sender(b"x" * 50)) as third:
                 assert await take(third, 1) == 50
-        with inlet.bounded(headers(51), sender(b"x" * 51)) as again:
+        with body_limits.limit(headers(51), sender(b"x" * 51)) as again:
             assert await take(again, 1) == 51
-
-    asyncio.run(ask())
-
-
-def test_a_body_that_is_alone_finds_room_however_little_there_is_for_all():
-    inlet = BodyLimits(100, 10, 10)
-
-    async def ask() -> None:
-        with inlet.bounded(headers(100), sender(b"x" * 60, b"x" * 40)) as first:
+        alone = BodyLimits(100, 10, 10)  # one finds room however little there is for all
+        with alone.limit(headers(100), sender(b"x" * 60, b"x" * 40)) as first:
             assert await take(first, 2) == 100
-            with inlet.bounded(headers(), sender(b"x")) as second:
-                with pytest.raises(HTTPException) as refused:
-                    await take(second, 1)
-                assert refused.value.status_code == 429
+            with alone.limit(headers(), sender(b"x")) as second, pytest.raises(HTTPException, match="hold 100 of 10"):
+                await take(second, 1)
 
     asyncio.run(ask())
 
 
 def test_a_promise_takes_no_room():
-    inlet = BodyLimits(100, 100, 10)
+    body_limits = BodyLimits(100, 100, 10)
 
     async def ask() -> None:
-        with inlet.bounded(headers(100), sender(b"x", pause=0.2)) as silent:
+        with body_limits.limit(headers(100), sender(b"x", pause=0.2)) as silent:
             waiting = asyncio.create_task(take(silent, 1))
             await asyncio.sleep(0.05)
-            with inlet.bounded(headers(100), sender(b"x" * 100)) as other:
+            with body_limits.limit(headers(100), sender(b"x" * 100)) as other:
                 assert await take(other, 1) == 100
             await waiting
 
@@ -111,16 +102,16 @@ def test_a_promise_takes_no_room():
 
 
 def test_a_body_that_drips_is_408_at_its_end_and_what_comes_after_a_body_may_take_its_time():
-    inlet = BodyLimits(1000, 1000, 0.2)
+    body_limits = BodyLimits(1000, 1000, 0.2)
 
     async def ask() -> None:
         began = time.monotonic()
-        with inlet.bounded(headers(), sender(*[b"x"] * 100, pause=0.03)) as receive:
+        with body_limits.limit(headers(), sender(*[b"x"] * 100, pause=0.03)) as receive:
             with pytest.raises(HTTPException) as refused:
                 await take(receive, 100)
             assert refused.value.status_code == 408
         assert 0.2 <= time.monotonic() - began < 1
-        with inlet.bounded(headers(), sender(b"x")) as receive:
+        with body_limits.limit(headers(), sender(b"x")) as receive:
             await take(receive, 1)
             await asyncio.sleep(0.3)
             assert (await receive())["type"] == "http.disconnect"
@@ -164,7 +155,7 @@ def test_a_service_ends_a_slow_body_and_refuses_what_would_not_fit_while_others_
 
 
 def test_at_the_end_of_all_no_body_is_read_any_more_but_what_has_come():
-    inlet = BodyLimits(1000, 1000, 10)
+    body_limits = BodyLimits(1000, 1000, 10)
 
     async def ask() -> None:
         come, more = [{"type": "http.request", "body": b"x" * 60, "more_body": True}], asyncio.Event()
@@ -175,11 +166,11 @@ def test_at_the_end_of_all_no_body_is_read_any_more_but_what_has_come():
             more.set()
             return await asyncio.sleep(60, {"type": "http.request", "body": b"x" * 40, "more_body": False})
 
-        with inlet.bounded(headers(100), halting) as slow:
+        with body_limits.limit(headers(100), halting) as slow:
             reading = asyncio.create_task(take(slow, 2))
             await more.wait()
             began = time.monotonic()
-            inlet.end()
+            body_limits.end()
             with pytest.raises(HTTPException, match="60 bytes of the body had come") as refused:
                 await reading
             assert refused.value.status_code == 503
@@ -190,7 +181,7 @@ def test_at_the_end_of_all_no_body_is_read_any_more_but_what_has_come():
         async def whole():
             return come.pop()
 
-        with inlet.bounded(headers(1), whole) as receive:
+        with body_limits.limit(headers(1), whole) as receive:
             assert await take(receive, 1) == 1
             assert not receive.left
 

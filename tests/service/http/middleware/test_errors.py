@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from diptych.errors import DeadlineError, DecoderStartError, OverloadedError
-from diptych.http.app import create_app
 from diptych.http.settings import Settings
 
 
@@ -61,41 +60,6 @@ def test_every_refusal_has_the_envelope(reader, method, path, request_, status, 
     check_envelope(reader.request(method, path, **request_), status, code, param)
 
 
-@pytest.mark.parametrize(
-    ("reference", "code"),
-    [
-        ("http://127.0.0.1/x.jpg", "remote_url_refused"),
-        (" HTTPS://example.org/x.jpg", "remote_url_refused"),
-        ("file:///etc/passwd", "file_url_refused"),
-        ("/etc/passwd", "invalid_picture"),
-        ("data:image/png,abc", "invalid_picture"),
-        ("not base64!", "invalid_picture"),
-        ("\u00e9", "invalid_picture"),
-    ],
-)
-def test_nothing_is_fetched_or_opened_because_a_request_says_so(reader, reference, code):
-    for named in (reference, {"type": "image_url", "image_url": {"url": reference}}, {"image": reference}):
-        answer = reader.post("/v1/score", json={"queries": URI, "documents": [URI, named][1:]})
-        assert answer.json()["error"]["code"] in (code, "invalid_picture")
-        answer = reader.post("/v1/embeddings", json={"input": [named]})
-        check_envelope(answer, 422, code, "input[0]")
-
-
-def test_an_unknown_key_is_refused_with_the_key_that_was_meant(reader):
-    answer = reader.post("/v1/rerank", json={"query": URI, "documents": [URI], "topn": 3})
-    assert 'unknown key "topn"; did you mean "top_n"?' in check_envelope(answer, 422, "invalid_request")["message"]
-    half_a_pair = f'{{"query": "{URI}", "documents": ["{URI}"], "{{x}}\\ud800": 3}}'
-    strange = reader.post("/v1/rerank", content=half_a_pair, headers=JSON)
-    assert 'unknown key "{x}?"' in check_envelope(strange, 422, "invalid_request")["message"]
-
-
-def test_the_callers_request_id_comes_back_unless_it_is_malformed(reader):
-    assert reader.get("/healthz", headers={"X-Request-ID": "order-7"}).headers["x-request-id"] == "order-7"
-    assert reader.get("/nope", headers={"X-Request-ID": "order-7"}).json()["error"]["request_id"] == "order-7"
-    for bad in ("a b", "x" * 129):
-        assert reader.get("/healthz", headers={"X-Request-ID": bad}).headers["x-request-id"] != bad
-
-
 def test_a_body_over_the_limit_is_refused_whether_or_not_its_size_is_announced(serve, collection, photo_bytes):
     before = collection.stats()["sequence"]
     with serve(Settings(body_bytes=20_000)) as client:
@@ -141,6 +105,10 @@ def test_without_a_collection_pairs_are_scored_and_the_rest_says_what_is_missing
             client.post("/v1/images", files={"image": photo_bytes(1)}),
             client.post("/v1/search", files={"image": photo_bytes(1)}),
             client.post("/v1/score", json={"queries": uri, "documents": {"id": "0123"}}),
+            client.post("/v1/explain", json={"images": [{"id": "0123"}, uri], "overlay": True}),
+            client.post("/v1/duplicates", json={}),
+            client.post("/v1/pairs/next", json={}),
+            client.get("/v1/pairs/labels"),
         ):
             assert "--store" in check_envelope(answer, 501, "no_collection")["message"]
 
@@ -163,15 +131,6 @@ def test_a_full_engine_a_deadline_and_a_want_of_decoders_are_told_apart(
     answer = client.post("/v1/score", json={"queries": data_uri(photo_bytes(1)), "documents": data_uri(photo_bytes(2))})
     assert check_envelope(answer, status, error.code)["message"] == str(error)
     assert answer.headers.get("retry-after") == after
-
-
-def test_as_many_pairs_wait_as_the_settings_say(scorer):
-    before = scorer.scheduler.capacity
-    try:
-        create_app(None, scorer, settings=Settings(pairs=7))
-        assert scorer.scheduler.capacity == 7
-    finally:
-        scorer.scheduler.capacity = before
 
 
 @pytest.mark.parametrize("path", ["/", "/page/app.js"])

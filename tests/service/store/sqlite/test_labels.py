@@ -6,7 +6,7 @@ from collections import Counter
 from contextlib import closing
 
 import pytest
-from embedded import BEFORE_5
+from embedded import BEFORE_5, tamper
 
 from diptych.errors import StoreError
 from diptych.store.records import NewLabel
@@ -99,8 +99,7 @@ def test_answers_that_are_none_and_pairs_of_one_picture_are_refused_and_nothing_
 def test_a_damaged_label_is_left_out_and_named_by_verify(store, caplog):
     store.add_labels([NewLabel(A, B, "copy", "same"), NewLabel(A, C, "copy", "same")])
     assert verify(store).problems == []
-    with store._transaction() as connection:
-        connection.execute("UPDATE labels SET answer='different' WHERE sequence=1")
+    tamper(store, "UPDATE labels SET answer='different' WHERE sequence=1")
     assert answers(store) == [(A, C, "copy", "same")]
     assert "label 1 is damaged and left out" in caplog.text
     assert verify(store).problems == ["label 1: it has another checksum; label its pair again"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from diptych.errors import StoreError
-from diptych.store.sqlite.schema import DATABASE, VERSION, connect, missing, prepare
+from diptych.store.sqlite.schema import DATABASE, connect, missing, prepare
 
 
 def made(path: Path) -> Path:
@@ -23,15 +23,6 @@ def identity(path: Path) -> str:
 @pytest.fixture
 def path(tmp_path) -> Path:
     return made(tmp_path / DATABASE)
-
-
-@pytest.mark.parametrize("version", [0, VERSION + 1, 99])
-def test_every_other_version_older_or_newer_is_refused_with_both_numbers(path, version):
-    with closing(connect(path, read_only=False)) as connection:
-        connection.execute(f"PRAGMA user_version={version}")
-        for create in (True, False):
-            with pytest.raises(StoreError, match=rf"version {version}, and this Diptych reads version {VERSION}; "):
-                prepare(connection, path, create=create)
 
 
 def test_another_programs_number_is_quoted_even_if_the_tables_have_our_names(path):

@@ -1,9 +1,9 @@
 import json
 import sqlite3
-from contextlib import closing
 
 import numpy as np
 import pytest
+from embedded import tamper
 
 from diptych.store.index.cache import MANIFEST, digest
 from diptych.store.index.vectors import Vectors
@@ -19,11 +19,6 @@ def store(collection):
     collection.close()
     with Store.open(collection.directory, read_only=True) as store:
         yield store
-
-
-def change(store: Store, statement: str, *values: object) -> None:
-    with closing(sqlite3.connect(store.path)) as connection, connection:
-        connection.execute(statement, values)
 
 
 def change_manifest(store: Store, **values: object) -> None:
@@ -66,7 +61,7 @@ def zeros(store: Store) -> bytes:
 )
 def test_a_damaged_row_is_named_by_its_picture_with_what_is_wrong_and_no_other_row_is(store, column, value, fault):
     (id,) = (record.id for record in store.records([5]).values())
-    change(store, f"UPDATE pictures SET {column}=? WHERE row=5", value(store) if callable(value) else value)
+    tamper(store, f"UPDATE pictures SET {column}=? WHERE row=5", value(store) if callable(value) else value)
     verdict = verify(store)
     assert verdict.problems[0] == f"picture {id}: {fault}"
     assert not [text for text in verdict.problems[1:] if text.startswith("picture")]
@@ -74,7 +69,7 @@ def test_a_damaged_row_is_named_by_its_picture_with_what_is_wrong_and_no_other_r
 
 
 def test_features_of_two_sizes_are_counted_by_size(store):
-    change(store, "UPDATE pictures SET tokens=x'0000' WHERE row<=5")
+    tamper(store, "UPDATE pictures SET tokens=x'0000' WHERE row<=5")
     *rows, problem = verify(store).problems
     assert len(rows) == 5
     said = (
@@ -124,13 +119,13 @@ def test_a_cache_that_is_behind_or_of_another_state_or_damaged_is_a_remark(store
 def test_a_cache_whose_entries_are_not_the_databases_is_a_problem_unless_they_are_replayed(store):
     for row in (3, 7):
         other = np.roll(np.frombuffer(store.embeddings(row - 1, 1)[row], "<f4"), 1).tobytes()
-        change(store, "UPDATE pictures SET embedding=? WHERE row=?", other, row)
-        change(store, "UPDATE digests SET embedding=? WHERE row=?", checksum(other), row)
+        tamper(store, "UPDATE pictures SET embedding=? WHERE row=?", other, row)
+        tamper(store, "UPDATE digests SET embedding=? WHERE row=?", checksum(other), row)
     fault = "of its entries are not the database's, the first of row"
     assert verify(store).problems == [f"index cache: 2 {fault} 3; the next search or writer makes it again"]
-    change(store, "INSERT INTO changes (row) VALUES (3)")
+    tamper(store, "INSERT INTO changes (row) VALUES (3)")
     assert verify(store).problems == [f"index cache: 1 {fault} 7; the next search or writer makes it again"]
-    change(store, "INSERT INTO changes (row) VALUES (7)")
+    tamper(store, "INSERT INTO changes (row) VALUES (7)")
     verdict = verify(store)
     assert (verdict.problems, verdict.remarks) == ([], ["index cache: 2 changes behind, replayed when it is opened"])
 

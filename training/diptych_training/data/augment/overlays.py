@@ -1,16 +1,66 @@
 """Edits that lay something over a view, or a view into something: sprites, text, screenshots, other photos."""
 
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from PIL import Image
 from torch import Tensor
 
-from diptych_training.data.augment.draw import Draw
-from diptych_training.data.augment.geometry import inside, matrices, project, warp
-from diptych_training.data.augment.layers import Layers
-from diptych_training.data.augment.tones import column
-from diptych_training.data.augment.views import OUTSIDE, Views
+from diptych_training.data.augment.geometry import is_inside, place_matrices, project, stack_matrices, warp
+from diptych_training.data.augment.views import OUTSIDE, Draw, Views, column
+from diptych_training.data.documents import GROUPS, draw_documents
+from diptych_training.data.layers import STRIPS, WIDTH, draw_sticker, draw_strip
+
+SURROUNDINGS = (*GROUPS["windows"], *GROUPS["pages"])  # the kinds of documents that views are set into
+
+
+class Layers(NamedTuple):
+    """Drawn layers, uint8: `bars` are opaque strips with text, `titles` outlined text alone and `marks` plain text
+    alone, RGBA (n, 4, 60, 240); `pages` are documents and screens to set a view into, RGB (n, 3, 240, 240).
+    """
+
+    bars: Tensor
+    titles: Tensor
+    marks: Tensor
+    pages: Tensor
+
+    def to(self, device: torch.device | str) -> "Layers":
+        """The same layers on a device."""
+        return Layers(*(layer.to(device) for layer in self))
+
+
+def draw_layers(count: int, seed: int) -> Layers:
+    """Draw `count` layers of each sort."""
+    rng = np.random.default_rng(seed)
+    bars, titles, marks = (_stack([draw_strip(rng, sort) for _ in range(count)]) for sort in STRIPS)
+    pages = draw_documents(count, WIDTH, seed, SURROUNDINGS)
+    return Layers(bars, titles, marks, torch.from_numpy(pages).permute(0, 3, 1, 2).contiguous())
+
+
+@lru_cache(maxsize=2)
+def standard_layers(device: str) -> Layers:
+    """The layers of edits that are given none: 64 of each sort, from seed 0, drawn once."""
+    return draw_layers(64, 0).to(device)
+
+
+def draw_sprites(count: int, seed: int, size: int = 64) -> Tensor:
+    """Draw stickers to lay over views, uint8 (count, 4, size, size) RGBA."""
+    return _draw_sprites(count, seed, size).clone()
+
+
+@lru_cache(maxsize=4)
+def _draw_sprites(count: int, seed: int, size: int) -> Tensor:
+    """The stickers of a seed, which every stage of a run asks for, and every validation."""
+    rng = np.random.default_rng(seed)
+    return _stack([draw_sticker(rng, size) for _ in range(count)])
+
+
+def _stack(pictures: list[Image.Image]) -> Tensor:
+    return torch.from_numpy(np.stack([np.asarray(picture) for picture in pictures])).permute(0, 3, 1, 2).contiguous()
 
 
 @dataclass(frozen=True)
@@ -33,7 +83,7 @@ class Stock:
         return F.interpolate(photos, (size, size), mode="bilinear", antialias=True).clamp_(0, 1)
 
 
-def lay(views: Views, sprites: Tensor, grid: Tensor, opacity: Tensor | float = 1.0) -> Views:
+def _lay(views: Views, sprites: Tensor, grid: Tensor, opacity: Tensor | float = 1.0) -> Views:
     """Draw RGBA sprites (n, 4, h, w) uint8 where a grid reads them; pixels mostly covered lose their place."""
     drawn = sprites.float().div_(255)
     # Bilinear reading mixes in the colour of transparent pixels, unless colours are multiplied by their alpha first.
@@ -44,6 +94,12 @@ def lay(views: Views, sprites: Tensor, grid: Tensor, opacity: Tensor | float = 1
     return Views(pictures, views.places.masked_fill(alpha.permute(0, 2, 3, 1) > 0.5, OUTSIDE))
 
 
+def _set_into(views: Views, matrix: Tensor, ground: Tensor) -> Views:
+    grid = project(matrix, ground.shape[-1])
+    moved = warp(views, grid)
+    return Views(torch.where(is_inside(grid).unsqueeze(1), moved.pictures, ground), moved.places)
+
+
 def overlay(views: Views, draw: Draw, stock: Stock, chosen: Tensor) -> Views:
     """Lay one to three stickers over each view, at any place, size and tilt."""
     pictures, places = views.pictures.clone(), views.places.clone()
@@ -51,71 +107,56 @@ def overlay(views: Views, draw: Draw, stock: Stock, chosen: Tensor) -> Views:
         (some,) = torch.where(draw.chance(share))
         if not len(some):
             continue
-        each = Draw(len(some), draw.generator)
+        each = draw.of(len(some))
         # Sides up to 0.75 of the view's: a sticker covers up to half of it.
         width = each.between(0.12, 0.75)
         height = (width * each.between(-0.4, 0.4).exp()).clamp(max=0.75)
         angle = each.between(-0.7, 0.7) * each.chance(0.5)
-        matrix = _placed(each.between(-0.9, 0.9), each.between(-0.9, 0.9), width, height, angle)
+        matrix = place_matrices(each.between(-0.9, 0.9), each.between(-0.9, 0.9), width, height, angle)
         opacity = torch.where(each.chance(0.7), 1.0, each.between(0.4, 1.0))
         sprites = stock.stickers[each.among(len(stock.stickers))]
         grid = project(matrix, pictures.shape[-1])
-        pictures[some], places[some] = lay(Views(pictures[some], places[some]), sprites, grid, column(opacity))
+        pictures[some], places[some] = _lay(Views(pictures[some], places[some]), sprites, grid, column(opacity))
     return Views(pictures, places)
-
-
-def _placed(x: Tensor, y: Tensor, width: Tensor, height: Tensor, angle: Tensor) -> Tensor:
-    """Matrices from a view to a sprite at (x, y), of sides `width` and `height` (1: the view's), turned by `angle`."""
-    cos, sin = angle.cos(), angle.sin()
-    return matrices(
-        (cos / width, sin / width, -(cos * x + sin * y) / width),
-        (-sin / height, cos / height, (sin * x - cos * y) / height),
-    )
 
 
 def caption(views: Views, draw: Draw, stock: Stock, chosen: Tensor) -> Views:
     """Set text at the top or the bottom, or both: outlined, or on a bar that covers the view or makes it taller."""
     size, layers = views.pictures.shape[-1], stock.layers
-    height, ends, zeros = draw.between(0.1, 0.28), draw.among(3), torch.zeros(draw.count, device=views.places.device)
-    barred = draw.chance(0.5)
+    height, ends, barred = draw.between(0.1, 0.28), draw.among(3), draw.chance(0.5)
     (taller,) = torch.where(barred & (ends < 2) & draw.chance(0.6))
     pictures, places = views.pictures.clone(), views.places.clone()
     if len(taller):
         # The view makes room at its end for the bar.
         scale, end = 1 / (1 - height[taller]), ends[taller] * 2.0 - 1
-        room = matrices((torch.ones_like(scale), None, None), (None, scale, end * (scale - 1)))
+        room = stack_matrices((1, 0, 0), (0, scale, end * (scale - 1)))
         pictures[taller], places[taller] = warp(Views(pictures[taller], places[taller]), project(room, size))
     number = draw.among(len(layers.bars))
     for end in (0, 1):
         (some,) = torch.where((ends == end) | (ends == 2))
-        if not len(some):
-            continue
-        texts = (number[some] + end) % len(layers.bars)
-        strips = torch.where(barred[some].view(-1, 1, 1, 1), layers.bars[texts], layers.titles[texts])
-        high = height[some]
-        y = (1 - high) * (2 * end - 1)
-        grid = project(_placed(zeros[some], y, torch.ones_like(high), high, zeros[some]), size)
-        pictures[some], places[some] = lay(Views(pictures[some], places[some]), strips, grid)
+        if len(some):
+            texts, high = (number[some] + end) % len(layers.bars), height[some]
+            strips = torch.where(column(barred[some]), layers.bars[texts], layers.titles[texts])
+            matrix = place_matrices(high * 0, (1 - high) * (2 * end - 1), torch.ones_like(high), high)
+            pictures[some], places[some] = _lay(Views(pictures[some], places[some]), strips, project(matrix, size))
     return Views(pictures, places)
 
 
 def watermark(views: Views, draw: Draw, stock: Stock, chosen: Tensor) -> Views:
     """Repeat a faint text over the whole view."""
     marks = stock.layers.marks[draw.among(len(stock.layers.marks))]
-    width, zeros = draw.between(0.25, 0.9), torch.zeros(draw.count, device=marks.device)
-    matrix = _placed(zeros, zeros, width, width * draw.between(0.15, 0.35), draw.between(-0.8, 0.8) * draw.chance(0.7))
+    width, angle = draw.between(0.25, 0.9), draw.between(-0.8, 0.8) * draw.chance(0.7)
+    matrix = place_matrices(width * 0, width * 0, width, width * draw.between(0.15, 0.35), angle)
     grid = project(matrix, views.pictures.shape[-1])
-    return lay(views, marks, torch.remainder(grid + 1, 2) - 1, column(draw.between(0.15, 0.6)))
+    return _lay(views, marks, torch.remainder(grid + 1, 2) - 1, column(draw.between(0.15, 0.6)))
 
 
 def stripes(views: Views, draw: Draw, stock: Stock, chosen: Tensor) -> Views:
     """Draw parallel lines over the whole view, or a grid of them."""
-    zeros, ones = (f(draw.count, device=views.places.device) for f in (torch.zeros, torch.ones))
-    angle = draw.between(-torch.pi, torch.pi) * draw.chance(0.6)
-    period = 1 / draw.between(3, 16)
-    grid = project(_placed(zeros, zeros, period * 2, period * 2, angle), views.pictures.shape[-1])
-    crossed = torch.stack([ones, draw.chance(0.5).float()], -1).view(-1, 1, 1, 2)
-    lines = (torch.remainder(grid, 1) < draw.between(0.08, 0.4).view(-1, 1, 1, 1)) & (crossed > 0)
+    angle, period = draw.between(-torch.pi, torch.pi) * draw.chance(0.6), 1 / draw.between(3, 16)
+    matrix = place_matrices(period * 0, period * 0, period * 2, period * 2, angle)
+    lines = torch.remainder(project(matrix, views.pictures.shape[-1]), 1) < column(draw.between(0.08, 0.4))
+    lines[..., 1] &= draw.chance(0.5).view(-1, 1, 1)
     alpha = lines.any(-1, keepdim=True) * column(draw.between(0.3, 1.0))
     pictures = torch.lerp(views.pictures, draw.uniform(3, 1, 1), alpha.permute(0, 3, 1, 2))
     return Views(pictures, views.places.masked_fill(alpha > 0.5, OUTSIDE))
@@ -123,18 +164,12 @@ def stripes(views: Views, draw: Draw, stock: Stock, chosen: Tensor) -> Views:
 
 def paste(views: Views, draw: Draw, stock: Stock, chosen: Tensor) -> Views:
     """Set the view into another photo, at 30 to 70 % of its side."""
-    size = views.pictures.shape[-1]
     width = draw.between(0.3, 0.7)
     height = (width * draw.between(-0.3, 0.3).exp()).clamp(0.3, 0.7)
     angle = draw.between(-0.4, 0.4) * draw.chance(0.3)
     x, y = draw.between(-1, 1) * (1 - width), draw.between(-1, 1) * (1 - height)
-    return _set_into(views, _placed(x, y, width, height, angle), stock.background(chosen, size, draw))
-
-
-def _set_into(views: Views, matrix: Tensor, ground: Tensor) -> Views:
-    grid = project(matrix, ground.shape[-1])
-    moved = warp(views, grid)
-    return Views(torch.where(inside(grid).unsqueeze(1), moved.pictures, ground), moved.places)
+    ground = stock.background(chosen, views.pictures.shape[-1], draw)
+    return _set_into(views, place_matrices(x, y, width, height, angle), ground)
 
 
 def collage(views: Views, draw: Draw, stock: Stock, chosen: Tensor) -> Views:
@@ -142,54 +177,48 @@ def collage(views: Views, draw: Draw, stock: Stock, chosen: Tensor) -> Views:
     count, size = len(views.pictures), views.pictures.shape[-1]
     gap = int(draw.among(max(2, size // 40))[0])
     side = (size - gap) // 2
-    others = stock.background(chosen.repeat(3), side, Draw(3 * count, draw.generator)).unflatten(0, (3, count))
+    others = stock.background(chosen.repeat(4), side, draw.of(4 * count)).unflatten(0, (4, count))
     tile = F.interpolate(views.pictures, (side, side), mode="bilinear", antialias=True)
     shown = F.interpolate(views.places.permute(0, 3, 1, 2), (side, side), mode="nearest-exact").permute(0, 2, 3, 1)
-    pictures = draw.chance(0.7).float().view(-1, 1, 1, 1).expand(-1, 3, size, size).clone()
-    places = torch.full_like(views.places, OUTSIDE)
-    where = draw.among(4).tolist()
-    for view, corner in enumerate(where):
-        for number in range(4):
-            top, left = (number // 2) * (size - side), (number % 2) * (size - side)
-            part = slice(top, top + side), slice(left, left + side)
-            pictures[view, :, *part] = tile[view] if number == corner else others[(number - corner) % 4 - 1, view]
-            if number == corner:
-                places[view, *part] = shown[view]
+    pictures = column(draw.chance(0.7).float()).expand(-1, 3, size, size).clone()
+    places, corner = torch.full_like(views.places, OUTSIDE), column(draw.among(4))
+    for number, (top, left) in enumerate(((0, 0), (0, size - side), (size - side, 0), (size - side, size - side))):
+        rows, columns, is_own = slice(top, top + side), slice(left, left + side), corner == number
+        pictures[:, :, rows, columns] = torch.where(is_own, tile, others[number])
+        places[:, rows, columns] = torch.where(is_own, shown, OUTSIDE)
     return Views(pictures, places)
 
 
 def screenshot(views: Views, draw: Draw, stock: Stock, chosen: Tensor) -> Views:
-    """Set the view into a web page or a phone's screen."""
-    size, number = views.pictures.shape[-1], draw.among(len(stock.layers.windows))
-    left, top, right, bottom = stock.layers.windows[number].unbind(1)
-    zeros = torch.zeros_like(left)
-    matrix = _placed((left + right) / 2, (top + bottom) / 2, (right - left) / 2, (bottom - top) / 2, zeros)
-    screens = stock.layers.screenshots[number, :3].float().div_(255)
-    return _set_into(views, matrix, F.interpolate(screens, (size, size), mode="bilinear", antialias=True))
+    """Set the view into a page or a screen, upright; half of them are as wide as it."""
+    size, pages = views.pictures.shape[-1], stock.layers.pages[draw.among(len(stock.layers.pages))]
+    width = torch.where(draw.chance(0.5), draw.between(0.9, 1), draw.between(0.45, 0.9))
+    height = draw.between(0.4, 0.75)
+    x, y = draw.between(-1, 1) * (1 - width), draw.between(-1, 1) * (0.9 - height)
+    ground = F.interpolate(pages.float().div_(255), (size, size), mode="bilinear", antialias=True)
+    return _set_into(views, place_matrices(x, y, width, height), ground)
 
 
 def photograph(views: Views, draw: Draw, stock: Stock, chosen: Tensor) -> Views:
     """Photograph the view on a screen: tilted, in a dark frame, with moire and a glare."""
-    size, device = views.pictures.shape[-1], views.pictures.device
-    ones = torch.ones(draw.count, device=device)
+    size = views.pictures.shape[-1]
     zoom, angle = draw.between(0.9, 1.35), draw.between(-0.12, 0.12)
     cos, sin = angle.cos() * zoom, angle.sin() * zoom
     x, y = draw.between(-0.1, 0.1), draw.between(-0.1, 0.1)
-    tilt = matrices((ones, None, None), (None, ones, None), (draw.between(-0.2, 0.2), draw.between(-0.2, 0.2)))
-    grid = project(matrices((cos, sin, x), (-sin, cos, y)) @ tilt, size)
-    frame = (grid.abs() <= draw.between(1.03, 1.15).view(-1, 1, 1, 1)).all(-1).unsqueeze(1)
+    tilt = stack_matrices((1, 0, 0), (0, 1, 0), (draw.between(-0.2, 0.2), draw.between(-0.2, 0.2), 1))
+    grid = project(stack_matrices((cos, sin, x), (-sin, cos, y)) @ tilt, size)
+    frame = (grid.abs() <= column(draw.between(1.03, 1.15))).all(-1).unsqueeze(1)
     desk = draw.uniform(3, 1, 1) * 0.7
     moved = warp(views, grid)
-    pictures = torch.where(inside(grid).unsqueeze(1), moved.pictures, torch.where(frame, 0.04, desk))
+    pictures = torch.where(is_inside(grid).unsqueeze(1), moved.pictures, torch.where(frame, 0.04, desk))
     # Two gratings of nearly the same pitch: broad waves over the picture, in each channel at another phase.
-    fine, slope = (draw.between(0.005, 0.05), draw.between(0.005, 0.05)), draw.between(-1.5, 1.5)
-    waves = project(_placed(x, y, *fine, slope), size)
-    wave = torch.sin(waves.sum(-1).unsqueeze(1) + draw.uniform(3, 1, 1) * 3)
-    moire = wave.mul_(column(draw.between(0.0, 0.09))).add_(1)
-    at, wide = (draw.between(-1, 1), draw.between(-1, 1)), (draw.between(0.2, 0.7), draw.between(0.2, 0.7))
-    spot = project(_placed(*at, *wide, angle), size)
-    glare = torch.exp(-spot.square().sum(-1)).unsqueeze(1) * column(draw.between(0.1, 0.8) * draw.chance(0.6))
-    cast = (draw.normal(3, 1, 1) * 0.06).exp() * column(draw.between(0.7, 1.1))
-    return Views(
-        (torch.lerp(pictures.mul_(moire).mul_(cast), torch.ones_like(glare), glare)).clamp_(0, 1), moved.places
+    waves = place_matrices(x, y, draw.between(0.005, 0.05), draw.between(0.005, 0.05), draw.between(-1.5, 1.5))
+    wave = torch.sin(project(waves, size).sum(-1).unsqueeze(1) + draw.uniform(3, 1, 1) * 3)
+    moire = 1 + wave * column(draw.between(0.0, 0.09))
+    spot = place_matrices(
+        draw.between(-1, 1), draw.between(-1, 1), draw.between(0.2, 0.7), draw.between(0.2, 0.7), angle
     )
+    glare = torch.exp(-project(spot, size).square().sum(-1)).unsqueeze(1)
+    glare = glare * column(draw.between(0.1, 0.8) * draw.chance(0.6))
+    cast = (draw.normal(3, 1, 1) * 0.06).exp() * column(draw.between(0.7, 1.1))
+    return Views(torch.lerp(pictures * moire * cast, torch.ones_like(glare), glare).clamp_(0, 1), moved.places)

@@ -1,10 +1,10 @@
-"""Edited pictures with the place in the photo of each of their pixels."""
+"""Edited pictures, where in the photo each of their pixels was, and random numbers for a batch of them."""
 
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Generator, Tensor
 
 OUTSIDE = 3.0  # the place of a pixel that shows no part of the photo
 
@@ -27,3 +27,43 @@ def unmoved(count: int, size: int) -> Tensor:
     """The places (count, size, size, 2) of a picture that shows its photo as it is."""
     line = (torch.arange(size) + 0.5) * (2 / size) - 1
     return torch.stack(torch.meshgrid(line, line, indexing="xy"), -1).expand(count, -1, -1, -1)
+
+
+class Draw:
+    """Random numbers for `count` pictures, on the generator's device; `reach` scales those drawn `within` a range."""
+
+    def __init__(self, count: int, generator: Generator, reach: float = 1.0) -> None:
+        self.count, self.generator, self.reach = count, generator, reach
+
+    def uniform(self, *shape: int) -> Tensor:
+        """Uniform in [0, 1): (n, *shape)."""
+        return torch.rand(self.count, *shape, generator=self.generator, device=self.generator.device)
+
+    def normal(self, *shape: int) -> Tensor:
+        """Normal with deviation 1: (n, *shape)."""
+        return torch.randn(self.count, *shape, generator=self.generator, device=self.generator.device)
+
+    def between(self, low: float, high: float, *shape: int) -> Tensor:
+        """Uniform in [low, high): (n, *shape)."""
+        return self.uniform(*shape) * (high - low) + low
+
+    def within(self, low: float, high: float) -> Tensor:
+        """Uniform in [low, high), times `reach`: (n,)."""
+        return self.between(low, high) * self.reach
+
+    def chance(self, probability: float, *shape: int) -> Tensor:
+        """True with a probability: bool (n, *shape)."""
+        return self.uniform(*shape) < probability
+
+    def among(self, choices: int, *shape: int) -> Tensor:
+        """Uniform among 0 to choices - 1: int64 (n, *shape)."""
+        return torch.randint(choices, (self.count, *shape), generator=self.generator, device=self.generator.device)
+
+    def of(self, count: int) -> "Draw":
+        """Numbers for another count of pictures."""
+        return Draw(count, self.generator, self.reach)
+
+
+def column(values: Tensor) -> Tensor:
+    """A number a picture, (n,), in a shape that multiplies pictures: (n, 1, 1, 1)."""
+    return values.view(-1, 1, 1, 1)

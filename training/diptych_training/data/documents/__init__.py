@@ -15,36 +15,26 @@ from diptych_training.data.documents.sheet import Content, Sheet
 
 MEMBERS = 4
 ONE_ITEM = 0.2
+# How a document may be made small: the filter, and Pillow's `reducing_gap`.
+SQUASHES = (
+    (Image.Resampling.LANCZOS, None),
+    *[(Image.Resampling.BICUBIC, 2.0)] * 2,
+    *[(Image.Resampling.BOX, None)] * 2,
+)
 # Pictures without things: of two that are nearly the same, nobody could say whether they are copies.
 TEXTURES = ("gradient", "noise")
 
+# In the order in which families take turns.
 KINDS: dict[str, Callable[[Sheet], None]] = {
-    "page": pages.draw_page,
-    "chat": screens.draw_chat,
-    "bars": charts.draw_bars,
-    "code": screens.draw_code,
-    "table": pages.draw_table,
-    "gradient": graphics.draw_gradient,
-    "form": papers.draw_form,
-    "map": graphics.draw_map,
-    "app": screens.draw_app,
-    "slide": pages.draw_slide,
-    "qr": codes.draw_qr,
-    "receipt": papers.draw_receipt,
-    "logo": graphics.draw_logo,
-    "curves": charts.draw_curves,
-    "terminal": screens.draw_terminal,
-    "blank": pages.draw_blank,
-    "label": papers.draw_label,
-    "pie": charts.draw_pie,
-    "calendar": papers.draw_calendar,
-    "noise": graphics.draw_noise,
-    "scatter": charts.draw_scatter,
-    "music": graphics.draw_music,
-    "barcode": codes.draw_barcode,
+    draw.__name__.removeprefix("draw_"): draw
+    for draw in (
+        *(pages.draw_page, screens.draw_chat, charts.draw_bars, screens.draw_code, pages.draw_table),
+        *(graphics.draw_gradient, papers.draw_form, graphics.draw_map, screens.draw_app, pages.draw_slide),
+        *(codes.draw_qr, papers.draw_receipt, graphics.draw_logo, charts.draw_curves, screens.draw_terminal),
+        *(pages.draw_blank, papers.draw_label, charts.draw_pie, papers.draw_calendar, graphics.draw_noise),
+        *(charts.draw_scatter, graphics.draw_music, codes.draw_barcode),
+    )
 }
-
-
 GROUPS = {
     "pages": ("page", "table", "form", "slide", "receipt", "label", "calendar", "music"),
     "windows": ("chat", "code", "app", "terminal"),
@@ -98,11 +88,5 @@ def _draw(seed: int, family: int, kind: str, size: int, content: Content) -> np.
     """Draw one document and squash it into a square, as a panel is squashed."""
     sheet = Sheet(_random(seed, family, 4), content, max(2.2 * size, 300))
     KINDS[kind](sheet)
-    match int(sheet.style.integers(5)):
-        case 0:
-            small = sheet.image.resize((size, size), Image.Resampling.LANCZOS)
-        case 1 | 2:
-            small = sheet.image.resize((size, size), Image.Resampling.BICUBIC, reducing_gap=2.0)
-        case _:
-            small = sheet.image.resize((size, size), Image.Resampling.BOX)
-    return np.asarray(small)
+    how, gap = SQUASHES[sheet.style.integers(5)]
+    return np.asarray(sheet.image.resize((size, size), how, reducing_gap=gap))

@@ -5,20 +5,20 @@ import math
 import numpy as np
 
 from diptych_training.data.documents.sheet import Box, Sheet, Theme
-from diptych_training.data.documents.words import name, number, title
+from diptych_training.data.documents.words import draw_name, draw_number, draw_title
 
 
 def draw_bars(sheet: Sheet) -> None:
     """A chart of upright bars in one to three colours."""
     theme = sheet.theme()
-    left, top, right, bottom = _frame(sheet, theme)
+    left, top, right, bottom = _draw_frame(sheet, theme)
     groups, colours = sheet.count(3, 12), sheet.count(1, 3)
     step = (right - left) / groups
     wide, size = step * sheet.uniform(0.5, 0.9) / colours, min(0.3 * step, 0.05 * (bottom - top) + 4)
     tops = sheet.chance(0.3)
     for group in range(groups):
         x, rng = left + (group + 0.08) * step, sheet.item()
-        sheet.text(x, bottom + 0.4 * size, name(rng)[:5], size, theme.ink)
+        sheet.text(x, bottom + 0.4 * size, draw_name(rng)[:5], size, theme.ink)
         for i, value in enumerate(rng.uniform(0.05, 0.95, colours).tolist()):
             y = bottom - value * (bottom - top)
             sheet.draw.rectangle((x + i * wide, y, x + (i + 0.9) * wide, bottom), fill=theme.accents[i])
@@ -29,7 +29,7 @@ def draw_bars(sheet: Sheet) -> None:
 def draw_curves(sheet: Sheet) -> None:
     """A chart of one to four curves."""
     theme = sheet.theme()
-    left, top, right, bottom = _frame(sheet, theme)
+    left, top, right, bottom = _draw_frame(sheet, theme)
     points, thick, rough = sheet.count(6, 60), sheet.count(2, 5), sheet.uniform(0.2, 1.5)
     x, filled = np.linspace(left, right, points), sheet.chance(0.3)
     for i in range(sheet.count(1, 4)):
@@ -44,7 +44,7 @@ def draw_curves(sheet: Sheet) -> None:
 def draw_scatter(sheet: Sheet) -> None:
     """A chart of points in one to three clouds."""
     theme = sheet.theme()
-    left, top, right, bottom = _frame(sheet, theme)
+    left, top, right, bottom = _draw_frame(sheet, theme)
     radius, points, spread = sheet.uniform(1.5, 6), sheet.count(15, 120), sheet.uniform(0.05, 0.2)
     for i in range(sheet.count(1, 3)):
         rng = sheet.item()
@@ -60,7 +60,7 @@ def draw_pie(sheet: Sheet) -> None:
     theme = sheet.theme()
     width, height = sheet.open(sheet.uniform(1, 1.7), theme.ground)
     parts, size = sheet.count(3, 6), sheet.uniform(0.035, 0.06) * height
-    _heading(sheet, theme, width, size)
+    _write_heading(sheet, theme, width, size)
     values = sheet.item().dirichlet(np.full(parts, 2.0))
     radius = min(sheet.uniform(0.25, 0.38) * height, 0.27 * width)
     x, y = sheet.uniform(0.3, 0.36) * width, 0.56 * height
@@ -71,29 +71,22 @@ def draw_pie(sheet: Sheet) -> None:
         angle += 360 * value
         line = top + 1.6 * size * i
         sheet.draw.rectangle((legend, line, legend + size, line + size), fill=theme.accents[i])
-        sheet.text(legend + 1.4 * size, line, f"{name(sheet.item())[:7]} {100 * value:.0f}%", size, theme.ink)
+        sheet.text(legend + 1.4 * size, line, f"{draw_name(sheet.item())[:7]} {100 * value:.0f}%", size, theme.ink)
     if sheet.chance(0.4):
         hole = radius * sheet.uniform(0.4, 0.7)
         sheet.draw.ellipse((x - hole, y - hole, x + hole, y + hole), fill=theme.ground)
 
 
-def _heading(sheet: Sheet, theme: Theme, width: int, size: float) -> None:
-    sheet.text(
-        width / 2,
-        0.6 * size,
-        title(sheet.item(), int(width / size / 1.1)),
-        1.5 * size,
-        theme.ink,
-        align=0.5,
-        bold=sheet.chance(0.5),
-    )
+def _write_heading(sheet: Sheet, theme: Theme, width: int, size: float) -> None:
+    line = draw_title(sheet.item(), int(width / size / 1.1))
+    sheet.text(width / 2, 0.6 * size, line, 1.5 * size, theme.ink, align=0.5, bold=sheet.chance(0.5))
 
 
-def _frame(sheet: Sheet, theme: Theme) -> Box:
+def _draw_frame(sheet: Sheet, theme: Theme) -> Box:
     """Open a canvas with a title, axes and numbers along them; return the box for the values."""
     width, height = sheet.open(sheet.uniform(0.95, 1.8), theme.ground)
     size = sheet.uniform(0.03, 0.05) * height
-    _heading(sheet, theme, width, size)
+    _write_heading(sheet, theme, width, size)
     left, top = sheet.uniform(0.08, 0.16) * width, 3.5 * size
     right, bottom = sheet.uniform(0.9, 0.98) * width, height - sheet.uniform(2, 4.5) * size
     lines, unit = sheet.count(3, 8), 10.0 ** int(sheet.item().integers(-1, 4))
@@ -106,7 +99,7 @@ def _frame(sheet: Sheet, theme: Theme) -> Box:
         sheet.text(left - 0.5 * size, y - 0.5 * size, f"{unit * (zero + i):g}", 0.9 * size, theme.ink, align=1)
     sheet.draw.line((left, top, left, bottom, right, bottom), fill=theme.ink, width=2)
     if sheet.chance(0.4):
-        sheet.text((left + right) / 2, height - 1.4 * size, title(sheet.item(), 18), size, theme.ink, align=0.5)
+        sheet.text((left + right) / 2, height - 1.4 * size, draw_title(sheet.item(), 18), size, theme.ink, align=0.5)
     if sheet.chance(0.3):
-        sheet.text(right, top, number(sheet.item(), math.floor(size) % 6), size, theme.accents[5], align=1)
+        sheet.text(right, top, draw_number(sheet.item(), math.floor(size) % 6), size, theme.accents[5], align=1)
     return left, top, right, bottom

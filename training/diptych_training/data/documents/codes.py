@@ -4,7 +4,7 @@ import numpy as np
 from PIL import Image
 
 from diptych_training.data.documents.sheet import Colour, Sheet
-from diptych_training.data.documents.words import title
+from diptych_training.data.documents.words import draw_title
 
 
 def draw_qr(sheet: Sheet) -> None:
@@ -16,15 +16,15 @@ def draw_qr(sheet: Sheet) -> None:
     side = min(sheet.uniform(0.45, 0.98) * width, 0.86 * height)
     scale = max(1, int(side / modules))
     colours = np.array([theme.ground, dark], np.uint8)
-    code = Image.fromarray(colours[_modules(sheet, modules)])
+    code = Image.fromarray(colours[_draw_modules(sheet, modules)])
     code = code.resize((modules * scale, modules * scale), Image.Resampling.NEAREST)
     left, top = (width - code.width) // 2, round(0.4 * (height - code.height))
     sheet.image.paste(code, (left, top))
     if sheet.chance(0.5):
-        sheet.text(width / 2, top + code.height + 4, title(sheet.item(), 24), 0.05 * height, theme.ink, align=0.5)
+        sheet.text(width / 2, top + code.height + 4, draw_title(sheet.item(), 24), 0.05 * height, theme.ink, align=0.5)
 
 
-def _modules(sheet: Sheet, modules: int) -> np.ndarray:
+def _draw_modules(sheet: Sheet, modules: int) -> np.ndarray:
     """Return the modules, 1 where dark, int (modules, modules)."""
     grid = np.stack([sheet.item().integers(0, 2, modules) for _ in range(modules)])
     ring = np.zeros((8, 8), int)
@@ -47,11 +47,13 @@ def draw_barcode(sheet: Sheet) -> None:
     left, right = sheet.uniform(0.03, 0.18) * width, sheet.uniform(0.82, 0.97) * width
     top, bottom = sheet.uniform(0.05, 0.3) * height, sheet.uniform(0.6, 0.82) * height
     if top > 0.15 * height:
-        sheet.text(left, 0.2 * top, title(sheet.item(), 24), 0.5 * top, theme.ink, bold=sheet.chance(0.5))
-    bars(sheet, (round(left), round(top), round(right), round(bottom)), sheet.count(8, 16), theme.ground, theme.ink)
+        sheet.text(left, 0.2 * top, draw_title(sheet.item(), 24), 0.5 * top, theme.ink, bold=sheet.chance(0.5))
+    fill_barcode(
+        sheet, (round(left), round(top), round(right), round(bottom)), sheet.count(8, 16), theme.ground, theme.ink
+    )
 
 
-def bars(sheet: Sheet, box: tuple[int, int, int, int], digits: int, ground: Colour, ink: Colour) -> None:
+def fill_barcode(sheet: Sheet, box: tuple[int, int, int, int], digits: int, ground: Colour, ink: Colour) -> None:
     """Draw a barcode into a box and its digits below, each digit an item."""
     left, top, right, bottom = box
     modules, shown = [1, 0, 1], []

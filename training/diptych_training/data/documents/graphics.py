@@ -6,7 +6,7 @@ import numpy as np
 from PIL import Image
 
 from diptych_training.data.documents.sheet import Colour, Sheet, Theme, hsv
-from diptych_training.data.documents.words import name, title, vocabulary
+from diptych_training.data.documents.words import draw_name, draw_title, vocabulary
 
 
 def draw_map(sheet: Sheet) -> None:
@@ -16,7 +16,7 @@ def draw_map(sheet: Sheet) -> None:
     reach, streets = math.hypot(width, height), sheet.count(10, 40)
     parks, water, thick = sheet.count(0, 6), sheet.chance(0.6), sheet.uniform(0.006, 0.016) * reach
     for _ in range(parks):
-        _blob(sheet, reach * sheet.uniform(0.05, 0.15), theme.accents[0])
+        _draw_blob(sheet, reach * sheet.uniform(0.05, 0.15), theme.accents[0])
     if water:
         rng = sheet.item()
         line = (rng.normal(0, 0.5, (9, 2)) + rng.normal(0, 1, 2)).cumsum(0) * 0.15 * reach + rng.uniform(
@@ -37,10 +37,10 @@ def draw_map(sheet: Sheet) -> None:
         sheet.draw.line(ends, fill=theme.soft, width=round(wide) + 2)
     for i, (ends, wide) in enumerate(roads):
         sheet.draw.line(ends, fill=theme.accents[2] if i % 9 == 0 else fill, width=round(wide))
-    _places(sheet, theme, width, height)
+    _write_places(sheet, theme, width, height)
 
 
-def _blob(sheet: Sheet, radius: float, fill: Colour) -> None:
+def _draw_blob(sheet: Sheet, radius: float, fill: Colour) -> None:
     rng = sheet.item()
     x, y = rng.uniform(0, 1, 2) * sheet.image.size
     turns = [math.pi * i / 4 for i in range(8)]
@@ -49,7 +49,7 @@ def _blob(sheet: Sheet, radius: float, fill: Colour) -> None:
     sheet.draw.polygon(points, fill=fill)
 
 
-def _places(sheet: Sheet, theme: Theme, width: int, height: int) -> None:
+def _write_places(sheet: Sheet, theme: Theme, width: int, height: int) -> None:
     """Write names over a map, some with a pin."""
     size, pins = sheet.uniform(0.02, 0.04) * height, sheet.chance(0.5)
     for _ in range(sheet.count(3, 14)):
@@ -57,7 +57,7 @@ def _places(sheet: Sheet, theme: Theme, width: int, height: int) -> None:
         x, y = float(rng.uniform(0, 0.85)) * width, float(rng.uniform(0, 0.95)) * height
         if pins:
             sheet.draw.ellipse((x - size, y, x - 0.2 * size, y + 0.8 * size), fill=theme.accents[4])
-        sheet.text(x, y, title(rng, 14), size, theme.ink)
+        sheet.text(x, y, draw_title(rng, 14), size, theme.ink)
 
 
 def draw_logo(sheet: Sheet) -> None:
@@ -87,7 +87,7 @@ def draw_logo(sheet: Sheet) -> None:
             case _:
                 sheet.draw.pieslice(box, math.degrees(angle), math.degrees(angle) + 220, fill=theme.accents[i])
     if letters:
-        word = name(sheet.item())[:letters].upper()
+        word = draw_name(sheet.item())[:letters].upper()
         sheet.text(x, y - 0.5 * radius, word, radius / (0.5 + 0.4 * letters), theme.ground, align=0.5, bold=True)
     if sheet.chance(0.6) or not letters:
         size, rng = sheet.uniform(0.07, 0.13) * height, sheet.item()
@@ -104,7 +104,7 @@ def draw_music(sheet: Sheet) -> None:
     staves, left, top = sheet.count(3, 10), sheet.uniform(0.04, 0.1) * width, sheet.uniform(0.08, 0.16) * height
     step = (0.97 * height - top) / staves
     gap, notes, spots = sheet.uniform(0.08, 0.12) * step, sheet.count(8, 22), sheet.chance(0.4)
-    sheet.text(width / 2, 0.2 * top, title(sheet.item(), 26), 0.45 * top, theme.ink, align=0.5, bold=spots)
+    sheet.text(width / 2, 0.2 * top, draw_title(sheet.item(), 26), 0.45 * top, theme.ink, align=0.5, bold=spots)
     for stave in range(staves):
         y = top + stave * step
         for i in range(5):
@@ -113,10 +113,10 @@ def draw_music(sheet: Sheet) -> None:
             x = left + i * (width - 2 * left) / 4
             sheet.draw.line((x, y, x, y + 4 * gap), fill=theme.ink)
         sheet.draw.arc((left + gap, y - gap, left + 3 * gap, y + 4 * gap), 30, 330, theme.ink, max(1, round(gap / 3)))
-        _notes(sheet, theme, (left + 4 * gap, y, width - left), gap, notes)
+        _draw_notes(sheet, theme, (left + 4 * gap, y, width - left), gap, notes)
 
 
-def _notes(sheet: Sheet, theme: Theme, place: tuple[float, float, float], gap: float, notes: int) -> None:
+def _draw_notes(sheet: Sheet, theme: Theme, place: tuple[float, float, float], gap: float, notes: int) -> None:
     """Draw notes along a stave from (x, y) to `right`; neighbours are joined by a beam in some."""
     left, y, right = place
     rng = sheet.item()
@@ -163,15 +163,15 @@ def draw_noise(sheet: Sheet) -> None:
     strength = sheet.uniform(0.5, 1)
     match kind:
         case 0:
-            share = _cloud(rng, width // 4, width, height)
+            share = _draw_cloud(rng, width // 4, width, height)
         case 1:
-            share = sum(_cloud(rng, cells * 2**i, width, height) / 2**i for i in range(3)) / 1.75
+            share = sum(_draw_cloud(rng, cells * 2**i, width, height) / 2**i for i in range(3)) / 1.75
         case 2:
-            share = (_cloud(rng, cells, width, height) > 0.5).astype(np.float32)
+            share = (_draw_cloud(rng, cells, width, height) > 0.5).astype(np.float32)
         case 3:
-            share = np.repeat(_cloud(rng, 2 * cells, width, 1), height, 0)
+            share = np.repeat(_draw_cloud(rng, 2 * cells, width, 1), height, 0)
         case 4:
-            share = np.repeat(_cloud(rng, cells, 1, height), width, 1)
+            share = np.repeat(_draw_cloud(rng, cells, 1, height), width, 1)
         case _:
             mosaic = Image.fromarray(rng.random((cells, cells), dtype=np.float32))
             share = np.asarray(mosaic.resize((width, height), Image.Resampling.NEAREST))
@@ -180,7 +180,7 @@ def draw_noise(sheet: Sheet) -> None:
     sheet.show(Image.fromarray(table[(share.clip(0, 1) * 255).astype(np.uint8)]))
 
 
-def _cloud(rng: np.random.Generator, cells: int, width: int, height: int) -> np.ndarray:
+def _draw_cloud(rng: np.random.Generator, cells: int, width: int, height: int) -> np.ndarray:
     """Return random values on a coarse grid drawn large, float32 (height, width)."""
     coarse = Image.fromarray(rng.random((cells, cells), dtype=np.float32))
     return np.asarray(coarse.resize((width, height), Image.Resampling.BICUBIC))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from diptych_training.data.documents.sheet import Box, Sheet, Theme
-from diptych_training.data.documents.words import number, title, words
+from diptych_training.data.documents.words import draw_number, draw_title, draw_words
 
 LETTER = 0.52  # the width of a letter in font sizes, on average
 
@@ -18,7 +18,7 @@ def draw_page(sheet: Sheet) -> None:
     if sheet.chance(0.5):
         large = size * sheet.uniform(1.6, 3)
         middle = sheet.chance(0.5)
-        line = title(sheet.item(), int((width - 2 * margin) / large / 0.6))
+        line = draw_title(sheet.item(), int((width - 2 * margin) / large / 0.6))
         sheet.text(width / 2 if middle else margin, top, line, large, theme.ink, align=middle / 2, bold=True)
         top += 1.8 * large
     gap = 0.04 * width
@@ -32,26 +32,26 @@ def draw_page(sheet: Sheet) -> None:
             deep = sheet.uniform(0.12, 0.35) * height
             sheet.picture((left, start, left + wide, start + deep), sheet.item())
             start += deep + leading
-        _column(sheet, theme, (left, start, left + wide, foot), size, leading, heads)
+        _write_column(sheet, theme, (left, start, left + wide, foot), size, leading, heads)
     if sheet.chance(0.6):
         sheet.text(width / 2, foot + leading, str(int(sheet.item().integers(1, 900))), size, theme.ink, align=0.5)
 
 
-def _column(sheet: Sheet, theme: Theme, box: Box, size: float, leading: float, heads: float) -> None:
+def _write_column(sheet: Sheet, theme: Theme, box: Box, size: float, leading: float, heads: float) -> None:
     """Fill a box with paragraphs, a share of them under a heading."""
     left, y, right, bottom = box
     letters = int((right - left) / size / LETTER)
     plan, heading = sheet.plan(), theme.accents[0] if sheet.chance(0.4) else theme.ink
     while y < bottom - leading:
         if plan.random() < heads:
-            sheet.text(left, y, title(sheet.item(), letters // 2), 1.3 * size, heading, bold=True)
+            sheet.text(left, y, draw_title(sheet.item(), letters // 2), 1.3 * size, heading, bold=True)
             y += 1.3 * leading
         lines = int(plan.integers(2, 12))
         for line in range(lines):
             if y > bottom - leading:
                 return
             last = line == lines - 1
-            sheet.text(left, y, words(sheet.item(), letters // 2 if last else letters), size, theme.ink)
+            sheet.text(left, y, draw_words(sheet.item(), letters // 2 if last else letters), size, theme.ink)
             y += leading
         y += 0.6 * leading
 
@@ -67,7 +67,7 @@ def draw_table(sheet: Sheet) -> None:
     size = min(0.62 * high, wide / 5)
     forms, zebra, grid = [sheet.count(0, 5) for _ in range(columns)], sheet.chance(0.5), sheet.chance(0.5)
     if top > 2 * size:
-        sheet.text(left, 0.3 * top, title(sheet.item(), 30), min(0.4 * top, 2 * size), theme.ink, bold=True)
+        sheet.text(left, 0.3 * top, draw_title(sheet.item(), 30), min(0.4 * top, 2 * size), theme.ink, bold=True)
     sheet.draw.rectangle((left, top, width - left, top + high), fill=theme.accents[0] if zebra else theme.panel)
     stops = [left, *(left + first + i * wide for i in range(columns))]
     for row in range(rows + 1):
@@ -79,7 +79,7 @@ def draw_table(sheet: Sheet) -> None:
         for column in range(columns):
             words_here = column == 0 or row == 0
             rng = sheet.item()
-            line = title(rng, int(wide / size / 0.7)) if words_here else number(rng, forms[column])
+            line = draw_title(rng, int(wide / size / 0.7)) if words_here else draw_number(rng, forms[column])
             x = stops[column] + 0.3 * size if column == 0 else stops[column + 1] - 0.4 * size
             sheet.text(x, y + 0.15 * high, line, size, theme.ink, align=float(column > 0), bold=row == 0)
     for x in stops if grid else ():
@@ -100,7 +100,7 @@ def draw_slide(sheet: Sheet) -> None:
             (left, 2.1 * large, left + sheet.uniform(0.1, 1) * (right - left), 2.2 * large), fill=theme.accents[0]
         )
     fill = (255, 255, 255) if banner else theme.accents[1] if sheet.chance(0.3) else theme.ink
-    line = title(sheet.item(), int(0.9 * width / large / 0.62))
+    line = draw_title(sheet.item(), int(0.9 * width / large / 0.62))
     sheet.text(width / 2 if middle else left, 0.5 * large, line, large, fill, align=middle / 2, bold=True)
     if picture == 1:
         sheet.picture((0.58 * width, 3 * large, right, 0.85 * height), sheet.item())
@@ -113,7 +113,7 @@ def draw_slide(sheet: Sheet) -> None:
         sub = plan.random() < 0.3
         x, letter = left + (1.5 * size if sub else 0), size * (0.8 if sub else 1)
         sheet.draw.ellipse((x, y + 0.45 * size, x + 0.35 * size, y + 0.8 * size), fill=theme.accents[0])
-        sheet.text(x + size, y, title(sheet.item(), int((right - x - size) / letter / 0.6)), letter, theme.ink)
+        sheet.text(x + size, y, draw_title(sheet.item(), int((right - x - size) / letter / 0.6)), letter, theme.ink)
         y += leading
     sheet.text(0.97 * width, 0.93 * height, str(int(sheet.item().integers(1, 99))), 0.04 * height, theme.soft, align=1)
 
@@ -130,7 +130,7 @@ def draw_blank(sheet: Sheet) -> None:
         mark, colour, rng = sheet.count(0, 3), theme.accents[0] if sheet.chance(0.3) else theme.ink, sheet.item()
         x, y = float(rng.uniform(0.1, 0.7)) * width, float(rng.uniform(0.1, 0.85)) * height
         if mark < 2:
-            sheet.text(x, y, title(rng, sheet.count(5, 30)), size, colour)
+            sheet.text(x, y, draw_title(rng, sheet.count(5, 30)), size, colour)
         elif mark == 2:
             steps = rng.normal(0, 0.6 * size, (10, 2)).cumsum(0) + np.array([x, y])
             sheet.draw.line([(float(a), float(b)) for a, b in steps], fill=colour, width=2)

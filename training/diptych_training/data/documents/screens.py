@@ -3,7 +3,7 @@
 import numpy as np
 
 from diptych_training.data.documents.sheet import Colour, Sheet, Theme, hsv
-from diptych_training.data.documents.words import name, number, title, words
+from diptych_training.data.documents.words import draw_name, draw_number, draw_title, draw_words
 
 WHITE: Colour = (255, 255, 255)
 
@@ -14,7 +14,7 @@ def draw_chat(sheet: Sheet) -> None:
     phone = sheet.chance(0.75)
     width, height = sheet.open(sheet.uniform(0.45, 0.56) if phone else sheet.uniform(1, 1.6), theme.ground)
     size = sheet.uniform(0.034, 0.055) * (width if phone else 0.7 * height)
-    y = _bar(sheet, theme, width, size)
+    y = _draw_bar(sheet, theme, width, size)
     theirs, mine = theme.panel, theme.accents[1]
     radius, gap, leading = sheet.uniform(0.1, 1.1) * size, sheet.uniform(0.4, 1.2) * size, 1.3 * size
     faces, times, plan = sheet.chance(0.4), sheet.chance(0.5), sheet.plan()
@@ -33,9 +33,9 @@ def draw_chat(sheet: Sheet) -> None:
         else:
             for line in range(lines):
                 ink = WHITE if right else theme.ink
-                sheet.text(x + 0.6 * size, y + 0.4 * size + line * leading, words(rng, letters), size, ink)
+                sheet.text(x + 0.6 * size, y + 0.4 * size + line * leading, draw_words(rng, letters), size, ink)
         if times:
-            sheet.text(x + wide - 0.5 * size, y + deep - size, number(rng, 4), 0.7 * size, theme.soft, align=1)
+            sheet.text(x + wide - 0.5 * size, y + deep - size, draw_number(rng, 4), 0.7 * size, theme.soft, align=1)
         y += deep + gap
     sheet.draw.rectangle((0, height - 3 * size, width, height), fill=theme.panel)
     box = (size, height - 2.5 * size, width - 4 * size, height - 0.6 * size)
@@ -43,17 +43,17 @@ def draw_chat(sheet: Sheet) -> None:
     sheet.draw.ellipse((width - 3 * size, height - 2.5 * size, width - size, height - 0.5 * size), fill=mine)
 
 
-def _bar(sheet: Sheet, theme: Theme, width: int, size: float) -> float:
+def _draw_bar(sheet: Sheet, theme: Theme, width: int, size: float) -> float:
     """Draw the time and the bar with a name at the top of a screen; return where the screen goes on."""
     deep = size * sheet.uniform(3.6, 5)
     fill = theme.accents[0] if sheet.chance(0.5) else theme.panel
     ink = WHITE if fill == theme.accents[0] else theme.ink
     sheet.draw.rectangle((0, 0, width, deep), fill=fill)
-    sheet.text(size, 0.2 * size, number(sheet.item(), 4), 0.75 * size, ink)
+    sheet.text(size, 0.2 * size, draw_number(sheet.item(), 4), 0.75 * size, ink)
     sheet.draw.rectangle((width - 2.4 * size, 0.35 * size, width - size, size), outline=ink)
     if sheet.chance(0.5):
         sheet.draw.ellipse((size, deep - 2.5 * size, 3 * size, deep - 0.5 * size), fill=theme.accents[3])
-    sheet.text(3.6 * size, deep - 2.1 * size, title(sheet.item(), 14), 1.25 * size, ink, bold=True)
+    sheet.text(3.6 * size, deep - 2.1 * size, draw_title(sheet.item(), 14), 1.25 * size, ink, bold=True)
     return deep + size
 
 
@@ -69,28 +69,28 @@ def draw_code(sheet: Sheet) -> None:
     if side:
         sheet.draw.rectangle((0, 0, side, height), fill=theme.panel)
         for row in range(min(rows, 18)):
-            sheet.mono(8 + 8 * (row % 3 > 0), tabs + 4 + leading * row, name(sheet.item())[:10], theme.soft)
+            sheet.mono(8 + 8 * (row % 3 > 0), tabs + 4 + leading * row, draw_name(sheet.item())[:10], theme.soft)
     if tabs:
         sheet.draw.rectangle((0, 0, width, tabs), fill=theme.panel)
-        sheet.mono(side + 8, 2, name(sheet.item()).lower() + ".py", theme.ink)
+        sheet.mono(side + 8, 2, draw_name(sheet.item()).lower() + ".py", theme.ink)
     first, plan, depth = int(sheet.item().integers(1, 800)), sheet.plan(), 0
     for row in range(rows):
         y = tabs + 4 + leading * row
         sheet.mono(side + 4, y, f"{first + row:4}", theme.soft)
         depth = int(np.clip(depth + plan.integers(-1, 2), 0, 5))
         if plan.random() > 0.12:
-            _code_line(
+            _write_code_line(
                 sheet, side + 36 + 24 * depth, y, int(plan.integers(10, max(11, columns - 4 * depth))), theme, colours
             )
 
 
-def _code_line(sheet: Sheet, x: float, y: float, letters: int, theme: Theme, colours: list[Colour]) -> None:
+def _write_code_line(sheet: Sheet, x: float, y: float, letters: int, theme: Theme, colours: list[Colour]) -> None:
     """Write a line of up to five coloured tokens."""
     rng = sheet.item()
     if rng.random() < 0.12:
-        sheet.mono(x, y, "# " + words(rng, letters), theme.soft)
+        sheet.mono(x, y, "# " + draw_words(rng, letters), theme.soft)
         return
-    tokens = words(rng, letters).split(" ")
+    tokens = draw_words(rng, letters).split(" ")
     joints = (" ", ".", "(", " = ", ", ", ") ", '"', ": ")
     for start in range(0, len(tokens), 2):
         part = joints[rng.integers(len(joints))].join(tokens[start : start + 2]) + joints[rng.integers(len(joints))]
@@ -110,7 +110,7 @@ def draw_terminal(sheet: Sheet) -> None:
         sheet.draw.rectangle((0, 0, width, bar), fill=theme.soft)
         for i, colour in enumerate(theme.accents[:3]):
             sheet.draw.ellipse((6 + 14 * i, 5, 14 + 14 * i, 13), fill=colour)
-    prompt, ink = name(sheet.style).lower() + "$ ", theme.accents[1] if sheet.chance(0.3) else theme.ink
+    prompt, ink = draw_name(sheet.style).lower() + "$ ", theme.accents[1] if sheet.chance(0.3) else theme.ink
     bright, plan, left = hsv(sheet.uniform(0, 1), 0.7, 0.9 if theme.dark else 0.5), sheet.plan(), 0
     filled = sheet.count(rows // 3, rows)
     for row in range(filled):
@@ -118,11 +118,11 @@ def draw_terminal(sheet: Sheet) -> None:
         if left == 0:
             left = int(plan.integers(0, 9))
             sheet.mono(6, y, prompt, bright)
-            sheet.mono(6 + 6 * len(prompt), y, words(rng, int(plan.integers(8, columns - 14))), theme.ink)
+            sheet.mono(6 + 6 * len(prompt), y, draw_words(rng, int(plan.integers(8, columns - 14))), theme.ink)
             continue
         left -= 1
-        line = f"{number(rng, row % 6):>11} " if plan.random() < 0.4 else ""
-        sheet.mono(6, y, line + words(rng, int(plan.integers(4, columns - 12))), ink)
+        line = f"{draw_number(rng, row % 6):>11} " if plan.random() < 0.4 else ""
+        sheet.mono(6, y, line + draw_words(rng, int(plan.integers(4, columns - 12))), ink)
 
 
 def draw_app(sheet: Sheet) -> None:
@@ -131,7 +131,7 @@ def draw_app(sheet: Sheet) -> None:
     phone = sheet.chance(0.65)
     width, height = sheet.open(sheet.uniform(0.45, 0.58) if phone else sheet.uniform(1.3, 1.8), theme.ground)
     size = sheet.uniform(0.036, 0.055) * (width if phone else 0.65 * height)
-    top = _bar(sheet, theme, width, size)
+    top = _draw_bar(sheet, theme, width, size)
     side = 0.0 if phone else sheet.uniform(0.1, 0.24) * width
     bottom = height - (3.5 * size if phone else 0)
     across = sheet.count(1, 2) if phone else sheet.count(2, 4)
@@ -141,11 +141,11 @@ def draw_app(sheet: Sheet) -> None:
     for i in range(across * (int((bottom - top) / (deep + gap)) + 1)):
         x, y = side + gap + (i % across) * (wide + gap), top + (i // across) * (deep + gap)
         sheet.draw.rounded_rectangle((x, y, x + wide, y + deep), radius, fill=theme.panel)
-        _card(sheet, theme, (x, y, wide, deep), size, look)
-    _icons(sheet, theme, (0, bottom, width, height) if phone else (0, top - size, side, height), size)
+        _draw_card(sheet, theme, (x, y, wide, deep), size, look)
+    _draw_icons(sheet, theme, (0, bottom, width, height) if phone else (0, top - size, side, height), size)
 
 
-def _card(sheet: Sheet, theme: Theme, place: tuple[float, float, float, float], size: float, look: int) -> None:
+def _draw_card(sheet: Sheet, theme: Theme, place: tuple[float, float, float, float], size: float, look: int) -> None:
     """Fill a card at (x, y, width, height): a picture above, one at the left, or a large number."""
     x, y, wide, deep = place
     rng = sheet.item()
@@ -159,13 +159,13 @@ def _card(sheet: Sheet, theme: Theme, place: tuple[float, float, float, float], 
         x, letters = x + part, max(4, int((wide - part) / size / 0.6) - 2)
     else:
         sheet.text(
-            x + 0.5 * size, y + 2.9 * size, number(rng, int(deep) % 6), min(2 * size, deep / 3), theme.accents[1]
+            x + 0.5 * size, y + 2.9 * size, draw_number(rng, int(deep) % 6), min(2 * size, deep / 3), theme.accents[1]
         )
-    sheet.text(x + 0.5 * size, y + 0.2 * size, title(rng, letters), size, theme.ink, bold=True)
-    sheet.text(x + 0.5 * size, y + 1.5 * size, words(rng, letters), 0.8 * size, theme.soft)
+    sheet.text(x + 0.5 * size, y + 0.2 * size, draw_title(rng, letters), size, theme.ink, bold=True)
+    sheet.text(x + 0.5 * size, y + 1.5 * size, draw_words(rng, letters), 0.8 * size, theme.soft)
 
 
-def _icons(sheet: Sheet, theme: Theme, box: tuple[float, float, float, float], size: float) -> None:
+def _draw_icons(sheet: Sheet, theme: Theme, box: tuple[float, float, float, float], size: float) -> None:
     """Draw a bar of icons below, or a list of them at the side."""
     left, top, right, bottom = box
     sheet.draw.rectangle(box, fill=theme.panel)
@@ -177,4 +177,4 @@ def _icons(sheet: Sheet, theme: Theme, box: tuple[float, float, float, float], s
         place, fill = (x, y, x + 1.5 * size, y + 1.5 * size), theme.accents[0] if i == chosen else theme.soft
         (sheet.draw.ellipse if sheet.chance(0.5) else sheet.draw.rectangle)(place, fill=fill)
         if not below:
-            sheet.text(x + 2 * size, y, name(sheet.item()), size, theme.ink)
+            sheet.text(x + 2 * size, y, draw_name(sheet.item()), size, theme.ink)

@@ -110,7 +110,7 @@ class Sheet:
         pieces = [
             piece for word in line.split(" ") for piece in (*([word] if word.isalpha() or len(word) < 2 else word), " ")
         ][:-1]
-        drawn = [_piece(piece, height, bold) for piece in pieces]
+        drawn = [_render_piece(piece, height, bold) for piece in pieces]
         width = sum(advance for _, advance in drawn)
         x -= align * width
         for bitmap, advance in drawn:
@@ -121,7 +121,7 @@ class Sheet:
 
     def mono(self, x: float, y: float, line: str, fill: Colour) -> float:
         """Write a line in letters of 6 x 11 pixels with its top left at (x, y); return the line's width."""
-        self.draw.text((round(x), round(y)), line, fill=fill, font=_mono())
+        self.draw.text((round(x), round(y)), line, fill=fill, font=_load_mono())
         return 6.0 * len(line)
 
     def picture(self, box: Box, rng: np.random.Generator) -> None:
@@ -140,12 +140,12 @@ def hsv(hue: float, saturation: float, value: float) -> Colour:
 
 
 @lru_cache(1)
-def _mono() -> ImageFont.ImageFont:
+def _load_mono() -> ImageFont.ImageFont:
     return ImageFont.load_default_imagefont()
 
 
 @lru_cache(256)
-def _font(size: int) -> ImageFont.FreeTypeFont:
+def _load_font(size: int) -> ImageFont.FreeTypeFont:
     face = ImageFont.load_default(size)
     assert isinstance(face, ImageFont.FreeTypeFont)
     return ImageFont.truetype(io.BytesIO(face.font_bytes), size, layout_engine=ImageFont.Layout.BASIC)
@@ -153,11 +153,11 @@ def _font(size: int) -> ImageFont.FreeTypeFont:
 
 # Rendering a word costs twenty times as much as copying it.
 @lru_cache(40000)
-def _piece(piece: str, size: int, bold: bool) -> tuple[Image.Image | None, float]:
+def _render_piece(piece: str, size: int, bold: bool) -> tuple[Image.Image | None, float]:
     """Render a word or a letter in L and return it with its width; a space has no picture."""
     if piece in ("", " "):
         return None, 0.25 * size if piece else 0.0
-    font, stroke = _font(size), size / 24 if bold else 0.0
+    font, stroke = _load_font(size), size / 24 if bold else 0.0
     advance = font.getlength(piece) + 2 * stroke
     bitmap = Image.new("L", (int(advance) + 2, round(1.3 * size)))
     ImageDraw.Draw(bitmap).text((0, 0), piece, fill=255, font=font, stroke_width=stroke)

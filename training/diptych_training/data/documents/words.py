@@ -14,28 +14,28 @@ WORDS = 1500
 def vocabulary() -> tuple[str, ...]:
     """Return the words: the early ones short, as frequent words are."""
     rng = np.random.default_rng(7)
-    return tuple(_word(rng, 1 if i < 150 else int(rng.integers(2, 4))) for i in range(WORDS))
+    return tuple(_make_word(rng, 1 if i < 150 else int(rng.integers(2, 4))) for i in range(WORDS))
 
 
-def words(rng: np.random.Generator, letters: int) -> str:
+def draw_words(rng: np.random.Generator, letters: int) -> str:
     """Return a line of words, at most so many letters but at least one word; the short words come most often."""
     picks = (WORDS * rng.random(letters // 4 + 1) ** 2).astype(int).tolist()
     line = " ".join(vocabulary()[pick] for pick in picks)
     return line if len(line) <= letters else line[: letters + 1].rpartition(" ")[0] or line.partition(" ")[0]
 
 
-def title(rng: np.random.Generator, letters: int) -> str:
+def draw_title(rng: np.random.Generator, letters: int) -> str:
     """Return a line of words of which the first is long and begins with a capital."""
     first = vocabulary()[int(rng.integers(150, WORDS))].capitalize()
-    return f"{first} {words(rng, letters - len(first) - 1)}" if letters > len(first) + 4 else first
+    return f"{first} {draw_words(rng, letters - len(first) - 1)}" if letters > len(first) + 4 else first
 
 
-def name(rng: np.random.Generator) -> str:
+def draw_name(rng: np.random.Generator) -> str:
     """Return one long word with a capital."""
-    return title(rng, 0)
+    return draw_title(rng, 0)
 
 
-def number(rng: np.random.Generator, form: int) -> str:
+def draw_number(rng: np.random.Generator, form: int) -> str:
     """Return digits in one of the forms 0 to 5: whole, price, share, date, time, code."""
     n = int(rng.integers(10**7))
     match form:
@@ -53,6 +53,6 @@ def number(rng: np.random.Generator, form: int) -> str:
             return f"{n:07}"
 
 
-def _word(rng: np.random.Generator, syllables: int) -> str:
+def _make_word(rng: np.random.Generator, syllables: int) -> str:
     parts = [STARTS[rng.integers(len(STARTS))] + VOWELS[rng.integers(len(VOWELS))] for _ in range(syllables)]
     return "".join(parts) + ENDS[rng.integers(len(ENDS))]

@@ -17,9 +17,8 @@ from PIL import Image
 from diptych_runtime.atomic import replacing_folder
 from diptych_runtime.decoder import open_picture
 from diptych_runtime.folders import pictures_below
-from diptych_training.data.edits.easy import EDITS, Edit
-from diptych_training.data.edits.hard import edit_hard, hard_edits
 from diptych_training.data.edits.props import Props, read_stickers
+from diptych_training.data.edits.repertoires import EDITS, Edit, edit_hard, edit_picture, hard_edits
 from diptych_training.errors import DataError
 
 __all__ = [
@@ -38,14 +37,6 @@ __all__ = [
 REPERTOIRES = ("easy", "hard")
 
 EditPicture = Callable[[Image.Image, np.random.Generator], tuple[Image.Image, list[str]]]
-
-
-def edit_picture(picture: Image.Image, rng: np.random.Generator) -> tuple[Image.Image, list[str]]:
-    """Apply one to three different easy edits in random order; return the edited picture and the names of the edits."""
-    names = [str(name) for name in rng.permutation(list(EDITS))[: rng.integers(1, 4)]]
-    for name in names:
-        picture = EDITS[name](picture, rng)
-    return picture, names
 
 
 def write_queries(
@@ -73,9 +64,9 @@ def write_queries(
     names = sorted(among) if among is not None else picture_names(references)
     if len(names) < count:
         raise DataError(f"{count} queries need as many photos to choose from, got {len(names)} in {references}")
-    others = _distractor_names(distractors, distractors_from)
+    others = _list_distractors(distractors, distractors_from)
     _require_disjoint(references, {"distractors": distractors_from, "backgrounds": backgrounds})
-    edit = _editor(repertoire, backgrounds, emoji)
+    edit = _choose_editor(repertoire, backgrounds, emoji)
     if queries.exists() and any(queries.iterdir()):
         raise DataError(f"{queries} is not empty; name a new folder for the edited queries")
     rng = np.random.default_rng(seed)
@@ -108,7 +99,7 @@ def picture_names(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in pictures_below(folder))
 
 
-def _distractor_names(distractors: int, folder: Path | None) -> list[str]:
+def _list_distractors(distractors: int, folder: Path | None) -> list[str]:
     if distractors < 0:
         raise DataError(f"expected a number of distractors of 0 or more, got {distractors}")
     if (distractors > 0) != (folder is not None):
@@ -134,7 +125,7 @@ def _require_disjoint(references: Path, others: dict[str, Path | None]) -> None:
         seen |= dict.fromkeys(real, role)
 
 
-def _editor(repertoire: str, backgrounds: Path | None, emoji: Path | None) -> EditPicture:
+def _choose_editor(repertoire: str, backgrounds: Path | None, emoji: Path | None) -> EditPicture:
     if repertoire not in REPERTOIRES:
         raise DataError(f"no repertoire is called {repertoire!r}; known are {', '.join(REPERTOIRES)}")
     if repertoire == "easy":

@@ -2,14 +2,13 @@
 draws stay as they are.
 """
 
-import io
 import math
-from collections.abc import Callable
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageEnhance, ImageFont, ImageOps
 
-Edit = Callable[[Image.Image, np.random.Generator], Image.Image]
+from diptych_training.data.canvas import save_as
+from diptych_training.data.edits.geometry import draw_colour
 
 
 def crop(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
@@ -31,7 +30,7 @@ def rotate(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     if rng.random() < 0.3:
         return picture.transpose(Image.Transpose.ROTATE_90 if rng.random() < 0.5 else Image.Transpose.ROTATE_270)
     turned = rng.uniform(-30, 30)
-    return picture.rotate(turned, Image.Resampling.BICUBIC, expand=True, fillcolor=_any_colour(rng))
+    return picture.rotate(turned, Image.Resampling.BICUBIC, expand=True, fillcolor=draw_colour(rng))
 
 
 def colour(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
@@ -40,7 +39,7 @@ def colour(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
         picture = enhancer(picture).enhance(math.exp(rng.uniform(-0.55, 0.55)))
     if rng.random() < 0.1:
         return ImageOps.grayscale(picture).convert("RGB")
-    tint = Image.new("RGB", picture.size, _any_colour(rng))
+    tint = Image.new("RGB", picture.size, draw_colour(rng))
     return Image.blend(picture, tint, rng.uniform(0, 0.2))
 
 
@@ -48,16 +47,14 @@ def jpeg(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     """Shrink to 50 to 100 % and save at quality 8 to 30."""
     scale = rng.uniform(0.5, 1.0)
     small = picture.resize((max(16, round(picture.width * scale)), max(16, round(picture.height * scale))))
-    file = io.BytesIO()
-    small.save(file, "JPEG", quality=int(rng.integers(8, 31)))
-    return Image.open(file).convert("RGB")
+    return save_as(small, int(rng.integers(8, 31)))
 
 
 def overlay(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     """Write a line of text across, or lay a bar or a disc over up to a fifth of the picture."""
     picture = picture.copy()
     draw = ImageDraw.Draw(picture, "RGBA")
-    ink = (*(int(c) for c in rng.integers(0, 256, 3)), int(rng.integers(170, 256)))
+    ink = (*draw_colour(rng), int(rng.integers(170, 256)))
     x, y = rng.uniform(0, 0.6) * picture.width, rng.uniform(0, 0.8) * picture.height
     side = rng.uniform(0.2, 0.45) * min(picture.size)
     kind = rng.integers(3)
@@ -74,21 +71,6 @@ def overlay(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
 def border(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     """Frame the picture on a larger canvas of one colour, as a screenshot or a slide does."""
     wide, high = (round(rng.uniform(0.05, 0.35) * side) for side in picture.size)
-    canvas = Image.new("RGB", (picture.width + 2 * wide, picture.height + 2 * high), _any_colour(rng))
+    canvas = Image.new("RGB", (picture.width + 2 * wide, picture.height + 2 * high), draw_colour(rng))
     canvas.paste(picture, (int(rng.integers(0, 2 * wide + 1)), int(rng.integers(0, 2 * high + 1))))
     return canvas
-
-
-EDITS: dict[str, Edit] = {
-    "crop": crop,
-    "flip": flip,
-    "rotate": rotate,
-    "colour": colour,
-    "jpeg": jpeg,
-    "overlay": overlay,
-    "border": border,
-}
-
-
-def _any_colour(rng: np.random.Generator) -> tuple[int, ...]:
-    return tuple(int(c) for c in rng.integers(0, 256, 3))

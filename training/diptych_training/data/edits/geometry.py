@@ -5,8 +5,7 @@ import math
 import numpy as np
 from PIL import Image, ImageFilter, ImageOps, ImageStat
 
-SMALLEST = 16  # pixels of a side
-Colour = tuple[int, int, int]
+from diptych_training.data.canvas import SMALLEST, Colour, resize_by
 
 
 def small_crop(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
@@ -19,17 +18,17 @@ def small_crop(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     height = max(1, round(picture.height * min(1.0, math.sqrt(share / stretch))))
     places = rng.random((4, 2)) * (picture.width - width + 1, picture.height - height + 1)
     parts = [picture.crop((x, y, x + width, y + height)) for x, y in places.astype(int).tolist()]
-    return resized(max(parts, key=_edges), rng.uniform(1.5, 2.5))
+    return resize_by(max(parts, key=_measure_edges), rng.uniform(1.5, 2.5))
 
 
-def _edges(picture: Image.Image) -> float:
+def _measure_edges(picture: Image.Image) -> float:
     return ImageStat.Stat(picture.convert("L").filter(ImageFilter.FIND_EDGES)).mean[0]
 
 
 def stretch(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     """Change the ratio of the sides to 0.5 to 2 times its value, by at least a tenth."""
     ratio = math.exp(rng.choice([-1, 1]) * rng.uniform(0.1, math.log(2)))
-    return resized(picture, math.sqrt(ratio), 1 / math.sqrt(ratio))
+    return resize_by(picture, math.sqrt(ratio), 1 / math.sqrt(ratio))
 
 
 def square(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
@@ -60,7 +59,7 @@ def turn(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
         wide, high = max(SMALLEST, width * scale), max(SMALLEST, height * scale)
         x, y = max(0, round((width - wide) / 2)), max(0, round((height - high) / 2))
         return turned.crop((x, y, width - x, height - y))
-    return picture.rotate(angle, Image.Resampling.BICUBIC, expand=True, fillcolor=blank(rng))
+    return picture.rotate(angle, Image.Resampling.BICUBIC, expand=True, fillcolor=draw_ground(rng))
 
 
 def perspective(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
@@ -74,9 +73,11 @@ def perspective(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
         else:
             size = (width, round(height + abs(shift) * width))
             slant = (1, 0, 0, -shift, 1, min(0.0, shift) * width)
-        return picture.transform(size, Image.Transform.AFFINE, slant, Image.Resampling.BICUBIC, fillcolor=blank(rng))
+        return picture.transform(
+            size, Image.Transform.AFFINE, slant, Image.Resampling.BICUBIC, fillcolor=draw_ground(rng)
+        )
     inwards = rng.uniform(0, 0.25, (4, 2))
-    return warped(picture, inwards, picture.size, blank(rng))
+    return warp_into(picture, inwards, picture.size, draw_ground(rng))
 
 
 def mirror_tile(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
@@ -92,7 +93,7 @@ def mirror_tile(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     return canvas
 
 
-def warped(picture: Image.Image, inwards: np.ndarray, size: tuple[int, int], fill: Colour) -> Image.Image:
+def warp_into(picture: Image.Image, inwards: np.ndarray, size: tuple[int, int], fill: Colour) -> Image.Image:
     """Draw the picture into a quadrangle on a canvas of `size`.
 
     `inwards` (4, 2) says how far, as a share of the sides, its corners lie from those of the canvas: top left, top
@@ -111,29 +112,15 @@ def warped(picture: Image.Image, inwards: np.ndarray, size: tuple[int, int], fil
     return picture.transform(size, Image.Transform.PERSPECTIVE, inverse, Image.Resampling.BICUBIC, fillcolor=fill)
 
 
-def blank(rng: np.random.Generator) -> Colour:
+def draw_ground(rng: np.random.Generator) -> Colour:
     """The colour of an empty canvas: black or white mostly, otherwise any."""
     kind = rng.random()
     if kind < 0.35:
         return (0, 0, 0)
-    return (255, 255, 255) if kind < 0.75 else any_colour(rng)
+    return (255, 255, 255) if kind < 0.75 else draw_colour(rng)
 
 
-def any_colour(rng: np.random.Generator, least: int = 0, most: int = 255) -> Colour:
+def draw_colour(rng: np.random.Generator, least: int = 0, most: int = 255) -> Colour:
     """A colour with red, green and blue each from `least` to `most`."""
     red, green, blue = rng.integers(least, most + 1, 3).tolist()
     return red, green, blue
-
-
-def resized(picture: Image.Image, scale: float, scale_y: float | None = None) -> Image.Image:
-    """Scale a picture, to no less than 16 pixels a side."""
-    factors = (scale, scale if scale_y is None else scale_y)
-    sides = [max(SMALLEST, round(side * factor)) for side, factor in zip(picture.size, factors, strict=True)]
-    return picture.resize((sides[0], sides[1]), Image.Resampling.BICUBIC)
-
-
-def bounded(picture: Image.Image, least: int, most: int) -> Image.Image:
-    """Scale a picture so that its longer side has at most `most` pixels, and its shorter one at least `least`."""
-    scale = min(most / max(picture.size), max(1.0, least / min(picture.size)))
-    width, height = (min(most, max(least, round(side * scale))) for side in picture.size)
-    return picture if (width, height) == picture.size else picture.resize((width, height), Image.Resampling.BICUBIC)

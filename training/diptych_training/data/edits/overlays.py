@@ -3,14 +3,15 @@
 import numpy as np
 from PIL import Image, ImageDraw
 
-from diptych_training.data.edits.geometry import any_colour
-from diptych_training.data.edits.props import Props, fitting, font, phrase, words
+from diptych_training.data.canvas import fit_text, font
+from diptych_training.data.edits.geometry import draw_colour
+from diptych_training.data.edits.props import Props, draw_phrase, draw_words
 
 
 def caption(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     """Set one or two lines of dark text on a white bar above or below; one time in four, light on black."""
-    lines = [phrase(rng) for _ in range(rng.integers(1, 3))]
-    size = min(fitting(line, 0.94 * picture.width, 0.14 * picture.height) for line in lines)
+    lines = [draw_phrase(rng) for _ in range(rng.integers(1, 3))]
+    size = min(fit_text(line, 0.94 * picture.width, 0.14 * picture.height) for line in lines)
     bar = round(size * (1.25 * len(lines) + 0.5))
     paper, ink = ((255, 255, 255), (20, 20, 20)) if rng.random() < 0.75 else ((10, 10, 10), (245, 245, 245))
     canvas = Image.new("RGB", (picture.width, picture.height + bar), paper)
@@ -30,8 +31,8 @@ def meme(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     top, bottom = [(True, True), (True, False), (False, True)][rng.integers(3)]
     for wanted, y, anchor in ((top, 0.03, "ma"), (bottom, 0.97, "md")):
         if wanted:
-            line = phrase(rng).upper()
-            size = fitting(line, 0.9 * picture.width, 0.2 * picture.height)
+            line = draw_phrase(rng).upper()
+            size = fit_text(line, 0.9 * picture.width, 0.2 * picture.height)
             rim = max(1, size // 10)
             place = (picture.width / 2, y * picture.height)
             draw.text(place, line, (255, 255, 255), font(size), anchor, stroke_width=rim, stroke_fill=(0, 0, 0))
@@ -58,7 +59,7 @@ def stripes(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     level, upright = [(True, False), (False, True), (True, True)][rng.integers(3)]
     gap = max(4.0, rng.uniform(0.05, 0.2) * min(picture.size))
     width = max(1, round(gap * rng.uniform(0.06, 0.17 if level and upright else 0.33)))
-    ink = any_colour(rng)
+    ink = draw_colour(rng)
     for at in np.arange(rng.uniform(0, gap), max(picture.size), gap).tolist():
         if level:
             draw.line((0, at, picture.width, at), ink, width)
@@ -88,7 +89,7 @@ def watermark(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     return picture
 
 
-def page_text(
+def write_page(
     draw: ImageDraw.ImageDraw,
     box: tuple[float, float, float, float],
     size: float,
@@ -99,6 +100,6 @@ def page_text(
     left, top, right, bottom = box
     typeface = font(max(5, round(size)))
     for y in np.arange(top, bottom - size, size * 1.45).tolist():
-        line = words(rng, 14)
+        line = draw_words(rng, 14)
         share = min(1.0, (right - left) * rng.uniform(0.6, 1.0) / max(1.0, typeface.getlength(line)))
         draw.text((left, y), line[: int(len(line) * share)], ink, typeface)

@@ -7,15 +7,16 @@ import re
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFilter, ImageFont, ImageOps
+from PIL import Image, ImageDraw, ImageFilter, ImageOps
 
 from diptych_runtime.decoder import open_picture
 from diptych_runtime.paths import given_path
-from diptych_training.data.edits.geometry import any_colour
+from diptych_training.data.archives import read_member
+from diptych_training.data.canvas import font
+from diptych_training.data.edits.geometry import draw_colour
 from diptych_training.errors import DataError
 
 PHRASES = (
@@ -58,14 +59,14 @@ class Props:
     def photo(self, rng: np.random.Generator, size: tuple[int, int]) -> Image.Image:
         """One of the backgrounds, cut to `size`."""
         if not self.backgrounds:
-            return drawn_photo(rng, size)
+            return draw_photo(rng, size)
         path = self.backgrounds[int(rng.integers(len(self.backgrounds)))]
         return ImageOps.fit(open_picture(path, least=max(size)), size)
 
     def sticker(self, rng: np.random.Generator) -> Image.Image:
         """One of the stickers, RGBA."""
         if not self.stickers:
-            return drawn_sticker(rng)
+            return draw_sticker(rng)
         return Image.open(io.BytesIO(self.stickers[int(rng.integers(len(self.stickers)))])).convert("RGBA")
 
 
@@ -89,7 +90,7 @@ def read_stickers(archive: Path) -> list[bytes]:
             )
             stickers = []
             for name in names:
-                stickers.append(file.read(name))
+                stickers.append(read_member(file, name))
                 Image.open(io.BytesIO(stickers[-1]), formats=["PNG"]).verify()
     except (OSError, SyntaxError, zipfile.BadZipFile) as error:
         raise DataError(
@@ -100,7 +101,7 @@ def read_stickers(archive: Path) -> list[bytes]:
     return stickers
 
 
-def drawn_photo(rng: np.random.Generator, size: tuple[int, int]) -> Image.Image:
+def draw_photo(rng: np.random.Generator, size: tuple[int, int]) -> Image.Image:
     """A scene of a graded ground, soft shapes and grain."""
     width, height = size
     top, bottom = rng.uniform(30, 240, (2, 3))
@@ -112,20 +113,20 @@ def drawn_photo(rng: np.random.Generator, size: tuple[int, int]) -> Image.Image:
         x, y, reach = rng.uniform(0, width), rng.uniform(0, height), rng.uniform(0.05, 0.35) * min(size)
         tall = reach * rng.uniform(0.4, 2)
         shape = draw.ellipse if rng.random() < 0.5 else draw.rectangle
-        shape((x - reach, y - tall, x + reach, y + tall), fill=any_colour(rng, 20, 235))
+        shape((x - reach, y - tall, x + reach, y + tall), fill=draw_colour(rng, 20, 235))
     scene = scene.filter(ImageFilter.GaussianBlur(rng.uniform(0.5, 2.5)))
     grain = rng.standard_normal((height, width, 1), dtype=np.float32) * 6
     return Image.fromarray(np.clip(np.asarray(scene) + grain, 0, 255).astype(np.uint8))
 
 
-def drawn_sticker(rng: np.random.Generator) -> Image.Image:
+def draw_sticker(rng: np.random.Generator) -> Image.Image:
     """A face, a heart, a star, a ring, a tick or a speech bubble, RGBA."""
     sticker = Image.new("RGBA", (STICKER, STICKER))
     draw = ImageDraw.Draw(sticker)
-    strong = any_colour(rng, 60, 255)
+    strong = draw_colour(rng, 60, 255)
     kind = rng.integers(6)
     if kind == 0:
-        _face(draw, rng)
+        _draw_face(draw, rng)
     elif kind == 1:
         angles = np.linspace(0, 2 * math.pi, 48)
         x = 64 + 3.6 * 16 * np.sin(angles) ** 3
@@ -149,7 +150,7 @@ def drawn_sticker(rng: np.random.Generator) -> Image.Image:
     return sticker
 
 
-def _face(draw: ImageDraw.ImageDraw, rng: np.random.Generator) -> None:
+def _draw_face(draw: ImageDraw.ImageDraw, rng: np.random.Generator) -> None:
     draw.ellipse((4, 4, 124, 124), fill=(255, 205, 50), outline=(225, 160, 20), width=3)
     if rng.random() < 0.3:
         draw.rectangle((18, 42, 110, 48), fill=(20, 20, 20))
@@ -164,22 +165,11 @@ def _face(draw: ImageDraw.ImageDraw, rng: np.random.Generator) -> None:
         draw.arc((36, 50, 92, 100), 20, 160, fill=(110, 60, 10), width=6)
 
 
-@cache
-def font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """Pillow's own typeface, the same on every machine."""
-    return ImageFont.load_default(float(size))
-
-
-def fitting(text: str, width: float, most: float, least: float = 7) -> int:
-    """The size of type, from `least` to `most`, in which the text is no wider than `width`."""
-    return max(1, round(max(least, min(most, 100 * width / max(1.0, font(100).getlength(text))))))
-
-
-def phrase(rng: np.random.Generator) -> str:
+def draw_phrase(rng: np.random.Generator) -> str:
     """A line as people write it on pictures."""
     return PHRASES[rng.integers(len(PHRASES))]
 
 
-def words(rng: np.random.Generator, count: int) -> str:
+def draw_words(rng: np.random.Generator, count: int) -> str:
     """Running text of so many words."""
     return " ".join(WORDS[i] for i in rng.integers(len(WORDS), size=count))

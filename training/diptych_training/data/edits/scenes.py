@@ -5,9 +5,10 @@ import math
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageOps
 
-from diptych_training.data.edits.geometry import Colour, any_colour, bounded, resized, warped
-from diptych_training.data.edits.overlays import page_text
-from diptych_training.data.edits.props import NAMES, Props, font, phrase
+from diptych_training.data.canvas import Colour, bound_sides, font, resize_by
+from diptych_training.data.edits.geometry import draw_colour, warp_into
+from diptych_training.data.edits.overlays import write_page
+from diptych_training.data.edits.props import NAMES, Props, draw_phrase
 
 # Paper, ink, pale ink.
 LIGHT: tuple[Colour, Colour, Colour] = ((255, 255, 255), (25, 25, 28), (200, 202, 206))
@@ -28,7 +29,7 @@ def phone(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
         draw.rectangle(((78 + 2 * i) * unit, (5 - i) * unit, (79 + 2 * i) * unit, 6 * unit), ink)
     draw.rounded_rectangle((88 * unit, 2.5 * unit, 96 * unit, 6 * unit), unit, outline=ink)
     draw.rectangle((89 * unit, 3.5 * unit, (90 + 5 * rng.random()) * unit, 5 * unit), ink)
-    draw.ellipse((4 * unit, 11 * unit, 15 * unit, 22 * unit), any_colour(rng, 60, 220))
+    draw.ellipse((4 * unit, 11 * unit, 15 * unit, 22 * unit), draw_colour(rng, 60, 220))
     draw.text((18 * unit, 13 * unit), NAMES[rng.integers(len(NAMES))], ink, plain)
     for i in range(3):
         draw.ellipse(((90 + 2.5 * i) * unit, 16 * unit, (91.2 + 2.5 * i) * unit, 17.2 * unit), ink)
@@ -42,7 +43,7 @@ def phone(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
         (draw.ellipse if i % 2 else draw.rounded_rectangle)(box, outline=ink, width=max(1, round(unit)))
     draw.text((4 * unit, y + 10 * unit), f"{rng.integers(2, 4000):,} likes", ink, plain)
     foot = height - 14 * unit
-    page_text(draw, (4 * unit, y + 17 * unit, 96 * unit, foot - unit), 4 * unit, ink, rng)
+    write_page(draw, (4 * unit, y + 17 * unit, 96 * unit, foot - unit), 4 * unit, ink, rng)
     draw.rectangle((0, foot, width, height), paper)
     draw.line((0, foot, width, foot), pale)
     for i in range(5):
@@ -53,7 +54,7 @@ def phone(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
 def website(picture: Image.Image, rng: np.random.Generator, props: Props) -> Image.Image:
     """A screenshot of a web page that shows it: tabs and address, header, text, button, a row of other pictures."""
     paper, ink, pale = LIGHT if rng.random() < 0.8 else DARK
-    shown = bounded(picture, 32, 280)
+    shown = bound_sides(picture, 32, 280)
     width = round(max(shown.width / rng.uniform(0.42, 0.72), shown.height * 0.9))
     unit = width / 100
     top, row = round(17 * unit), round(18 * unit)
@@ -65,7 +66,7 @@ def website(picture: Image.Image, rng: np.random.Generator, props: Props) -> Ima
         draw.ellipse(((2 + 3 * i) * unit, 3 * unit, (4 + 3 * i) * unit, 5 * unit), light)
     draw.rounded_rectangle((14 * unit, 2 * unit, 92 * unit, 6 * unit), 2 * unit, paper)
     draw.text((16 * unit, 2.4 * unit), "www.example.com/item", ink, font(max(5, round(2.8 * unit))))
-    accent = any_colour(rng, 30, 200)
+    accent = draw_colour(rng, 30, 200)
     if rng.random() < 0.5:
         draw.rectangle((0, 8 * unit, width, 14 * unit), accent)
     draw.text((3 * unit, 9 * unit), NAMES[rng.integers(len(NAMES))].upper(), ink, font(max(6, round(4 * unit))))
@@ -77,10 +78,10 @@ def website(picture: Image.Image, rng: np.random.Generator, props: Props) -> Ima
     begin, end = (3 * unit, left - 3 * unit) if right else (left + shown.width + 3 * unit, 97 * unit)
     if end - begin > 8 * unit:
         draw.text(
-            (begin, top), phrase(rng)[: max(4, int((end - begin) / unit / 2))], ink, font(max(6, round(4 * unit)))
+            (begin, top), draw_phrase(rng)[: max(4, int((end - begin) / unit / 2))], ink, font(max(6, round(4 * unit)))
         )
         low = top + 0.6 * shown.height
-        page_text(draw, (begin, top + 7 * unit, end, low), max(5.0, 2.6 * unit), ink, rng)
+        write_page(draw, (begin, top + 7 * unit, end, low), max(5.0, 2.6 * unit), ink, rng)
         draw.rounded_rectangle((begin, low + 2 * unit, min(end, begin + 24 * unit), low + 8 * unit), unit, accent)
     size = (round(21 * unit), row)
     for i in range(4):
@@ -92,11 +93,11 @@ def website(picture: Image.Image, rng: np.random.Generator, props: Props) -> Ima
 def screen_photo(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     """A photograph of a screen that shows it: bezel, moire, glare, tilt, a little blur and the light of a room."""
     border = max(2, round(rng.uniform(0.02, 0.08) * max(picture.size)))
-    dark = any_colour(rng, 5, 35)
+    dark = draw_colour(rng, 5, 35)
     framed = ImageOps.expand(picture, border, dark)
     size = framed.size
-    room = any_colour(rng, 15, 170)
-    tilted = warped(framed, rng.uniform(0.0, 0.12, (4, 2)), size, room)
+    room = draw_colour(rng, 15, 170)
+    tilted = warp_into(framed, rng.uniform(0.0, 0.12, (4, 2)), size, room)
     x = np.arange(size[0], dtype=np.float32)
     y = np.arange(size[1], dtype=np.float32)[:, None]
     # The two grids, of the screen and of the sensor, beat in wide, slightly bent bands, differently in each colour.
@@ -118,13 +119,13 @@ def screen_photo(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
 def paste_in(picture: Image.Image, rng: np.random.Generator, props: Props) -> Image.Image:
     """Paste it into another photo, at 30 to 70 % of that one's side; sometimes tilted, or with a white rim."""
     share = rng.uniform(0.3, 0.7)
-    small = bounded(picture, 16, 260)
+    small = bound_sides(picture, 16, 260)
     # The background is as large as the picture was, or so that the picture on it keeps 60 pixels.
     side = max(max(small.size), 60 / share * max(small.size) / min(small.size))
     side = min(420.0, side)
     shape = math.exp(rng.uniform(-0.35, 0.35))
     size = (round(side * max(1.0, shape)), round(side * max(1.0, 1 / shape)))
-    small = resized(small, share * min(size[0] / small.width, size[1] / small.height))
+    small = resize_by(small, share * min(size[0] / small.width, size[1] / small.height))
     scene = props.photo(rng, size)
     if rng.random() < 0.25:
         small = ImageOps.expand(small, max(1, min(small.size) // 25), (250, 250, 248))
@@ -139,7 +140,7 @@ def paste_in(picture: Image.Image, rng: np.random.Generator, props: Props) -> Im
 
 def collage(picture: Image.Image, rng: np.random.Generator, props: Props) -> Image.Image:
     """Lay it out with three other photos: two by two, large beside three, or a strip."""
-    own = bounded(picture, 48, 240)
+    own = bound_sides(picture, 48, 240)
     width, height = own.size
     kind = rng.integers(3)
     if kind == 0:

@@ -4,7 +4,7 @@
 every pixel on the thing: two pictures of one thing are a pair with a true change of viewpoint.
 """
 
-from diptych_training.data.render.geometry import OUTSIDE
+from diptych_training.data.augment.views import OUTSIDE
 from diptych_training.data.render.scene import draw_scenes, render, shoot, texture_side
 from diptych_training.data.render.things import SHAPES, Things, draw_things, join_things, vary
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from diptych_training.data.augment.views import OUTSIDE
 from diptych_training.data.render.things import BACK, BOTTOM, FACES, FRONT, LEFT, RIGHT, TOP, Things
 
-OUTSIDE = 3.0
 HALVINGS = 6  # steps towards the point where a ray meets a bumpy surface
 
 Three = tuple[Tensor, Tensor, Tensor]
@@ -38,7 +38,7 @@ class Surface(NamedTuple):
     normal: Three
 
 
-def cast(turn: Tensor, centre: Tensor, focal: Tensor, distance: Tensor, size: int) -> Rays:
+def cast_rays(turn: Tensor, centre: Tensor, focal: Tensor, distance: Tensor, size: int) -> Rays:
     """Return the rays of pictures of size x size pixels, whose x and y span [-1, 1].
 
     The camera stands `distance` (n,) before a thing turned by `turn` (n, 3, 3) whose middle it sees at `centre` (n, 2).
@@ -52,9 +52,9 @@ def cast(turn: Tensor, centre: Tensor, focal: Tensor, distance: Tensor, size: in
     return Rays(origin, (x, y, z))
 
 
-def trace(things: Things, rays: Rays) -> Surface:
+def trace_rays(things: Things, rays: Rays) -> Surface:
     """Intersect the rays with things of one form (`form_of`)."""
-    return (_box, _can, _rolled, _relief)[int(form_of(things.shape[:1]))](things, rays)
+    return (_trace_box, _trace_can, _trace_rolled, _trace_relief)[int(form_of(things.shape[:1]))](things, rays)
 
 
 def form_of(shape: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ def form_of(shape: Tensor) -> Tensor:
     return torch.tensor([0, 0, 0, 1, 2, 3, 3], device=shape.device)[shape]
 
 
-def cells(shape: Tensor) -> Tensor:
+def find_cells(shape: Tensor) -> Tensor:
     """The faces on the texture atlas, (n, 6, 4): centre and half size of each, the atlas spanning [-1, 1].
 
     A box has six faces in three columns and two rows, a can two halves, paper and bags one face.
@@ -73,11 +73,11 @@ def cells(shape: Tensor) -> Tensor:
     return torch.stack([thirds, halves, whole, whole]).to(shape.device)[form_of(shape)]
 
 
-def _box(things: Things, rays: Rays) -> Surface:
+def _trace_box(things: Things, rays: Rays) -> Surface:
     extents, (x, y, z) = things.extents, rays.direction
     near, far = [], []
     for axis, along in enumerate((x, y, z)):
-        half, start = _column(extents[:, axis]), _column(rays.origin[:, axis])
+        half, start = _spread(extents[:, axis]), _spread(rays.origin[:, axis])
         inverse = along.where(along.abs() > 1e-6, 1e-6).reciprocal_()
         one, other = (-half - start) * inverse, (half - start) * inverse
         near.append(torch.minimum(one, other))
@@ -88,23 +88,23 @@ def _box(things: Things, rays: Rays) -> Surface:
     slot = torch.where(near[2] >= sideways, 2, (near[1] > near[0]).long())
     right, down, away = rays.origin.sign().unbind(1)
     p, q, r = (
-        _column(rays.origin[:, k] / extents[:, k]) + enter * along / _column(extents[:, k])
+        _spread(rays.origin[:, k] / extents[:, k]) + enter * along / _spread(extents[:, k])
         for k, along in enumerate((x, y, z))
     )
     on_x, on_y, on_z = slot == 0, slot == 1, slot == 2
-    u = torch.where(on_x, _column(right) * r, torch.where(on_z, -_column(away) * p, p))
-    v = torch.where(on_y, _column(down) * r, q)
+    u = torch.where(on_x, _spread(right) * r, torch.where(on_z, -_spread(away) * p, p))
+    v = torch.where(on_y, _spread(down) * r, q)
     faces = torch.stack(
         [torch.where(right > 0, RIGHT, LEFT), torch.where(down < 0, TOP, BOTTOM), torch.where(away < 0, FRONT, BACK)], 1
     )
-    normal = (on_x * _column(right), on_y * _column(down), on_z * _column(away))
-    return Surface(covered(leave - enter), slot, faces, u, v, normal)
+    normal = (on_x * _spread(right), on_y * _spread(down), on_z * _spread(away))
+    return Surface(measure_cover(leave - enter), slot, faces, u, v, normal)
 
 
-def _can(things: Things, rays: Rays) -> Surface:
-    (x, y, z), (ox, oy, oz) = rays.direction, (_column(o) for o in rays.origin.unbind(1))
-    radius, half = _column(things.extents[:, 0]), _column(things.extents[:, 1])
-    near, far = _round(ox, oz, x, z, radius)
+def _trace_can(things: Things, rays: Rays) -> Surface:
+    (x, y, z), (ox, oy, oz) = rays.direction, (_spread(o) for o in rays.origin.unbind(1))
+    radius, half = _spread(things.extents[:, 0]), _spread(things.extents[:, 1])
+    near, far = _meet_cylinder(ox, oz, x, z, radius)
     inverse = y.where(y.abs() > 1e-6, 1e-6).reciprocal_()
     one, other = (-half - oy) * inverse, (half - oy) * inverse
     lid = torch.minimum(one, other)
@@ -119,28 +119,28 @@ def _can(things: Things, rays: Rays) -> Surface:
     down = rays.origin[:, 1].sign()
     faces = torch.stack([torch.full_like(things.shape, face) for face in (FRONT, BACK, TOP)], 1)
     side = ~on_lid / radius
-    return Surface(covered(leave - enter), slot, faces, u, v, (p * side, on_lid * _column(down), r * side))
+    return Surface(measure_cover(leave - enter), slot, faces, u, v, (p * side, on_lid * _spread(down), r * side))
 
 
-def _rolled(things: Things, rays: Rays) -> Surface:
+def _trace_rolled(things: Things, rays: Rays) -> Surface:
     """A sheet on part of a cylinder: its front outside (side 1) or inside (side -1), plain paper on the other side."""
     lying = things.bend[:, 2] > 0.5
     order = torch.where(
         lying[:, None], torch.tensor([1, 0, 2], device=lying.device), torch.arange(3, device=lying.device)
     )
-    ox, oy, oz = (_column(o) for o in rays.origin.gather(1, order).unbind(1))
+    ox, oy, oz = (_spread(o) for o in rays.origin.gather(1, order).unbind(1))
     x, y, z = rays.direction
-    x, y = torch.where(_column(lying), y, x), torch.where(_column(lying), x, y)
-    width, half, _ = (_column(e) for e in things.extents.gather(1, order).unbind(1))
-    angle, side = _column(things.bend[:, 0]), _column(things.bend[:, 1])
+    x, y = torch.where(_spread(lying), y, x), torch.where(_spread(lying), x, y)
+    width, half, _ = (_spread(e) for e in things.extents.gather(1, order).unbind(1))
+    angle, side = _spread(things.bend[:, 0]), _spread(things.bend[:, 1])
     radius = width / angle
     oz = oz - side * radius
     found = []
-    for t in _round(ox, oz, x, z, radius):
+    for t in _meet_cylinder(ox, oz, x, z, radius):
         p, q, r = ox + t * x, oy + t * y, oz + t * z
         u, v = torch.atan2(p, -side * r) / angle, q / half
         found.append((1 - torch.maximum(u.abs(), v.abs()), u, v, p / radius, r / radius))
-    near, far = _round(ox, oz, x, z, radius)
+    near, far = _meet_cylinder(ox, oz, x, z, radius)
     met = torch.minimum(torch.maximum(found[0][0], found[1][0]), far - near)
     # The near side also where a pixel's middle just misses it: at a soft edge the far side would shine through.
     first = (found[0][0] > -0.02) | (found[0][0] > found[1][0])
@@ -149,16 +149,16 @@ def _rolled(things: Things, rays: Rays) -> Surface:
     slot = (outward != side).long()
     faces = torch.stack([torch.full_like(things.shape, face) for face in (FRONT, BACK)], 1)
     zero, p, r = torch.zeros_like(p), p * outward, r * outward
-    lying = _column(lying)
+    lying = _spread(lying)
     u, v = torch.where(lying, v, u), torch.where(lying, u, v)
-    return Surface(covered(met), slot, faces, u, v, (torch.where(lying, zero, p), torch.where(lying, p, zero), r))
+    return Surface(measure_cover(met), slot, faces, u, v, (torch.where(lying, zero, p), torch.where(lying, p, zero), r))
 
 
-def _relief(things: Things, rays: Rays) -> Surface:
+def _trace_relief(things: Things, rays: Rays) -> Surface:
     """A sheet or a bag whose front bulges towards the viewer by a height that waves add to."""
-    (x, y, z), (ox, oy, oz) = rays.direction, (_column(o) for o in rays.origin.unbind(1))
-    width, half, depth = (_column(e) for e in things.extents.unbind(1))
-    waves = [[_column(one) for one in wave] for wave in things.bend.view(-1, 2, 4).permute(1, 2, 0)]
+    (x, y, z), (ox, oy, oz) = rays.direction, (_spread(o) for o in rays.origin.unbind(1))
+    width, half, depth = (_spread(e) for e in things.extents.unbind(1))
+    waves = [[_spread(one) for one in wave] for wave in things.bend.view(-1, 2, 4).permute(1, 2, 0)]
     facing = z > 0.12
     inverse = z.clamp(min=0.12).reciprocal_()
     slant_u, slant_v = x * inverse / width, y * inverse / half
@@ -179,11 +179,11 @@ def _relief(things: Things, rays: Rays) -> Surface:
     met = (1 - torch.maximum(u.abs(), v.abs())).where(facing, -1)
     faces = torch.full_like(things.shape, FRONT)[:, None]
     return Surface(
-        covered(met), torch.zeros_like(u, dtype=torch.long), faces, u, v, (-rise_u * unit, -rise_v * unit, -unit)
+        measure_cover(met), torch.zeros_like(u, dtype=torch.long), faces, u, v, (-rise_u * unit, -rise_v * unit, -unit)
     )
 
 
-def _round(ox: Tensor, oz: Tensor, x: Tensor, z: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
+def _meet_cylinder(ox: Tensor, oz: Tensor, x: Tensor, z: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
     """The entry and exit of rays at an upright cylinder; the exit comes before the entry where they miss it."""
     a, b = (x * x + z * z).clamp_(min=1e-6), ox * x + oz * z
     discriminant = b * b - a * (ox * ox + oz * oz - radius * radius)
@@ -191,7 +191,7 @@ def _round(ox: Tensor, oz: Tensor, x: Tensor, z: Tensor, radius: Tensor) -> tupl
     return (-b - root) / a, (root - b) / a
 
 
-def covered(measure: Tensor) -> Tensor:
+def measure_cover(measure: Tensor) -> Tensor:
     """The share of each pixel for which a measure is positive, by its slope from pixel to pixel; (n, S, S)."""
     measure = measure.clamp(-0.5, 0.5)  # a leap far outside is no edge
     slope = torch.empty_like(measure)
@@ -202,5 +202,5 @@ def covered(measure: Tensor) -> Tensor:
     return (measure / slope.clamp_(min=1e-6)).add_(0.5).clamp_(0, 1)
 
 
-def _column(values: Tensor) -> Tensor:
+def _spread(values: Tensor) -> Tensor:
     return values[:, None, None]

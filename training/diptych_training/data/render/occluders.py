@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from diptych_training.data.render.geometry import covered
+from diptych_training.data.augment.views import Draw, unmoved
+from diptych_training.data.render.geometry import measure_cover
 from diptych_training.data.render.things import Rows
 
 SHARE = 0.4  # of the pictures have an occluder
@@ -31,24 +32,18 @@ class Occluders(Rows):
 
 def draw_occluders(count: int, photos: int, generator: Generator) -> Occluders:
     """Draw them, most of them beside the middle of the picture."""
-    device = generator.device
-
-    def uniform(*shape: int) -> Tensor:
-        return torch.rand(count, *shape, generator=generator, device=device)
-
-    kind = torch.where(uniform() < SHARE, torch.randint(1, len(KINDS), (count,), generator=generator, device=device), 0)
-    direction, reach = uniform() * (2 * math.pi), 0.3 + 0.6 * uniform()
+    draw = Draw(count, generator)
+    kind = (1 + draw.among(len(KINDS) - 1)) * draw.chance(SHARE)
+    direction, reach = draw.between(0, 2 * math.pi), draw.between(0.3, 0.9)
     reach = torch.where(kind == HAND, 0.15 + 0.4 * reach, reach)
     centre = torch.stack([direction.cos(), direction.sin()], 1) * reach[:, None]
-    half = 0.12 + 0.3 * uniform(2)
+    half = draw.between(0.12, 0.42, 2)
     half = torch.where((kind == BAR)[:, None], half * 0.45, half)
     # A hand comes from the border: its fingers point at the middle.
-    angle = torch.where(kind == HAND, direction + uniform() - 0.5, uniform() * (2 * math.pi))
-    skin = torch.tensor([0.95, 0.72, 0.6], device=device) * (0.3 + 0.7 * uniform(1))
-    colour = torch.where((kind == HAND)[:, None], skin, uniform(3))
-    return Occluders(
-        kind, centre, angle, half, colour, torch.randint(photos, (count,), generator=generator, device=device)
-    )
+    angle = torch.where(kind == HAND, direction + draw.between(-0.5, 0.5), draw.between(0, 2 * math.pi))
+    skin = torch.tensor([0.95, 0.72, 0.6], device=generator.device) * draw.between(0.3, 1, 1)
+    colour = torch.where((kind == HAND)[:, None], skin, draw.uniform(3))
+    return Occluders(kind, centre, angle, half, colour, draw.among(photos))
 
 
 def occlude(pictures: Tensor, inside: Tensor, occluders: Occluders, photos: Tensor) -> tuple[Tensor, Tensor]:
@@ -61,9 +56,9 @@ def occlude(pictures: Tensor, inside: Tensor, occluders: Occluders, photos: Tens
         if not len(rows):
             continue
         some = occluders[rows]
-        x, y = _turned(some, pictures.shape[-1])
-        measure, height = _measure(some, x, y)
-        share = covered(measure)
+        x, y = _turn_places(some, pictures.shape[-1])
+        measure, height = _measure_depth(some, x, y)
+        share = measure_cover(measure)
         own = inside[rows]
         excess = (share * own).sum((1, 2)) > HIDDEN * own.sum((1, 2))
         share = share * ~excess[:, None, None]
@@ -78,16 +73,14 @@ def occlude(pictures: Tensor, inside: Tensor, occluders: Occluders, photos: Tens
     return pictures, hidden
 
 
-def _turned(occluders: Occluders, size: int) -> tuple[Tensor, Tensor]:
+def _turn_places(occluders: Occluders, size: int) -> tuple[Tensor, Tensor]:
     """Every pixel's place from the occluder's centre, along and across it, each (n, S, S)."""
-    line = (torch.arange(size, device=occluders.angle.device) + 0.5) * (2 / size) - 1
-    x = (line - occluders.centre[:, :1])[:, None, :]
-    y = (line - occluders.centre[:, 1:])[:, :, None]
-    cos, sin = occluders.angle.cos()[:, None, None], occluders.angle.sin()[:, None, None]
-    return x * cos + y * sin, y * cos - x * sin
+    place = unmoved(1, size).to(occluders.angle.device) - occluders.centre[:, None, None]
+    (x, y), angle = place.unbind(-1), occluders.angle[:, None, None]
+    return x * angle.cos() + y * angle.sin(), y * angle.cos() - x * angle.sin()
 
 
-def _measure(occluders: Occluders, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+def _measure_depth(occluders: Occluders, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """The depth of each pixel inside the occluder, and the height of the occluder there, 0 to 1."""
     kind = int(occluders.kind[0])
     long, wide = (half[:, None, None] for half in occluders.half.unbind(1))

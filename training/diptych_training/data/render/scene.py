@@ -7,14 +7,16 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from diptych_training.data.augment import Views, plain
-from diptych_training.data.render.geometry import OUTSIDE, cast, form_of, trace
+from diptych_training.data.augment.geometry import project, stack_matrices
+from diptych_training.data.augment.views import OUTSIDE, Draw, Views, plain
+from diptych_training.data.render.geometry import cast_rays, form_of, trace_rays
 from diptych_training.data.render.occluders import Occluders, draw_occluders, occlude
-from diptych_training.data.render.shading import light, paint, places_of, soften
+from diptych_training.data.render.shading import light_surface, paint_surface, places_of, soften_seams
 from diptych_training.data.render.things import Rows, Things
 
 CHUNK = 200_000  # pixels rendered at a time: what fits the cache of a core
 GROUNDS = (PHOTO, BLURRED, GRADIENT) = range(3)
+SHARES = (0.4, 0.25, 0.35)  # of the grounds
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,8 @@ def shoot(
 ) -> Views:
     """Take the picture of each thing in its scene; nothing is drawn here."""
     same = textures is backgrounds
-    textures = _reduced(textures, size)
-    backgrounds = textures if same else _reduced(backgrounds, size)
+    textures = _reduce_photos(textures, size)
+    backgrounds = textures if same else _reduce_photos(backgrounds, size)
     pictures = torch.empty(len(things), 3, size, size, device=textures.device)
     places = torch.empty(len(things), size, size, 2, device=textures.device)
     form = form_of(things.shape)
@@ -80,13 +82,13 @@ def shoot(
 def _shoot(
     things: Things, scenes: Scenes, occluders: Occluders, textures: Tensor, backgrounds: Tensor, size: int
 ) -> Views:
-    rays = cast(scenes.turn, scenes.centre, scenes.focal, scenes.distance, size)
-    surface = trace(things, rays)
-    printed = paint(things, surface, textures)
+    rays = cast_rays(scenes.turn, scenes.centre, scenes.focal, scenes.distance, size)
+    surface = trace_rays(things, rays)
+    printed = paint_surface(things, surface, textures)
     towards = scenes.towards @ scenes.turn  # into the thing's coordinates
-    lit = light(printed, surface, rays, towards, scenes.strength, scenes.ambient, scenes.gloss)
-    lit = soften(lit, surface)
-    ground = _cast_shadow(_ground(scenes, backgrounds, size), surface.inside, scenes.shadow)
+    lit = light_surface(printed, surface, rays, towards, scenes.strength, scenes.ambient, scenes.gloss)
+    lit = soften_seams(lit, surface)
+    ground = _cast_shadow(_draw_ground(scenes, backgrounds, size), surface.inside, scenes.shadow)
     pictures = ground.lerp_(lit, surface.inside[:, None])
     pictures, hidden = occlude(pictures, surface.inside, occluders, backgrounds)
     places = places_of(things, surface)
@@ -95,23 +97,17 @@ def _shoot(
 
 def draw_scenes(things: Things, backgrounds: int, generator: Generator) -> Scenes:
     """Draw a scene for each thing, with photos of so many behind them."""
-    count, device = len(things), generator.device
-
-    def between(low: float, high: float, *shape: int) -> Tensor:
-        return torch.rand(count, *shape, generator=generator, device=device) * (high - low) + low
-
-    degrees = math.pi / 180
+    draw, device = Draw(len(things), generator), generator.device
+    between, degrees = draw.between, math.pi / 180
     upright = form_of(things.shape) < 2
     # Paper and bags have no sides: they are turned less.
     yaw = between(-70, 70) * torch.where(upright, 1.0, 0.8) * degrees
-    turn = _turns(between(-20, 20) * degrees, between(-25, 35) * degrees, yaw)
+    turn = _turn_matrices(between(-20, 20) * degrees, between(-25, 35) * degrees, yaw)
     focal = between(math.log(1.6), math.log(6)).exp()
     fill = between(0.75, 1.4)
     free = (1 - fill).clamp(min=0.12)[:, None]
     towards = torch.stack([between(-1, 1, 2), between(-1.2, 0.3, 2), between(-1.5, -0.3, 2)], -1)
-    ground = torch.multinomial(torch.tensor([0.4, 0.25, 0.35], device=device).expand(count, 3), 1, generator=generator)[
-        :, 0
-    ]
+    ground = torch.bucketize(draw.uniform(), torch.tensor(SHARES, device=device).cumsum(0)[:-1])
     half = between(0.4, 1, 2)
     colour = between(0, 1, 1, 1, 1).lerp(between(0, 1, 3, 1, 1), between(0, 1, 1, 1, 1) ** 2)
     corners = (colour + between(-0.25, 0.25, 1, 2, 2)).clamp(0, 1)
@@ -125,27 +121,22 @@ def draw_scenes(things: Things, backgrounds: int, generator: Generator) -> Scene
         ambient=between(0.35, 0.7, 1) * between(0.92, 1.08, 3),
         gloss=torch.stack([between(-0.3, 0.5).clamp(min=0), between(math.log(8), math.log(120)).exp()], 1),
         ground=ground,
-        behind=torch.randint(backgrounds, (count,), generator=generator, device=device),
+        behind=draw.among(backgrounds),
         crop=torch.cat([between(-1, 1, 2) * (1 - half), half], 1),
         corners=corners,
         shadow=torch.stack([between(-0.4, 0.7).clamp(min=0), between(-0.1, 0.1), between(0.02, 0.18)], 1),
     )
 
 
-def _turns(roll: Tensor, pitch: Tensor, yaw: Tensor) -> Tensor:
+def _turn_matrices(roll: Tensor, pitch: Tensor, yaw: Tensor) -> Tensor:
     """Rotations (n, 3, 3): about the vertical by `yaw`, then tipped by `pitch`, then in the picture by `roll`."""
-    zero, one = torch.zeros_like(yaw), torch.ones_like(yaw)
-
-    def matrix(*rows: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-        return torch.stack([torch.stack(row, -1) for row in rows], 1)
-
-    about_y = matrix((yaw.cos(), zero, yaw.sin()), (zero, one, zero), (-yaw.sin(), zero, yaw.cos()))
-    about_x = matrix((one, zero, zero), (zero, pitch.cos(), -pitch.sin()), (zero, pitch.sin(), pitch.cos()))
-    about_z = matrix((roll.cos(), -roll.sin(), zero), (roll.sin(), roll.cos(), zero), (zero, zero, one))
+    about_y = stack_matrices((yaw.cos(), 0, yaw.sin()), (0, 1, 0), (-yaw.sin(), 0, yaw.cos()))
+    about_x = stack_matrices((1, 0, 0), (0, pitch.cos(), -pitch.sin()), (0, pitch.sin(), pitch.cos()))
+    about_z = stack_matrices((roll.cos(), -roll.sin(), 0), (roll.sin(), roll.cos(), 0))
     return about_z @ about_x @ about_y
 
 
-def _ground(scenes: Scenes, backgrounds: Tensor, size: int) -> Tensor:
+def _draw_ground(scenes: Scenes, backgrounds: Tensor, size: int) -> Tensor:
     """The background behind the things, (n, 3, S, S)."""
     grounds = F.interpolate(scenes.corners, (size, size), mode="bilinear", align_corners=True)
     for kind in (PHOTO, BLURRED):
@@ -156,9 +147,7 @@ def _ground(scenes: Scenes, backgrounds: Tensor, size: int) -> Tensor:
         if kind == BLURRED:
             photos = F.interpolate(photos, (14, 14), mode="area")
         x, y, width, height = scenes.crop[rows].unbind(1)
-        zero = torch.zeros_like(x)
-        matrix = torch.stack([torch.stack([width, zero, x], 1), torch.stack([zero, height, y], 1)], 1)
-        grid = F.affine_grid(matrix, [len(rows), 3, size, size], align_corners=False)
+        grid = project(stack_matrices((width, 0, x), (0, height, y)), size)
         shown = F.grid_sample(photos, grid, padding_mode="border", align_corners=False)
         grounds.index_copy_(0, rows, shown)
     return grounds
@@ -169,16 +158,13 @@ def _cast_shadow(ground: Tensor, inside: Tensor, shadow: Tensor) -> Tensor:
     dark, x, y = shadow.unbind(1)
     side = min(20, ground.shape[-1])
     small = F.interpolate(inside[:, None], (side, side), mode="area")
-    one, zero = torch.ones_like(x), torch.zeros_like(x)
-    matrix = torch.stack([torch.stack([one, zero, -x], 1), torch.stack([zero, one, -y], 1)], 1)
-    moved = F.grid_sample(
-        F.avg_pool2d(small, 3, 1, 1), F.affine_grid(matrix, list(small.shape), align_corners=False), align_corners=False
-    )
+    grid = project(stack_matrices((1, 0, -x), (0, 1, -y)), side)
+    moved = F.grid_sample(F.avg_pool2d(small, 3, 1, 1), grid, align_corners=False)
     shade = F.interpolate(1 - moved * dark[:, None, None, None], ground.shape[2:], mode="bilinear")
     return ground * shade
 
 
-def _reduced(photos: Tensor, size: int) -> Tensor:
+def _reduce_photos(photos: Tensor, size: int) -> Tensor:
     side = texture_side(size)
     if photos.shape[1] <= side:
         return photos

@@ -7,12 +7,12 @@ from typing import Self
 import torch
 from torch import Generator, Tensor
 
+from diptych_training.data.augment.views import Draw
+
 SHAPES = ("carton", "book", "pack", "can", "rolled", "waved", "bag")
 FAMILY = 4  # consecutive things have one shape: rivals that only their textures tell apart
 FACES = 6
-FRONT, BACK, RIGHT, LEFT, TOP, BOTTOM = range(
-    FACES
-)  # of a can: the front half of its side, the back half, ..., the lid
+FRONT, BACK, RIGHT, LEFT, TOP, BOTTOM = range(FACES)  # of a can: halves of its side and, as TOP, its lid
 TINTS = ((1.0, 1.0, 1.0), *permutations((1.0, 0.65, 0.35)))
 PLAIN = -1
 
@@ -49,18 +49,17 @@ class Things(Rows):
 
 def draw_things(fronts: Tensor, others: Tensor, generator: Generator) -> Things:
     """Draw a thing for each of `fronts` (n,), the photo on its front; `others` (m,) are photos for its other faces."""
-    count, device = len(fronts), generator.device
-    families = -(-count // FAMILY)
-    shape = _among(len(SHAPES), families, generator).repeat_interleave(FAMILY)[:count]
-    size = _uniform(families, 5, generator).repeat_interleave(FAMILY, 0)[:count]
-    extents = _extents(shape, (size + 0.1 * (_uniform(count, 5, generator) - 0.5)).clamp(0, 1))
-    photo, colour = _faces(shape, fronts.to(device), others.to(device), generator)
-    half = 0.55 + 0.45 * _uniform(count, FACES, 2, generator)
-    half[:, FRONT] = 1 - 0.25 * _uniform(count, 2, generator) * _chance(0.5, count, 1, generator)
-    centre = (2 * _uniform(count, FACES, 2, generator) - 1) * (1 - half)
-    tinted = torch.where(_chance(0.3, count, generator), _among(len(TINTS), count, generator), 0)
-    tint = torch.tensor(TINTS, device=device)[tinted]
-    return Things(shape, extents, _bends(shape, generator), photo, torch.cat([centre, half], -1), colour, tint)
+    draw, device = Draw(len(fronts), generator), generator.device
+    each = draw.of(-(-draw.count // FAMILY))
+    shape = each.among(len(SHAPES)).repeat_interleave(FAMILY)[: draw.count]
+    size = each.uniform(5).repeat_interleave(FAMILY, 0)[: draw.count]
+    extents = _choose_extents(shape, (size + draw.between(-0.05, 0.05, 5)).clamp(0, 1))
+    photo, colour = _draw_faces(shape, fronts.to(device), others.to(device), draw)
+    half = draw.between(0.55, 1, FACES, 2)
+    half[:, FRONT] = 1 - draw.between(0, 0.25, 2) * draw.chance(0.5, 1)
+    centre = draw.between(-1, 1, FACES, 2) * (1 - half)
+    tint = torch.tensor(TINTS, device=device)[draw.among(len(TINTS)) * draw.chance(0.3)]
+    return Things(shape, extents, _draw_bends(shape, draw), photo, torch.cat([centre, half], -1), colour, tint)
 
 
 def vary(things: Things, others: Tensor, generator: Generator) -> Things:
@@ -68,16 +67,16 @@ def vary(things: Things, others: Tensor, generator: Generator) -> Things:
 
     Shape, size and the other faces stay; `others` (m,) are photos for new fronts.
     """
-    count, device = len(things), generator.device
-    how = _uniform(count, generator)
+    draw, device = Draw(len(things), generator), generator.device
+    how = draw.uniform()
     refronted, mirrored = how < 0.5, how > 0.9
-    step = 1 + _among(len(others) - 1, count, generator) if len(others) > 1 else torch.zeros_like(things.shape)
+    step = 1 + draw.among(len(others) - 1) if len(others) > 1 else torch.zeros_like(things.shape)
     present = (others.to(device)[None, :] == things.photo[:, FRONT, None]).float().argmax(1)
     photo = things.photo.clone()
     photo[:, FRONT] = torch.where(refronted, others.to(device)[(present + step) % len(others)], photo[:, FRONT])
     tints = torch.tensor(TINTS, device=device)
     old = (things.tint[:, None] == tints).all(-1).float().argmax(1)
-    new = (old + 1 + _among(len(TINTS) - 1, count, generator)) % len(TINTS)
+    new = (old + 1 + draw.among(len(TINTS) - 1)) % len(TINTS)
     tint = torch.where((refronted | mirrored)[:, None], things.tint, tints[new])
     flip = torch.ones(4, device=device)
     flip[2] = -1
@@ -87,11 +86,10 @@ def vary(things: Things, others: Tensor, generator: Generator) -> Things:
 
 def join_things(one: Things, other: Things) -> Things:
     """Lay things beside each other."""
-    parts = {field.name: torch.cat([getattr(one, field.name), getattr(other, field.name)]) for field in fields(one)}
-    return Things(**parts)
+    return Things(**{f.name: torch.cat([getattr(one, f.name), getattr(other, f.name)]) for f in fields(one)})
 
 
-def _extents(shape: Tensor, size: Tensor) -> Tensor:
+def _choose_extents(shape: Tensor, size: Tensor) -> Tensor:
     """Half sizes (n, 3) from uniform numbers (n, 5), by shape, in a sphere of radius 1."""
     a, b, c, *_ = size.unbind(1)
     one = torch.ones_like(a)
@@ -111,14 +109,14 @@ def _extents(shape: Tensor, size: Tensor) -> Tensor:
     return extents / extents.norm(dim=1, keepdim=True)
 
 
-def _bends(shape: Tensor, generator: Generator) -> Tensor:
-    count = len(shape)
-    draw = _uniform(count, 8, generator)
-    rolled = torch.zeros_like(draw)
-    rolled[:, 0] = 0.3 + 1.0 * draw[:, 0]
-    rolled[:, 1] = torch.where(draw[:, 1] < 0.65, 1.0, -1.0)
-    rolled[:, 2] = (draw[:, 2] < 0.3).float()
-    waves = draw.view(count, 2, 4)
+def _draw_bends(shape: Tensor, draw: Draw) -> Tensor:
+    """How paper is bent, (n, 8), as `Things` has it."""
+    drawn = draw.uniform(8)
+    rolled = torch.zeros_like(drawn)
+    rolled[:, 0] = 0.3 + drawn[:, 0]
+    rolled[:, 1] = torch.where(drawn[:, 1] < 0.65, 1.0, -1.0)
+    rolled[:, 2] = (drawn[:, 2] < 0.3).float()
+    waves = drawn.view(-1, 2, 4)
     angle, frequency = 6.28 * waves[..., 1], 1.5 + 4 * waves[..., 2]
     # Waves are not so steep that a surface hides itself: slope = amplitude * frequency.
     slope = (0.1 + 0.3 * waves[..., 0]) * torch.where(shape == SHAPES.index("bag"), 0.4, 1.0)[:, None]
@@ -128,18 +126,15 @@ def _bends(shape: Tensor, generator: Generator) -> Tensor:
     return torch.where((shape == SHAPES.index("rolled"))[:, None], rolled, waved)
 
 
-def _faces(shape: Tensor, fronts: Tensor, others: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
+def _draw_faces(shape: Tensor, fronts: Tensor, others: Tensor, draw: Draw) -> tuple[Tensor, Tensor]:
     """Return which photo is on which face, (n, 6), and the colours (n, 6, 3) of faces without one."""
-    count = len(shape)
-    drawn = others[_among(len(others), count * FACES, generator)].view(count, FACES)
-    which = _uniform(count, FACES, generator)
+    drawn, which = others[draw.among(len(others), FACES)], draw.uniform(FACES)
     photo = torch.where(which < 0.4, PLAIN, torch.where(which < 0.7, fronts[:, None], drawn))
-    photo[:, LEFT] = torch.where(_chance(0.5, count, generator), photo[:, RIGHT], photo[:, LEFT])
+    photo[:, LEFT] = torch.where(draw.chance(0.5), photo[:, RIGHT], photo[:, LEFT])
     photo[:, BACK] = torch.where(which[:, BACK] < 0.5, fronts, drawn[:, BACK])
     photo[:, TOP] = torch.where(which[:, TOP] < 0.6, PLAIN, photo[:, TOP])
-    colour = _uniform(count, 1, 3, generator).expand(-1, FACES, -1).clone()
-    colour = (colour + 0.3 * (_uniform(count, FACES, 1, generator) - 0.5)).clamp(0.03, 0.97)
-    paper = 0.75 + 0.2 * _uniform(count, 1, 1, generator) - torch.tensor([0.0, 0.02, 0.08], device=shape.device)
+    colour = (draw.uniform(1, 3) + draw.between(-0.15, 0.15, FACES, 1)).clamp(0.03, 0.97)
+    paper = draw.between(0.75, 0.95, 1, 1) - torch.tensor([0.0, 0.02, 0.08], device=shape.device)
     book = shape == SHAPES.index("book")
     pages = torch.tensor([RIGHT, TOP, BOTTOM], device=shape.device)
     photo[:, pages] = torch.where(book[:, None], PLAIN, photo[:, pages])
@@ -149,19 +144,3 @@ def _faces(shape: Tensor, fronts: Tensor, others: Tensor, generator: Generator) 
     colour[:, BACK] = torch.where((shape == SHAPES.index("rolled"))[:, None], paper[:, 0], colour[:, BACK])
     photo[:, FRONT] = fronts
     return photo, colour
-
-
-def _uniform(*shape_and_generator: int | Generator) -> Tensor:
-    *shape, generator = shape_and_generator
-    assert isinstance(generator, Generator)
-    return torch.rand(
-        [int(n) for n in shape if not isinstance(n, Generator)], generator=generator, device=generator.device
-    )
-
-
-def _chance(probability: float, *shape_and_generator: int | Generator) -> Tensor:
-    return _uniform(*shape_and_generator) < probability
-
-
-def _among(choices: int, count: int, generator: Generator) -> Tensor:
-    return torch.randint(choices, (count,), generator=generator, device=generator.device)

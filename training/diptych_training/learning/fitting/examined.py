@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 import faiss
@@ -41,7 +42,7 @@ class Examined:
         self.panels = encode(runtime, planted)
         self._keys = np.empty(0, np.int64)
         self._logits = np.empty((0, len(runtime.questions)), np.float32)
-        self._looks = Looks(planted)
+        self._looks = Looks(planted.names, planted.folder, planted.folder)
 
     def nearest(self, question: str, count: int = NEAREST) -> np.ndarray:
         """Pairs int64 (P, 2) of each picture and its `count` nearest, as the question weighs embeddings."""
@@ -100,54 +101,56 @@ def encode(runtime: Runtime, planted: Planted) -> Panels:
     return runtime.encode(np.stack(pixels))
 
 
+def take_looks(pairs: Sequence[tuple[Path, Path]], threads: int) -> Iterator[Evidence]:
+    """The evidence of a closer look at each pair of picture files, in their order."""
+    described = lru_cache(_VIEWS)(describe)
+    with ThreadPoolExecutor(threads) as pool:
+        yield from pool.map(lambda pair: verify(*map(described, pair)), pairs)
+
+
+def spread_looks(taken: np.ndarray, looks: Iterable[Evidence]) -> list[Evidence | None]:
+    """The evidence of the pairs that were `taken`, bool (P,), in their order, and None of the others."""
+    found = iter(list(looks))
+    return [next(found) if one else None for one in taken.tolist()]
+
+
 class Looks:
-    """The evidence of closer looks at pairs of a kind's pictures, in a file beside them: a line of JSON for each pair;
-    and the signatures of their keypoints, in another.
+    """The evidence of closer looks at pairs of named pictures below a root, kept in a folder: a line of JSON for each
+    pair; and the signatures of their keypoints, in another file.
 
     The files are named by the code and the network that look: another version of either looks anew.
     """
 
-    def __init__(self, planted: Planted) -> None:
+    def __init__(self, names: Sequence[str], root: Path, folder: Path) -> None:
         """Read the file, if there is one. A line that was not finished, or is of other evidence, is passed over."""
-        self.planted = planted
+        self.names, self.root = names, root
         code = digest(b"".join([*(Path(str(part.__file__)).read_bytes() for part in _LOOKING), aligned.graph()]))[:12]
-        self.path = planted.folder / f"looks-{code}.jsonl"
+        self.path = folder / f"looks-{code}.jsonl"
         votes_code = digest(Path(str(votes.__file__)).read_bytes())[:12]
-        self._signatures = planted.folder / f"signatures-{code}-{votes_code}.npz"
+        self._signatures = folder / f"signatures-{code}-{votes_code}.npz"
         self._seen = dict(_read(self.path)) if self.path.is_file() else {}
 
     def at(self, pairs: np.ndarray, threads: int, tick: Callable[[int], object]) -> list[Evidence]:
         """The evidence of pairs int64 (P, 2) of places; missing looks are taken."""
-        names = self.planted.names
-        keys = [(names[a], names[b]) for a, b in pairs.tolist()]
+        keys = [(str(self.names[a]), str(self.names[b])) for a, b in pairs.tolist()]
         missing = sorted({key for key in keys if key not in self._seen})
-        described = lru_cache(_VIEWS)(lambda name: describe(self.planted.folder / name))
-
-        def look(key: tuple[str, str]) -> Evidence:
-            return verify(described(key[0]), described(key[1]))
-
-        with ThreadPoolExecutor(threads) as pool:
-            for start in range(0, len(missing), _BATCH):
-                batch = missing[start : start + _BATCH]
-                self._add(zip(batch, pool.map(look, batch), strict=True))
-                tick(len(batch))
+        looked = zip(missing, take_looks([(self.root / a, self.root / b) for a, b in missing], threads), strict=True)
+        while batch := list(islice(looked, _BATCH)):
+            self._add(batch)
+            tick(len(batch))
         return [self._seen[key] for key in keys]
 
     def signatures(self, threads: int) -> list[np.ndarray]:
         """The signatures uint8 (P, 32) of the keypoints of each picture."""
-        names = self.planted.names
         if not self._signatures.is_file():
             with ThreadPoolExecutor(threads) as pool:
-                made = pool.map(
-                    lambda name: signatures(describe(self.planted.folder / name).keypoints.descriptors), names
-                )
+                made = pool.map(lambda name: signatures(describe(self.root / name).keypoints.descriptors), self.names)
                 with replacing_file(self._signatures) as unfinished, unfinished.open("wb") as file:
                     np.savez(file, allow_pickle=False, **{str(place): one for place, one in enumerate(made)})
         with np.load(self._signatures) as known:
-            return [known[str(place)] for place in range(len(names))]
+            return [known[str(place)] for place in range(len(self.names))]
 
-    def _add(self, made: Iterable[tuple[tuple[str, str], Evidence]]) -> None:
-        made = list(made)
+    def _add(self, made: Sequence[tuple[tuple[str, str], Evidence]]) -> None:
         # A line of its own first: after an interruption the last one may be half a line.
         lines = "".join(f"\n{json.dumps([*key, asdict(evidence)])}" for key, evidence in made)
         with self.path.open("a", encoding="utf-8") as file:

@@ -15,7 +15,7 @@ from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, among
 from diptych_runtime.judgement import deserving, probabilities, saying
 from diptych_runtime.manifest import Question
 from diptych_training.learning.fitting.calibration import weights_of_parts
-from diptych_training.learning.fitting.examined import Examined
+from diptych_training.learning.fitting.examined import Examined, spread_looks
 from diptych_training.learning.fitting.layers import IN_VAIN, fit_layers, mean_of
 
 # The relevance as copies of pairs that get a closer look, and of those of which it says something of the thing.
@@ -95,9 +95,7 @@ def _relevance(examined: Examined, pairs: np.ndarray) -> np.ndarray:
 def _looked(examined: Examined, pairs: np.ndarray, above: float, elected: np.ndarray | bool = False) -> Pairs:
     planted, relevance = examined.planted, _relevance(examined, pairs)
     taken = (relevance >= above) | elected
-    seen: list[Evidence | None] = [None] * len(pairs)
-    for place, evidence in zip(np.flatnonzero(taken).tolist(), examined.evidence(pairs[taken]), strict=True):
-        seen[place] = evidence
+    seen = spread_looks(taken, examined.evidence(pairs[taken]))
     return Pairs(planted.kind, len(planted.names), pairs, relevance, seen, planted.matches(pairs, COPY), 0)
 
 
@@ -119,10 +117,7 @@ def answers_of(
     """
     logits = examined.held(pairs, question)
     worth = deserving(questions, logits, question)
-    seen: list[Evidence | None] = [None] * len(pairs)
-    for place, evidence in zip(np.flatnonzero(worth).tolist(), examined.evidence(pairs[worth]), strict=True):
-        seen[place] = evidence
-    return Answers(logits, labels, seen)
+    return Answers(logits, labels, spread_looks(worth, examined.evidence(pairs[worth])))
 
 
 def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verification:

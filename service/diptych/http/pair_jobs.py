@@ -1,0 +1,137 @@
+"""Scoring many pairs of a collection, request by request: each works for some seconds, and keeps what it scored."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary, finalize
+
+from diptych.collection.collection import Collection
+from diptych.dedupe.pair_cache import LEDGER, PairCache
+from diptych.errors import DeadlineError
+from diptych.scoring.view_cache import ViewCache
+
+SECONDS = 3.0  # of scoring for one request, or as many as it took to get there
+
+
+class PairCaches:
+    """The scores of pairs, a cache a collection: beside it on the disk, or, where that may not be written, in memory.
+
+    The `views` of pictures are those of all collections, and held while there are closer looks to be taken.
+
+    One request at a time searches a collection: two would score the same pairs.
+    """
+
+    def __init__(self) -> None:
+        self._turns: WeakKeyDictionary[Collection, asyncio.Lock] = WeakKeyDictionary()
+        self._memory: WeakKeyDictionary[Collection, PairCache] = WeakKeyDictionary()
+        self.views = ViewCache()
+
+    @asynccontextmanager
+    async def wait_turn(self, collection: Collection, seconds: float) -> AsyncIterator[None]:
+        """Wait, without a thread, for the turn to search the collection. Raises DeadlineError."""
+        lock = self._turns.setdefault(collection, asyncio.Lock())
+        try:
+            await asyncio.wait_for(lock.acquire(), seconds)
+        except TimeoutError:
+            raise DeadlineError(
+                f"others searched the collection for duplicates for more than {seconds:g} s; try again later"
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @contextmanager
+    def open(self, collection: Collection) -> Iterator[PairCache]:
+        """The cache of a collection, for whose turn it is. Raises DedupeError."""
+        revision = collection.scorer.runtime.scores_revision
+        folder = collection.backend.folder
+        if folder is not None and not collection.backend.read_only:
+            with PairCache(folder / LEDGER, revision) as cache:
+                yield cache
+            return
+        if collection not in self._memory:
+            cache = self._memory[collection] = PairCache(None, revision)
+            finalize(collection, cache.close)
+        yield self._memory[collection]
+
+
+class TimeIsUp(Exception):  # noqa: N818 - no error: the next request goes on
+    """The end of the time for one request; the scores so far are in the cache."""
+
+
+class PairProgress:
+    """The scoring of pairs that one request does, and the closer looks at those that deserve one (`LookProgress`).
+
+    Of `total` pairs `scored` have their score, of the pictures of a `crowd` `described` are described by their
+    keypoints, and of `looks` that are due `taken` are taken; `computed` counts the pairs that this request scored.
+    """
+
+    def __init__(self, most: float) -> None:
+        """`most`: seconds that scoring may take at the utmost."""
+        self.scored = self.total = self.computed = self.taken = self.looks = self.described = self.crowd = 0
+        self._most, self._end, self._began = most, 0.0, time.monotonic()
+        self._scoring: float | None = None
+
+    def begin(self, missing: int, known: int) -> PairProgress:
+        """Begin the count of pairs, before they are scored; returns the callback of its progress."""
+        now = self._scoring = time.monotonic()
+        self.scored, self.total = known, known + missing
+        self._end = now + min(max(SECONDS, now - self._began), self._most)
+        return self
+
+    def __call__(self, done: int, /) -> None:
+        """So many more pairs are scored. Raises TimeIsUp."""
+        self.scored += done
+        self.computed += done
+        self.total = max(self.total, self.scored)  # keepers are compared with more than their candidates
+        self._check_time()
+
+    def keypoints(self, missing: int, known: int) -> Callable[[int], object]:
+        """So many pictures of a crowd are to be described by their keypoints, and so many are; returns the callback of
+        their progress.
+        """
+        self.described, self.crowd = known, known + missing
+        return self._count_described
+
+    def closer_looks(self, missing: int, known: int) -> Callable[[int], object]:
+        """So many more closer looks are due, and so many are taken already; returns the callback of their progress."""
+        self.taken += known
+        self.looks += known + missing
+        return self._count_looks
+
+    def settling(self, groups: int) -> Callable[[int], object]:
+        """Of so many groups it is to be decided what goes, of which the answer tells nothing until all are."""
+        return lambda done: None
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of `Pairs` that say how far it is."""
+        return {
+            "stage": "closer_looks" if self.looks else "keypoints" if self.crowd else "pairs",
+            "scored": self.scored,
+            "total": self.total,
+            "keypoints": {"described": self.described, "total": self.crowd},
+            "closer_looks": {"taken": self.taken, "total": self.looks},
+        }
+
+    def timings(self) -> dict[str, float]:
+        """Seconds by stage, until now."""
+        now = time.monotonic()
+        scoring = now if self._scoring is None else self._scoring
+        return {"retrieve": scoring - self._began, "pair": now - scoring}
+
+    def _count_described(self, done: int) -> None:
+        self.described += done
+        self._check_time()
+
+    def _count_looks(self, done: int) -> None:
+        self.taken += done
+        self._check_time()
+
+    def _check_time(self) -> None:
+        if time.monotonic() >= self._end:
+            raise TimeIsUp

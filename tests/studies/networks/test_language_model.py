@@ -1,0 +1,172 @@
+"""The language model's laws: what one scale alone is, who sees whom, and what does not fit."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from diptych_model import Scale
+from diptych_model.mixers.transformer import causal_mask
+from diptych_studies.networks.language_model import (
+    EncoderBlock,
+    LanguageConfig,
+    LanguageModel,
+    load_language,
+    parameters_of,
+    save_language,
+    windows,
+    with_parameters,
+)
+
+SCALES = {
+    "1": windows((1,), heads=2, d_a=3),
+    "1, 2": windows((1, 2), heads=2, d_a=3),
+    "1, 2, 3": windows((1, 2, 3), heads=3, d_a=2),
+    "separable": (Scale(1, 3, 2, 3, 2, separable=True), Scale(1, 2, 1, 3, 5, separable=True)),
+    "dilated, in a cascade, with a branch": (Scale(1, 2, 2, 3, 2, dilation=2, cascade=2, residual_convolution=True),),
+}
+
+
+def model_of(scales: tuple[Scale, ...], *, objective: str = "causal", seed: int = 0) -> LanguageModel:
+    """Random weights everywhere, in float64: what starts at zero or one would hide a mistake."""
+    model = LanguageModel(
+        LanguageConfig(context=11, width=10, blocks=2, scales=scales, expansion=1.3, objective=objective)
+    )
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        parameter.data = parameter.data.double() + torch.randn(parameter.shape, generator=generator).double() * 0.3
+    return model.double()
+
+
+def bytes_of(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randint(256, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def test_a_model_of_words_has_a_score_for_each_of_them_and_a_token_that_hides_one() -> None:
+    config = LanguageConfig(context=5, width=10, blocks=1, scales=SCALES["1, 2"], objective="masked", vocabulary=7)
+    model = LanguageModel(config)
+    assert model(torch.tensor([[0, 6, config.mask]])).shape == (1, 3, 7)
+    assert LanguageConfig.from_dict(config.to_dict()) == config
+
+
+@pytest.mark.parametrize("objective", ["causal", "masked"])
+@pytest.mark.parametrize(
+    "scales", [windows((1,), heads=5, d_a=2), (Scale(1, 1, 5, 2, 2),)], ids=["a head each", "heads joined"]
+)
+def test_the_scale_of_one_alone_is_multi_head_self_attention(scales: tuple[Scale, ...], objective: str) -> None:
+    msac = model_of(scales, objective=objective).blocks[0].msac
+    for sac in msac.sacs:
+        assert sac.bias is not None
+        sac.bias.table.data.zero_()
+    oracle = torch.nn.MultiheadAttention(10, 5, bias=False, batch_first=True, dtype=torch.float64)
+    filters = [torch.cat([getattr(sac, name) for sac in msac.sacs]) for name in ("H_Q", "H_K", "H_V")]
+    oracle.in_proj_weight.data = torch.cat(filters).view(30, 10).detach()
+    joined = torch.block_diag(*(sac.H_Y.view(2, -1) for sac in msac.sacs))
+    oracle.out_proj.weight.data = (msac.H_phi.view(10, -1) @ joined).detach()
+    x = torch.randn(3, 7, 10, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    mask = causal_mask(7).double() if objective == "causal" else None
+    torch.testing.assert_close(msac(x[:, None])[:, 0], oracle(x, x, x, attn_mask=mask, need_weights=False)[0])
+
+
+def test_a_block_adds_the_operator_and_the_feed_forward_part_to_what_it_gets() -> None:
+    block = model_of(SCALES["1, 2"]).blocks[0]
+    assert isinstance(block, EncoderBlock)
+    x = torch.randn(3, 7, 10, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    n = F.layer_norm(x, (10,), block.norm.weight, block.norm.bias)
+    y = x + block.msac(n[:, None])[:, 0]
+    torch.testing.assert_close(block(x), y + block.feed(y))
+
+
+@pytest.mark.parametrize("name", SCALES)
+@pytest.mark.parametrize("objective", ["causal", "masked"])
+def test_a_byte_changes_no_earlier_logit_of_a_causal_model_and_every_logit_of_a_masked_one(
+    name: str, objective: str
+) -> None:
+    model, tokens = model_of(SCALES[name], objective=objective), bytes_of(1, 11, seed=3)
+    before = model(tokens)
+    for place in (0, 4, 10):
+        moved = tokens.clone()
+        moved[0, place] = (moved[0, place] + 1) % 256
+        changed = (model(moved) != before).any(-1)[0].tolist()
+        seen_from = place if objective == "causal" else 0
+        assert changed == [i >= seen_from for i in range(11)]
+
+
+def test_order_matters_even_to_the_scale_of_one_without_bias() -> None:
+    model = model_of(SCALES["1"], objective="masked")
+    for block in model.blocks:
+        for sac in block.msac.sacs:
+            assert sac.bias is not None
+            sac.bias.table.data.zero_()
+    tokens = bytes_of(1, 7, seed=4)
+    moved = model(tokens.flip(1)).flip(1)
+    assert not torch.allclose(moved, model(tokens))
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_a_sentence_does_not_depend_on_its_mates_nor_on_the_room_left_in_the_context(name: str) -> None:
+    model, tokens = model_of(SCALES[name]), bytes_of(3, 11, seed=5)
+    logits = model(tokens)
+    assert logits.shape == (3, 11, 256)
+    torch.testing.assert_close(model(tokens[1:2]), logits[1:2])
+    torch.testing.assert_close(model(tokens[:, :5]), logits[:, :5])
+
+
+def test_the_output_is_tied_to_the_embedding_of_bytes() -> None:
+    model = model_of(SCALES["1"])
+    seen: list = []
+    model.norm.register_forward_hook(lambda module, given, got: seen.append(got))
+    logits = model(bytes_of(2, 3))
+    torch.testing.assert_close(logits, torch.einsum("btd,cd->btc", seen[0], model.embedding.weight[:256]))
+    assert not [name for name, _ in model.named_parameters() if "output" in name or "head" in name]
+
+
+def test_windows_share_the_heads_equally_and_parameters_are_made_equal_by_the_feed_forward_part() -> None:
+    base = LanguageConfig(scales=windows((1,), heads=6, d_a=16), expansion=4.0)
+    for widths in ((1, 2), (1, 2, 3), (2, 3)):
+        scales = windows(widths, heads=6, d_a=16)
+        assert sorted(scale.m for scale in scales) == sorted(widths * (6 // len(widths)))
+        other = with_parameters(replace(base, scales=scales), parameters_of(base))
+        assert other.hidden < base.hidden
+        assert abs(parameters_of(other) / parameters_of(base) - 1) < 0.01
+        assert parameters_of(other) == sum(p.numel() for p in LanguageModel(other).parameters())
+
+
+def test_a_configuration_and_a_saved_model_come_back_as_they_were(tmp_path: Path) -> None:
+    model = model_of(SCALES["separable"]).float().eval()
+    assert LanguageConfig.from_dict(json.loads(json.dumps(model.config.to_dict()))) == model.config
+    save_language(model, tmp_path / "model", {"note": "random"})
+    loaded, metadata = load_language(tmp_path / "model")
+    assert (loaded.config, metadata, loaded.training) == (model.config, {"note": "random"}, False)
+    assert torch.equal(loaded(bytes_of(2, 7)), model(bytes_of(2, 7)))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: LanguageConfig(width=7), "needs an even width, got 7"),
+        (lambda: LanguageConfig(blocks=0), "blocks and expansion must be positive"),
+        (lambda: LanguageConfig(expansion=0.001), "blocks and expansion must be positive"),
+        (lambda: LanguageConfig(scales=()), "at least one scale, got none"),
+        (lambda: LanguageConfig(scales=(Scale(3, 3),)), r"need n = 1 and stride = 1, got Scale\(n=3"),
+        (lambda: LanguageConfig(scales=(Scale(1, 2, stride=2),)), "need n = 1 and stride = 1"),
+        (lambda: LanguageConfig(objective="both"), "one of causal, masked, got 'both'"),
+        (lambda: LanguageConfig.from_dict({"contxt": 3}), "no setting 'contxt'; did you mean 'context'"),
+        (lambda: LanguageConfig.from_dict({"scales": [{"k": 3}]}), "a scale has no setting 'k'"),
+        (lambda: windows((1, 2), heads=3, d_a=2), r"3 heads cannot be shared equally among the windows \(1, 2\)"),
+        (lambda: windows((), heads=3, d_a=2), "3 heads cannot be shared"),
+        (lambda: with_parameters(LanguageConfig(), 50_000), "scales alone take .* than the 50000 asked for"),
+        (lambda: model_of(SCALES["1"])(bytes_of(1, 12)), r"T from 1 to the context of 11, got \(1, 12\)"),
+        (lambda: model_of(SCALES["1"])(bytes_of(12)), r"must be \(B, T\) .* got \(12,\)"),
+        (lambda: model_of(SCALES["1"])(bytes_of(1, 3).byte()), r"got torch.uint8: call .long\(\)"),
+        (lambda: load_language(Path("nowhere")), "nowhere has no language.json"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_what_does_not_fit_is_refused_with_the_numbers(call, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,107 @@
+"""A small SAGAN: attention from nothing, filters of norm one, the hinge loss by its formula."""
+
+import pytest
+import torch
+from drawing import draw
+
+from diptych_model.mixers.non_local import NonLocal
+from diptych_studies.networks.sagan import (
+    Discriminator,
+    Generator,
+    SaganConfig,
+    SelfAttention,
+    discriminator_loss,
+    gammas,
+    generator_loss,
+)
+
+TINY = SaganConfig(pixels=16, latent=5, width=4, attend=8, reduction=2)
+
+
+def tiny(network: type) -> Generator | Discriminator:
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        return network(TINY)
+
+
+def test_pictures_are_made_from_minus_one_to_one_and_told_by_one_number() -> None:
+    made = tiny(Generator)(draw(3, 5).float())
+    assert made.shape == (3, 3, 16, 16)
+    assert made.abs().max() <= 1
+    assert tiny(Discriminator)(made).shape == (3,)
+
+
+@pytest.mark.parametrize("network", [Generator, Discriminator])
+def test_attention_begins_with_gamma_at_zero_and_changes_nothing_until_it_grows(network: type) -> None:
+    made = tiny(network).eval()
+    assert gammas(made) == [0]
+    x = draw(2, 5).float() if network is Generator else draw(2, 3, 16, 16).float()
+    (attention,) = [module for module in made.modules() if isinstance(module, SelfAttention)]
+    before = made(x)
+    filters = attention.block.operator.get_parameter("parametrizations.W_h.original")
+    filters.data.mul_(-3)
+    torch.testing.assert_close(made(x), before)
+    attention.gamma.data.fill_(0.5)
+    assert (made(x) - before).abs().max() > 1e-4
+    assert gammas(made) == [0.5]
+
+
+def test_the_block_is_the_sources_attention_with_each_filter_divided_by_its_largest_singular_value() -> None:
+    torch.manual_seed(1)
+    made = SelfAttention(8, 2)
+    for _ in range(30):  # the power method comes nearer at every call
+        made(draw(1, 8, 3, 5).float())
+    made.eval()
+    made.gamma.data.fill_(0.7)
+    plain = NonLocal(8, 8, 2)
+    for name in ("W_f", "W_g", "W_h", "W_v"):
+        original = made.block.operator.get_parameter(f"parametrizations.{name}.original")
+        norm = torch.linalg.matrix_norm(original.flatten(1), 2)
+        getattr(plain, name).data.copy_(original / norm)
+    x = draw(2, 8, 3, 5, seed=2).float()
+    expected = x + 0.7 * plain(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+    torch.testing.assert_close(made(x), expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("network", [Generator, Discriminator])
+def test_every_weight_but_those_of_batch_norms_and_gamma_is_under_spectral_normalisation(network: type) -> None:
+    names = [name for name, _ in tiny(network).named_parameters() if not name.endswith(("bias", "gamma"))]
+    normed = [name for name in names if name.endswith(".original")]
+    assert len(normed) >= 7
+    assert all("layers" in name and name.endswith("weight") for name in set(names) - set(normed))
+    assert len(set(names) - set(normed)) == (3 if network is Generator else 0)
+
+
+def test_the_losses_are_the_hinge_by_its_formula() -> None:
+    real, made = torch.tensor([2.0, 0.5, -1.0]), torch.tensor([-3.0, 0.0, 1.0])
+    # max(0, 1 - x): 0, 0.5, 2; max(0, 1 + x): 0, 1, 2.
+    assert discriminator_loss(real, made).item() == pytest.approx(2.5 / 3 + 1)
+    assert generator_loss(made).item() == pytest.approx(2 / 3)
+
+
+def test_the_first_gradients_reach_gamma_and_from_then_on_the_attention() -> None:
+    made, latent = tiny(Generator), draw(4, 5).float()
+    made(latent).square().sum().backward()
+    attention = next(module for module in made.modules() if isinstance(module, SelfAttention))
+    inner = [p for name, p in attention.named_parameters() if "gamma" not in name]
+    assert attention.gamma.grad is not None
+    assert attention.gamma.grad != 0
+    assert not any(p.grad is not None and p.grad.any() for p in inner)
+    attention.gamma.data.fill_(0.1)
+    made(latent).square().sum().backward()
+    assert all(p.grad is not None and p.grad.any() for p in made.parameters())
+
+
+def test_a_network_without_attention_has_no_gamma() -> None:
+    assert gammas(Generator(SaganConfig(pixels=8, latent=2, width=2, attend=0))) == []
+
+
+def test_sizes_that_do_not_fit_are_refused_with_those_that_do() -> None:
+    with pytest.raises(ValueError, match="pixels must be 4 times a power of two, from 8, got 24"):
+        SaganConfig(pixels=24)
+    with pytest.raises(ValueError, match="attend must be one of 8, 16 or 0, for none, got 32"):
+        SaganConfig(attend=32)
+    with pytest.raises(ValueError, match="latent, width and reduction must be positive"):
+        SaganConfig(width=0)
+    with pytest.raises(ValueError, match=r"pictures must be \(B, 3, 16, 16\), got \(1, 3, 8, 8\)"):
+        tiny(Discriminator)(torch.zeros(1, 3, 8, 8))

@@ -1,0 +1,1 @@
+"""The papers' other networks: language models and BERT, translation, answers about pictures, SAGAN, XCiT."""

@@ -1,1 +1,0 @@
-"""Classifiers of single pictures: the networks of section 6 of the MSAC paper, trained on folders of classes."""

@@ -1,1 +1,0 @@
-"""The protocols of evaluation, one a module, and the gallery and the trials that they share."""
