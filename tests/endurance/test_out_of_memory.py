@@ -21,8 +21,8 @@ from started import until_ready
 from waiting import alive, until
 
 from diptych import Collection
+from diptych.batch.workers.executor import RetryQueue
 from diptych.batch.workers.pool import Pool
-from diptych.batch.workers.retries import RetryQueue
 from diptych.errors import BatchError, DecoderEndedError
 from diptych.scoring.decode_pool import DecodePool
 

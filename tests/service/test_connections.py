@@ -53,4 +53,4 @@ def test_what_is_not_committed_is_seen_by_no_reader_and_undone_by_an_error(store
         raise KeyError
     assert store.sequence() == 0
     with pytest.raises(StoreError, match="no such table: nowhere; look into it with `diptych index verify`"):
-        store._all("SELECT * FROM nowhere")
+        store._fetch_all("SELECT * FROM nowhere")

@@ -1,5 +1,6 @@
 """Studies of the papers: their other systems, rivals and controls, trained small beside MSAC, and what operators cost.
 
-Variants are alike in all but one part, trained on a grid of runs and laid side by side. This package is in no wheel: a
-checkout that is installed has it, and nothing of the product imports it.
+Variants are alike in all but one part, trained on a grid of runs and laid side by side; `benchmarks` compares Diptych
+with other methods too. This package is in no wheel: a checkout that is installed has it, and nothing of the product
+imports it.
 """

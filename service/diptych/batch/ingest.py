@@ -18,7 +18,7 @@ import numpy as np
 from diptych.batch.parts.manifest import NAMES, Step, write_part
 from diptych.batch.parts.picture_names import PictureNames, describe, names_between
 from diptych.batch.workers.shared_folder import SharedParts, WorkerPool
-from diptych.batch.workers.tasks import WorkerConfig, load_scorer, unseen
+from diptych.batch.workers.tasks import WorkerConfig, load_scorer, make_unseen_error
 from diptych.collection.collection import Collection
 from diptych.collection.ingest import (
     BATCH_BYTES,
@@ -73,19 +73,19 @@ class _JobSpec:
         try:
             return cls(**json.loads((job / ORDER).read_bytes()))
         except FileNotFoundError:
-            raise unseen(job / ORDER, "the collection") from None
+            raise make_unseen_error(job / ORDER, "the collection") from None
 
 
 @dataclass(frozen=True)
-class _Held:
+class _KnownIds:
     """The pictures that the collection had when the job began: ids as "S16", sorted."""
 
     ids: np.ndarray
 
     @staticmethod
     @lru_cache(1)
-    def of(job: Path) -> _Held:
-        return _Held(np.fromfile(job / KNOWN, "S16"))
+    def of(job: Path) -> _KnownIds:
+        return _KnownIds(np.fromfile(job / KNOWN, "S16"))
 
     def known(self, ids: Sequence[str]) -> set[str]:
         """The given ids that the collection had."""
@@ -109,8 +109,8 @@ def embedded(
     asked = len(left)
     with exchange.explained():
         for job in exchange.jobs():
-            for part in _left_in(job, collection.scorer.runtime.revision):
-                found = {path: one for path, one in part.items() if path in left and _holds(one)}
+            for part in _read_left_parts(job, collection.scorer.runtime.revision):
+                found = {path: one for path, one in part.items() if path in left and _is_still_valid(one)}
                 yield found
                 for path in found:
                     del left[path]
@@ -188,7 +188,8 @@ def embed(number: int, *, folder: str, means: WorkerConfig) -> None:
     results: dict[str, Found | None] = {}
     made: dict[str, Encoded] = {}
     for batch in batches(map(Path, names_between(job / NAMES, *order.step.bounds(number)))):
-        looked = map_pictures(partial(_look, scorer=scorer, held=_Held.of(job)), batch, scorer.runtime.threads)
+        read = partial(_read_picture, scorer=scorer, known=_KnownIds.of(job))
+        looked = map_pictures(read, batch, scorer.runtime.threads)
         fresh: dict[str, Content] = {}
         for found in looked:
             if isinstance(found, Found) and isinstance(found.content, Content) and found.content.id not in made:
@@ -203,10 +204,10 @@ def embed(number: int, *, folder: str, means: WorkerConfig) -> None:
     write_part(job / order.step.file(number), _to_bytes(results, scorer))
 
 
-def _look(path: Path, scorer: Scorer, held: _Held) -> Found:
+def _read_picture(path: Path, scorer: Scorer, known: _KnownIds) -> Found:
     check_name(str(path))
     status, data = read_file(path, scorer.limits)
-    content = read_new(data, held, scorer, name=str(path), keep=False)
+    content = read_new(data, known, scorer, name=str(path), keep=False)
     return Found(picture_of(content.id, path, status, data), content)
 
 
@@ -222,7 +223,7 @@ def _begin(job: Path, paths: list[str], collection: Collection) -> _JobSpec:
     return order
 
 
-def _left_in(job: Path, model: str) -> Iterator[dict[str, Found | None]]:
+def _read_left_parts(job: Path, model: str) -> Iterator[dict[str, Found | None]]:
     """The parts of a job that was not done; those of another model, and damaged ones, are of no use."""
     try:
         if _JobSpec.load(job).model != model:
@@ -237,7 +238,7 @@ def _left_in(job: Path, model: str) -> Iterator[dict[str, Found | None]]:
         yield found
 
 
-def _holds(found: Found | None) -> bool:
+def _is_still_valid(found: Found | None) -> bool:
     """True if a worker's earlier result still holds. A picture stored then may have been removed since."""
     if found is None or isinstance(found.content, AlreadyStored):
         return False

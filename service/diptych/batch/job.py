@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
-from diptych.batch.parts.assemble import Outcome, assemble, assembled
 from diptych.batch.parts.disk import check_room, explained
-from diptych.batch.parts.folder import Bar, JobSpec, folder_of, opened, remove
-from diptych.batch.parts.manifest import NAMES, Manifest, Step
+from diptych.batch.parts.folder import Bar, Tick, folder_of, open_job, remove_folder, specify_job
+from diptych.batch.parts.manifest import NAMES, UNFINISHED, WHOLE, JobSpec, Manifest, Step, list_differences
 from diptych.batch.parts.picture_names import describe
-from diptych.batch.tables.read import SIDES, schema_of
-from diptych.batch.workers.executor import Executor
-from diptych.batch.workers.retries import RetryQueue, Say
+from diptych.batch.tables.read import SIDES, digest, open_table, schema_of
+from diptych.batch.tables.scores import Scores
+from diptych.batch.tables.write import make_writer
+from diptych.batch.workers.executor import Executor, RetryQueue, Say
 from diptych.batch.workers.tasks import PartWork, WorkerConfig, encode, score
 from diptych.console import byte_size
 from diptych.errors import BatchError
+from diptych_runtime.atomic import replacing, write_atomic
 from diptych_runtime.calibration.questions import THING
+from diptych_runtime.parsing import parse_json
 
 _TOLD = 2**30  # bytes of disk that are announced
 _ROW = 48  # bytes that the results add to a row of the output, about
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The counts of an output: pairs, those without a score, distinct pictures, and closer looks taken."""
+
+    pairs: int
+    errors: int
+    pictures: int
+    closer_looks: int
 
 
 @dataclass(frozen=True)
@@ -54,53 +68,58 @@ class Job:
     bar: Bar = lambda unit, count, done: nullcontext(lambda count: None)
     say: Say = lambda text: None
 
+    @property
+    def folder(self) -> Path:
+        """The folder of parts."""
+        return folder_of(self.output)
+
     def run(self, engine: AbstractContextManager[Executor], *, resume: bool = False, force: bool = False) -> Report:
         """Score the table, or with `resume` the rest that a stopped run left of it; then the folder of parts goes.
 
         With `resume`, an output that this very job has completed is left as it is: the report has no seconds.
         Raises BatchError if the output is there already and `force` is not given, if the disk does not suffice, if
-        something is in the way, and what `opened` raises, all in words that say how to go on.
+        something is in the way, and what `open_job` raises, all in words that say how to go on.
         """
         there = self.output.exists()
         if there and not resume and not force:
             raise BatchError(f"{self.output} exists already; name another file, or replace it with --force")
         began = perf_counter()
-        order = JobSpec.of(self.table, self.means.model, self.sides, self.question, closer_look=self.closer_look)
+        spec = specify_job(self.table, self.means.model, self.sides, self.question, closer_look=self.closer_look)
         if there and resume and not force:
-            outcome = assembled(self.output, order, self.format)
+            outcome = read_outcome(self.output, spec, self.format)
             if outcome is None:
                 raise BatchError(
                     f"{self.output} exists already; --resume does not know it as this job's, so name another file, or "
                     "replace it with --force"
                 )
-            remove(folder_of(self.output))
+            remove_folder(self.folder)
             return Report(outcome, 0, 0, {})
         schema = schema_of(str(self.table), self.sides) if self.format == "parquet" else None
         with (
-            explained(folder_of(self.output), "go on with the same command and --resume"),
-            opened(order, self.output, resume=resume, force=force, bar=self.bar) as manifest,
+            explained(self.folder, "go on with the same command and --resume"),
+            open_job(spec, self.folder, resume=resume, force=force, bar=self.bar) as manifest,
         ):
             seconds = {"reading": perf_counter() - began}
-            self._check_room(manifest)
-            self._say_done(manifest)
+            self._announce(manifest)
             with engine as workers:
-                encoded, seconds["encoding"] = self._do(workers, manifest.encoding, encode)
-                scored, seconds["scoring"] = self._do(workers, manifest.scoring, score)
+                encoded, seconds["encoding"] = self._do_step(workers, manifest.encoding, encode)
+                scored, seconds["scoring"] = self._do_step(workers, manifest.scoring, score)
             began = perf_counter()
             with self.bar("row", manifest.rows, 0) as tick:
-                outcome = assemble(manifest, self.output, self.format, schema, tick)
-            remove(folder_of(self.output))
+                outcome = write_output(manifest, self.output, self.format, schema, tick)
+            remove_folder(self.folder)
             seconds["writing"] = perf_counter() - began
         return Report(outcome, scored, encoded, seconds)
 
-    def _do(self, workers: Executor, step: Step, function: PartWork) -> tuple[int, float]:
+    def _do_step(self, workers: Executor, step: Step, function: PartWork) -> tuple[int, float]:
         """Do the parts of a step that are not done: how many items they had, and the seconds it took."""
-        folder, began = folder_of(self.output).absolute(), perf_counter()
+        folder, began = self.folder.absolute(), perf_counter()
+        names = folder / NAMES if step.name == "pictures" else None
         there = step.done(folder)
         left = [number for number in range(step.parts) if number not in there]
         count = 0
         if left:
-            attempts = RetryQueue(left, partial(self._rows, step), self.say)
+            attempts = RetryQueue(left, partial(describe, step, names=names), self.say)
             with self.bar(step.name[:-1], step.count, step.items(there)) as tick:
                 for number in workers.run(partial(function, folder=str(folder), means=self.means), attempts):
                     done = step.items({number})
@@ -108,27 +127,100 @@ class Job:
                     tick(done)
         return count, perf_counter() - began
 
-    def _say_done(self, manifest: Manifest) -> None:
-        """Say where a resumed run goes on."""
-        folder = folder_of(self.output)
-        done = {step: step.items(step.done(folder)) for step in (manifest.encoding, manifest.scoring)}
-        if any(done.values()):
-            step = manifest.encoding if done[manifest.encoding] < manifest.pictures else manifest.scoring
-            self.say(f"going on from {done[step]:,} of {step.count:,} {step.name}")
-
-    def _rows(self, step: Step, number: int) -> str:
-        return describe(step, number, folder_of(self.output) / NAMES if step.name == "pictures" else None)
-
-    def _check_room(self, manifest: Manifest) -> None:
-        """Say how much disk it takes; raises BatchError if there is less."""
-        folder = folder_of(self.output)
-        pictures = manifest.pictures - manifest.encoding.items(manifest.encoding.done(folder))
-        pairs = manifest.rows - manifest.scoring.items(manifest.scoring.done(folder))
+    def _announce(self, manifest: Manifest) -> None:
+        """Say how much disk it takes and where a resumed run goes on; raises BatchError where the disk is too small."""
+        encoded, scored = (step.items(step.done(self.folder)) for step in (manifest.encoding, manifest.scoring))
+        pictures, pairs = manifest.pictures - encoded, manifest.rows - scored
         tokens = 2 * int(np.prod(manifest.token_shape))
         needed = pictures * tokens + pairs * 10 + self.table.stat().st_size + manifest.rows * _ROW
         what = f"the tokens of {pictures:,} pictures and the scores of {pairs:,} pairs"
-        check_room(folder, needed, what, "make room and go on with --resume, or name an output on another disk")
+        check_room(self.folder, needed, what, "make room and go on with --resume, or name an output on another disk")
         if needed >= _TOLD:
             self.say(
                 f"{manifest.rows:,} pairs of {manifest.pictures:,} pictures take about {byte_size(needed)} of disk"
             )
+        if encoded or scored:
+            done, step = (encoded, manifest.encoding) if pictures else (scored, manifest.scoring)
+            self.say(f"going on from {done:,} of {step.count:,} {step.name}")
+
+
+def write_output(manifest: Manifest, output: Path, format: str, schema: Any, tick: Tick) -> Outcome:
+    """The table once more with the scores of all parts beside it, under the name of the output.
+
+    Raises BatchError if the table has changed since the job began.
+    """
+    folder = folder_of(output)
+    Path(manifest.table).stat()  # as the system says it: what is done is kept
+    rows = errors = closer_looks = 0
+    with open_table(manifest.table, manifest.sides) as table, replacing(output, folder / UNFINISHED) as stream:
+        writer = make_writer(format, stream, manifest.columns, lambda: schema)
+        parts = _PartReader(folder, manifest.scoring)
+        for batch in table.batches:
+            rows += len(batch)
+            if rows > manifest.rows:
+                break
+            scores = parts.take(len(batch))
+            writer.write(batch, scores)
+            errors += len(scores.errors)
+            closer_looks += scores.closer_looks
+            tick(len(batch))
+        writer.close()
+        if rows != manifest.rows or digest(manifest.table) != manifest.sha256:
+            raise BatchError(f"{manifest.table} changed while it was scored; begin anew with --force")
+        outcome = Outcome(manifest.rows, errors, manifest.pictures, closer_looks)
+        stream.flush()
+        job = {**manifest.identity, "the format": format}
+        record = {"sha256": digest(folder / UNFINISHED), "outcome": asdict(outcome), "job": job}
+        write_atomic(folder / WHOLE, json.dumps(record, indent=2).encode())
+    (folder / WHOLE).replace(record_of(output))
+    return outcome
+
+
+def record_of(output: Path) -> Path:
+    """The hidden file beside a complete output that says which job it is of: `.OUT.job`."""
+    return output.with_name(f".{output.name}.job")
+
+
+def read_outcome(output: Path, spec: JobSpec, format: str) -> Outcome | None:
+    """The counts of an output that is complete; None if there is none, or nothing known of the file that is there.
+
+    Raises BatchError if it is the output of another job.
+    """
+    # In the folder the record is while the job may be killed between the two renames.
+    for path in (folder_of(output) / WHOLE, record_of(output)):
+        try:
+            found = parse_json(path.read_bytes())
+            whole = output.exists() and digest(output) == found["sha256"]
+            outcome, then = Outcome(**found["outcome"]), dict(found["job"])
+        except (OSError, ValueError, KeyError, TypeError):  # a record of another version, or none
+            continue
+        if not whole:
+            continue
+        for what, before, now in list_differences(then, {**spec.identity, "the format": format}):
+            raise BatchError(
+                f"{output} exists already, and {what} is not the one it was made with ({now}, then {before}); name "
+                "another file, or replace it with --force"
+            )
+        return outcome
+    return None
+
+
+class _PartReader:
+    """The scores of all pairs, in order, a part at a time in memory."""
+
+    def __init__(self, folder: Path, step: Step) -> None:
+        self.folder, self.step = folder, step
+        self._place, self._number = 0, -1
+        self._part = Scores.empty(0, {})
+
+    def take(self, count: int) -> Scores:
+        """The scores of the next `count` pairs."""
+        pieces, missing = [], count
+        while missing:
+            number, start = divmod(self._place, self.step.size)
+            if number != self._number:
+                self._part, self._number = Scores.load(self.folder / self.step.file(number)), number
+            pieces.append(self._part[start : start + missing])
+            self._place += len(pieces[-1])
+            missing -= len(pieces[-1])
+        return Scores.concatenate(pieces)

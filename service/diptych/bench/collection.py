@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from diptych.bench.command import finished, peak, run_with_peak
+from diptych.bench.command import peak, run_process, run_with_peak
 from diptych.bench.demo.collection import draw_scenes
-from diptych.bench.demo.drawing.edits import edited
-from diptych.bench.model import forget, processor
+from diptych.bench.demo.edits import edit_copy
+from diptych.bench.model import drop_from_cache, processor
 from diptych.collection.collection import Collection
 from diptych.console import QUIET, Console, table
 from diptych.errors import BenchError
@@ -84,7 +84,7 @@ def cuts(count: int, seed: int) -> Iterator[Image.Image]:
             scale = side / max(width, height)
             size = (max(8, round(width * scale)), max(8, round(height * scale)))
             picture = scene.resize(size, Image.Resampling.BILINEAR, (left, top, left + width, top + height))
-            yield edited(picture, random)[0] if random.random() < 1 / 3 else picture
+            yield edit_copy(picture, random) if random.random() < 1 / 3 else picture
 
 
 def add(photos: Path, store: Path, model: str) -> dict[str, float]:
@@ -98,7 +98,7 @@ def start(store: str, model: str) -> dict[str, float]:
     """Seconds to open a collection that nothing is remembered of, without those for the model, and its peak bytes."""
     scorer = Scorer.load(model)
     for path in Path(store).iterdir():
-        forget(path)
+        drop_from_cache(path)
     began = perf_counter()
     with Collection.open(store, scorer, read_only=True):
         return {"seconds": perf_counter() - began, "peak_bytes": peak()}
@@ -114,7 +114,7 @@ def search(photos: str, store: str, model: str) -> dict[str, Any]:
         seconds: dict[str, list[float]] = {"whole": []}
         for number, path in enumerate([chosen[0], *chosen]):
             with Image.open(path) as picture:
-                query = edited(picture.convert("RGB"), random)[0]
+                query = edit_copy(picture.convert("RGB"), random)
             began = perf_counter()
             found = collection.search(query, candidates=CANDIDATES)
             took = {"whole": perf_counter() - began, **found.timings}
@@ -161,7 +161,7 @@ def _child(function: str, *arguments: object) -> Any:
     """The value of one of this file's functions, called with texts in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder, "told.json")
-        done = finished([sys.executable, "-P", "-c", _CALL, told, function, *arguments])
+        done = run_process([sys.executable, "-P", "-c", _CALL, told, function, *arguments])
         if done.returncode:
             raise BenchError(f"{function} failed: {done.stderr.decode(errors='replace').strip()}")
         return json.loads(told.read_text())

@@ -49,7 +49,7 @@ def run_with_peak(*words: object) -> tuple[str, int]:
 
 
 @contextmanager
-def started(line: Sequence[object], **options: Any) -> Iterator[subprocess.Popen[Any]]:
+def start_process(line: Sequence[object], **options: Any) -> Iterator[subprocess.Popen[Any]]:
     """A process that has ended when the block is left, however that is: it is told to by SIGTERM, and killed after
     half a minute. Ctrl-C, which a terminal sends to all processes of a command, reaches it that way alone.
     """
@@ -63,11 +63,11 @@ def started(line: Sequence[object], **options: Any) -> Iterator[subprocess.Popen
             _end(process)
 
 
-def finished(
+def run_process(
     line: Sequence[object], *, tick: Callable[[], object] | None = None, **options: Any
 ) -> subprocess.CompletedProcess[bytes]:
     """The output of a process and its exit code, once it has ended; `tick` is called twice a second until then."""
-    with started(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options) as process:
+    with start_process(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options) as process:
         while True:
             try:
                 out, err = process.communicate(timeout=_TICK if tick else None)
@@ -96,7 +96,7 @@ def _run(
     environment: Mapping[str, str],
     tick: Callable[[], object] | None = None,
 ) -> str:
-    done = finished([sys.executable, "-P", *program, *words], tick=tick, env=os.environ | dict(environment))
+    done = run_process([sys.executable, "-P", *program, *words], tick=tick, env=os.environ | dict(environment))
     if done.returncode:
         reason = _message((done.stderr or done.stdout).decode(errors="replace").strip())
         raise BenchError(f"`diptych {words[0]}` ended with {done.returncode}: {reason}")

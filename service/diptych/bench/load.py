@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from diptych.bench.command import started
+from diptych.bench.command import start_process
 from diptych.bench.demo.collection import draw_collection
-from diptych.bench.model import CANDIDATES, resized
+from diptych.bench.model import CANDIDATES, resize_photo
 from diptych.collection.collection import Collection
 from diptych.console import table
 from diptych.errors import BenchError
@@ -83,7 +83,7 @@ def measure(
         with Collection.open(store, scorer, create=True) as collection:
             ids = [added.id for added in collection.add(photos)]
             tokens = np.stack([collection.panel(id)[0] for id in ids])
-        photo = resized(photos[0])
+        photo = resize_photo(photos[0])
         asks = {"rerank": _rerank(ids), "search": _search(photo)}
         with (
             running(store, model, scorer.runtime.threads) as (port, _),
@@ -94,7 +94,10 @@ def measure(
                 "search": lambda: collection.search(photo, candidates=CANDIDATES),
             }
             kinds = {
-                kind: {str(count): _held(port, ask, bare[kind], count, seconds, rounds, tick) for count in clients}
+                kind: {
+                    str(count): _measure_rounds(port, ask, bare[kind], count, seconds, rounds, tick)
+                    for count in clients
+                }
                 for kind, ask in asks.items()
             }
     return {"model": scorer.runtime.name, "threads": scorer.runtime.threads, "candidates": CANDIDATES, **kinds}
@@ -151,7 +154,9 @@ def _post(path: str, body: bytes, type: str) -> Ask:
     return ask
 
 
-def _held(port: int, ask: Ask, call: Call, clients: int, seconds: float, rounds: int, tick: Call) -> dict[str, Any]:
+def _measure_rounds(
+    port: int, ask: Ask, call: Call, clients: int, seconds: float, rounds: int, tick: Call
+) -> dict[str, Any]:
     """Rounds of so many clients of the service, each held to the bare `call` before and after it."""
     callers = max({1, min(CALLERS, clients)}, key=lambda count: _alone(call, count, seconds))
     alone = [_alone(call, callers, seconds)]
@@ -159,7 +164,7 @@ def _held(port: int, ask: Ask, call: Call, clients: int, seconds: float, rounds:
     tallies: list[Tally] = []
     shares: list[float] = []
     for _ in range(rounds):
-        tallies.append(_served(port, ask, clients, seconds))
+        tallies.append(_measure_service(port, ask, clients, seconds))
         alone.append(_alone(call, callers, seconds))
         shares.append(tallies[-1].rate / float(np.mean(alone[-2:])))
         tick()
@@ -175,7 +180,7 @@ def _held(port: int, ask: Ask, call: Call, clients: int, seconds: float, rounds:
     }
 
 
-def _served(port: int, ask: Ask, clients: int, seconds: float) -> Tally:
+def _measure_service(port: int, ask: Ask, clients: int, seconds: float) -> Tally:
     """`clients` that ask, each again as soon as it has its answer; who is told to come back later does."""
 
     def client(tally: Tally, begin: float, end: float) -> None:
@@ -194,7 +199,7 @@ def _served(port: int, ask: Ask, clients: int, seconds: float) -> Tally:
                 if answer.status == 200 and begin <= (done := perf_counter()) < end:
                     tally.seconds.append(done - began)
 
-    return _crowd(client, clients, seconds)
+    return _run_together(client, clients, seconds)
 
 
 def _alone(call: Call, callers: int, seconds: float) -> float:
@@ -207,10 +212,10 @@ def _alone(call: Call, callers: int, seconds: float) -> float:
             if begin <= (done := perf_counter()) < end:
                 tally.seconds.append(done - began)
 
-    return _crowd(caller, callers, seconds).rate
+    return _run_together(caller, callers, seconds).rate
 
 
-def _crowd(work: Callable[[Tally, float, float], None], count: int, seconds: float) -> Tally:
+def _run_together(work: Callable[[Tally, float, float], None], count: int, seconds: float) -> Tally:
     """Run `work` in `count` threads for so many seconds, after a warm-up that does not count, and merge their tallies.
 
     Raises what one of them raised, and BenchError if nothing was done.
@@ -249,7 +254,7 @@ def running(
     log = stored.with_name("service.log")
     options = [option, stored, "--port", port, "--model", model, "--threads", threads]
     command = [sys.executable, "-P", "-m", "diptych", "serve", *options]
-    with log.open("wb") as file, started(command, stdout=file, stderr=file, env=environment) as process:
+    with log.open("wb") as file, start_process(command, stdout=file, stderr=file, env=environment) as process:
         deadline = perf_counter() + _START
         while not _ready(port):
             if process.poll() is not None or perf_counter() > deadline:

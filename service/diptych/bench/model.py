@@ -22,7 +22,7 @@ from PIL import Image
 from diptych.bench.command import run_with_peak
 from diptych.bench.demo.collection import draw_collection
 from diptych.bench.graphs import SGEMM_SIZE, open_yardstick
-from diptych.bench.peers import COUNTS, OURS, PEERS, comparable, costs, works
+from diptych.bench.peers import COUNTS, OURS, PEERS, comparable, cost_candidates, make_works
 from diptych.collection.collection import Collection
 from diptych.console import counted, table
 from diptych.errors import BenchError
@@ -86,7 +86,7 @@ def _works(scorer: Scorer, folder: Path, peers: list[str]) -> Iterator[dict[str,
     matrix = rng.random((SGEMM_SIZE, SGEMM_SIZE), np.float32)
     sgemm = open_yardstick("sgemm", threads)
     photos = draw_collection(folder / "drawn", count=CANDIDATES + 20)
-    files = [resized(path) for path in photos[:PICTURES]]
+    files = [resize_photo(path) for path in photos[:PICTURES]]
     tokens = scorer.panels(photos[: CANDIDATES + 1]).tokens
     store = folder / "store"
     with Collection.open(store, scorer, create=True) as collection:
@@ -95,7 +95,7 @@ def _works(scorer: Scorer, folder: Path, peers: list[str]) -> Iterator[dict[str,
     def cold() -> float:
         for path in store.rglob("*"):
             if path.is_file():
-                forget(path)
+                drop_from_cache(path)
         with Collection.open(store, scorer, read_only=True) as collection:
             began = perf_counter()
             collection.search(files[0], candidates=CANDIDATES)
@@ -119,7 +119,7 @@ def _works(scorer: Scorer, folder: Path, peers: list[str]) -> Iterator[dict[str,
     for count in COUNTS:
         tasks[f"{OURS} {count}"] = lambda count=count: scorer.logits(tokens[:1], tokens[1 : count + 1])
     for name in peers:
-        tasks |= works(name, files, tokens, threads)
+        tasks |= make_works(name, files, tokens, threads)
     with Collection.open(store, scorer, read_only=True) as collection:
         tasks["search"] = lambda: collection.search(files[0], candidates=CANDIDATES)
         yield tasks
@@ -129,7 +129,7 @@ def _result(scorer: Scorer, seconds: dict[str, np.ndarray], rounds: int) -> dict
     runtime, flops = scorer.runtime, scorer.runtime.manifest.flops
     rate = 2 * SGEMM_SIZE**3 / seconds["sgemm"].min()  # what the machine can do is what it did once
     pair = np.median(seconds[f"{OURS} {CANDIDATES}"]) / CANDIDATES
-    candidates = costs({name: float(np.median(each)) * 1000 for name, each in seconds.items()})
+    candidates = cost_candidates({name: float(np.median(each)) * 1000 for name, each in seconds.items()})
     return {
         "machine": {"processor": processor(), "threads": runtime.threads},
         "model": runtime.name,
@@ -201,7 +201,7 @@ def _costs_text(candidates: Mapping[str, Mapping[str, Mapping[str, float]]]) -> 
     return "\n\n".join(tables)
 
 
-def resized(path: Path) -> bytes:
+def resize_photo(path: Path) -> bytes:
     """A drawn picture as a JPEG of 640 x 480."""
     buffer = io.BytesIO()
     with Image.open(path) as picture:
@@ -209,7 +209,7 @@ def resized(path: Path) -> bytes:
     return buffer.getvalue()
 
 
-def forget(path: Path) -> None:
+def drop_from_cache(path: Path) -> None:
     """Drop a file from the system's cache, so that it is read from the disk."""
     if hasattr(os, "posix_fadvise"):
         handle = os.open(path, os.O_RDONLY)

@@ -42,13 +42,13 @@ def comparable(manifest: Manifest) -> list[str]:
     return [name for name in PEERS if name != "late" or not manifest.literal]
 
 
-def works(name: str, files: Sequence[bytes], tokens: np.ndarray, threads: int) -> dict[str, Work]:
+def make_works(name: str, files: Sequence[bytes], tokens: np.ndarray, threads: int) -> dict[str, Work]:
     """The work of a peer by name: `NAME N` relates a query to N candidates, `NAME read` reads a picture.
 
     `files` are pictures, `tokens` float16 (P, N, M, d) those of the model for a query and at least 100 candidates.
     """
     if name == "late":
-        session, unit = open_yardstick("late", threads), normalised(tokens)
+        session, unit = open_yardstick("late", threads), normalise_tokens(tokens)
         # The tokens are the model's, so a picture costs what it costs the model.
         return {
             f"late {count}": lambda count=count: session.run(None, {"a": unit[:1], "b": unit[1 : count + 1]})
@@ -56,9 +56,9 @@ def works(name: str, files: Sequence[bytes], tokens: np.ndarray, threads: int) -
         }
     if name == "sift":
         cv2.setNumThreads(threads)
-        query, *candidates = [keypoints(file) for file in files]
+        query, *candidates = [find_keypoints(file) for file in files]
         nexts = cycle(candidates)  # some pictures have more keypoints than others
-        return {"sift read": lambda: keypoints(files[0]), "sift 1": lambda: inliers(query, next(nexts))}
+        return {"sift read": lambda: find_keypoints(files[0]), "sift 1": lambda: count_inliers(query, next(nexts))}
     session = open_yardstick({"cnn": "cnn_pair", "vit-s16": "vit_s16_pair"}[name], threads)
     query, candidate = (channels_first(file) for file in files[:2])
     pair = np.concatenate([query, candidate], 1 if name == "cnn" else 3)
@@ -68,7 +68,7 @@ def works(name: str, files: Sequence[bytes], tokens: np.ndarray, threads: int) -
     }
 
 
-def costs(milliseconds: Mapping[str, float]) -> dict[str, dict[str, dict[str, float]]]:
+def cost_candidates(milliseconds: Mapping[str, float]) -> dict[str, dict[str, dict[str, float]]]:
     """The milliseconds a candidate by peer, ours first, for each of `COUNTS`, from those of the works.
 
     `stored`: the candidates have been read before, the query is read once for all of them. `files`: all are read anew.
@@ -88,7 +88,7 @@ def costs(milliseconds: Mapping[str, float]) -> dict[str, dict[str, dict[str, fl
     return found
 
 
-def keypoints(file: bytes) -> Keypoints:
+def find_keypoints(file: bytes) -> Keypoints:
     """SIFT's keypoints of a picture of 480 pixels on its longer side."""
     grey = open_picture(file).convert("L")
     grey.thumbnail((SIDE, SIDE))
@@ -98,7 +98,7 @@ def keypoints(file: bytes) -> Keypoints:
     return Keypoints(np.array([point.pt for point in found], np.float32), descriptors)
 
 
-def inliers(query: Keypoints, candidate: Keypoints) -> int:
+def count_inliers(query: Keypoints, candidate: Keypoints) -> int:
     """The matches, by Lowe's ratio test in both directions, that one homography explains."""
     if min(len(query.places), len(candidate.places)) < 4:
         return 0
@@ -117,7 +117,7 @@ def channels_first(file: bytes) -> np.ndarray:
     return np.ascontiguousarray(pixels.transpose(2, 0, 1), np.float32)[None] / 255
 
 
-def normalised(tokens: np.ndarray) -> np.ndarray:
+def normalise_tokens(tokens: np.ndarray) -> np.ndarray:
     """Tokens (P, N, M, d) as unit vectors, float16 (P, N * M, d)."""
     flat = tokens.reshape(len(tokens), -1, tokens.shape[-1]).astype(np.float32)
     return (flat / np.maximum(np.linalg.norm(flat, axis=-1, keepdims=True), 1e-12)).astype(np.float16)

@@ -30,11 +30,11 @@ def measure(
     backend: Backend, runtime: Runtime, count: int, on_progress: Callable[[int], object] = lambda done: None
 ) -> dict[str, Any]:
     """Figures of an empty collection that is filled with `count` drawn pictures, searched and emptied again."""
-    embeddings = drawn(count, runtime.embedding_dim)
+    embeddings = draw_embeddings(count, runtime.embedding_dim)
     drawing, ids, adding = _pictures(embeddings, runtime), [], []
     while batch := list(islice(drawing, BATCH)):
         ids += [picture.id for picture in batch]
-        adding.append(_seconds(lambda batch=batch: backend.insert(batch)))
+        adding.append(_time(lambda batch=batch: backend.insert(batch)))
         on_progress(len(batch))
     random = np.random.default_rng(2)
     queries = embeddings[random.integers(count, size=QUERIES)] + random.normal(0, 0.03, (QUERIES, embeddings.shape[1]))
@@ -53,8 +53,8 @@ def measure(
             seconds[stage].append(value)
         exact = np.argsort(-(embeddings @ query), kind="stable")[:CANDIDATES]
         recall.append(len({ids[place] for place in exact} & {record.id for record in records.values()}) / len(exact))
-        seconds["filtered"].append(_seconds(lambda query=query: backend.nearest(query, CANDIDATES, {"kind": 3})))
-    removing = _seconds(lambda: [backend.remove(ids[start : start + 1000]) for start in range(0, count, 1000)])
+        seconds["filtered"].append(_time(lambda query=query: backend.nearest(query, CANDIDATES, {"kind": 3})))
+    removing = _time(lambda: [backend.remove(ids[start : start + 1000]) for start in range(0, count, 1000)])
     return {
         "processor": processor(),
         "store": backend.name,
@@ -68,7 +68,7 @@ def measure(
     }
 
 
-def drawn(count: int, dimension: int) -> np.ndarray:
+def draw_embeddings(count: int, dimension: int) -> np.ndarray:
     """Unit vectors float32 (count, dimension) that gather in clusters, always the same."""
     random = np.random.default_rng(1)
     centres = random.normal(size=(_CLUSTERS, dimension))
@@ -120,7 +120,7 @@ def _pictures(embeddings: np.ndarray, runtime: Runtime) -> Iterator[NewPicture]:
         )
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def _time(work: Callable[[], object]) -> float:
     began = perf_counter()
     work()
     return perf_counter() - began

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,16 +10,13 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from diptych.cli.options import Location, Model, Provider, Question, Threads, location, open_scorer
+from diptych.cli.options import Location, Model, Provider, Threads, location, open_scorer
 from diptych.command_tree import Json, Quiet, number, one_of
-from diptych.console import Console, counted, open_text
+from diptych.console import Console, counted
 from diptych.errors import BenchError
-from diptych_runtime.calibration.questions import COPY
-from diptych_runtime.paths import given_path, shell_word
+from diptych_runtime.paths import shell_word
 
-_Folder = Annotated[
-    Path | None, Option("--folder", metavar="DIR", help="a folder for temporary files, 12 KB a picture")
-]
+Folder = Annotated[Path | None, Option("--folder", metavar="DIR", help="a folder for temporary files, 12 KB a picture")]
 
 
 def bench(
@@ -85,7 +81,7 @@ def load(
 
 def collection(
     count: Annotated[int, Option(parser=number(100), metavar="N", help="small pictures to draw")] = 100_000,
-    folder: _Folder = None,
+    folder: Folder = None,
     model: Model = "photo",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -96,7 +92,7 @@ def collection(
 
     console = Console(as_json, quiet)
     find_artifact(model)  # or it would only be missed once all is drawn
-    with _room(folder) as place:
+    with make_room(folder) as place:
         result = collections.measure(place, count, model, console)
     console.emit(result, collections.text(result))
     return 0
@@ -122,146 +118,6 @@ def store(
             result = stores.measure(backend, runtime, count, bar.update)
     console.emit(result, stores.text(result))
     return 0
-
-
-def dedupe(
-    photos: Annotated[Path, Argument(metavar="DIR", help="photos, of which edited copies are made")],
-    count: Annotated[int, Option(parser=number(12), metavar="N", help="pictures in all")] = 20_000,
-    folder: _Folder = None,
-    model: Model = "photo",
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> int:
-    """Duplicates of known origin, beside hashes."""
-    from diptych.bench import dedupe as duplicates
-
-    console = Console(as_json, quiet)
-    with _room(folder) as place:
-        result = duplicates.measure(place, photos, count, model, console.remark)
-    console.emit(result, duplicates.text(result))
-    return 0
-
-
-def copies(
-    references: Annotated[Path, Option(metavar="DIR", help="the photos to search in")],
-    queries: Annotated[Path, Option(metavar="DIR", help="the pictures to search for")],
-    truth: Annotated[Path, Option(metavar="T.csv", help="columns query, reference")],
-    against: Annotated[
-        list[str] | None,
-        Option(parser=given_path, metavar="MODEL", help="lay this model beside it (repeatable)", show_default="none"),
-    ] = None,
-    peer: Annotated[
-        list[str] | None,
-        Option(
-            parser=one_of(["phash", "sift", "untrained", "late", "cnn", "vit-s16"]),
-            metavar="PEER",
-            help="measure this peer beside it: phash, sift, untrained, late, cnn or vit-s16 (repeatable)",
-            show_default="all",
-        ),
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="draw copies found over milliseconds, as .png, .svg or .pdf", show_default="none"),
-    ] = None,
-    rounds: Annotated[int, Option(parser=number(3), metavar="N", help="searches whose time is taken")] = 25,
-    folder: _Folder = None,
-    model: Model = "photo",
-    threads: Threads = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> int:
-    """Copies found over the milliseconds of a search, beside the usual alternatives.
-
-    References, queries and truth are what `diptych edit` writes. pHash, the encoder untrained, late interaction and
-    `--plot` need `diptych[train]`.
-    """
-    from diptych.bench.copies import measure as searching
-    from diptych.bench.copies.plot import check_plot
-    from diptych.bench.copies.plot import plot as draw
-    from diptych.bench.copies.ways import Copies
-
-    console, models = Console(as_json, quiet), [model, *(other for other in against or () if other != model)]
-    if plot:
-        check_plot(plot)
-    with _room(folder) as place:
-        result = searching.measure(
-            place,
-            Copies(references, queries, truth),
-            models,
-            peer or tuple(searching.PEERS),
-            rounds=rounds,
-            threads=threads,
-            console=console,
-        )
-    console.emit(result, searching.text(result))
-    if plot:
-        draw(result, plot)
-        console.remark(f"plot: {plot}")
-    return 0
-
-
-def labels(
-    photos: Annotated[Path, Argument(metavar="DIR", help="the pictures")],
-    classes: Annotated[
-        Path, Option(metavar="CSV", help="what each shows: columns path (below DIR) and class; one class is the same")
-    ],
-    question: Question = COPY,
-    count: Annotated[int, Option(parser=number(20), metavar="N", help="pairs to label")] = 150,
-    folder: _Folder = None,
-    model: Model = "photo",
-    threads: Threads = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> int:
-    """The worth of labels: calibration and fine-tuning.
-
-    Answers come from the classes, and half of them are measured on, which no label is about. Needs `diptych[train]`.
-    """
-    from diptych.bench import label_figures
-    from diptych.bench.labels import Setting, measure
-    from diptych.pictures.walk import full_path
-    from diptych_runtime.session import thread_count
-
-    console = Console(as_json, quiet)
-    with open_text(str(classes), newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    if not rows or not {"path", "class"} <= rows[0].keys():
-        raise BenchError(f"{classes} needs the columns path and class, and rows")
-    known = {full_path(photos / row["path"]): row["class"] for row in rows}
-    setting = Setting(known, question, count, model, threads or thread_count())
-    with _room(folder) as place:
-        result = measure(place, setting, console.remark)
-    console.emit(result, label_figures.text(result))
-    return 0
-
-
-def score(
-    pairs: Annotated[int, Option(parser=number(1000), metavar="N", help="pairs in the table")] = 1_000_000,
-    pictures: Annotated[int, Option(parser=number(2), metavar="N", help="pictures to draw")] = 5000,
-    workers: Annotated[
-        Sequence[int], Option(parser=number(1), metavar="N,N", show_default="2", help="processes, a run each")
-    ] = (2,),
-    nodes: Annotated[
-        Sequence[int], Option(parser=number(1), metavar="N,N", show_default="none", help="Ray nodes, a run each")
-    ] = (),
-    folder: _Folder = None,
-    model: Model = "photo",
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> int:
-    """A large table of pairs, in processes and on Ray nodes.
-
-    Exits with 1 if not every run wrote the same bytes.
-    """
-    from diptych.bench import pairs as tables
-
-    console = Console(as_json, quiet)
-    with _room(folder) as place:
-        result = tables.measure(
-            place, pairs=pairs, pictures=pictures, workers=workers, nodes=nodes, model=model, console=console
-        )
-    console.emit(result, tables.text(result))
-    return 0 if result["same_bytes"] else 1
 
 
 def demo(
@@ -301,7 +157,7 @@ def demo(
 
 
 @contextmanager
-def _room(folder: Path | None) -> Iterator[Path]:
-    """A folder for the time of a bench, in the one that was named."""
+def make_room(folder: Path | None) -> Iterator[Path]:
+    """A folder that lasts as long as the bench, inside the named one."""
     with tempfile.TemporaryDirectory(dir=folder, prefix="diptych-bench-") as name:
         yield Path(name)

@@ -37,11 +37,5 @@ def register(commands: Commands) -> None:
     bench.add("diptych.cli.bench:load", "The service under many clients, beside the bare engine")
     bench.add("diptych.cli.bench:collection", "Fill, open and search a large collection")
     bench.add("diptych.cli.bench:store", "A folder or a Milvus server, with drawn features of the model's sizes")
-    bench.add("diptych.cli.bench:dedupe", "Duplicates of known origin, beside hashes")
-    bench.add(
-        "diptych.cli.bench:copies", "Copies found over the milliseconds of a search, beside the usual alternatives"
-    )
-    bench.add("diptych.cli.bench:labels", "The worth of labels: calibration and fine-tuning")
-    bench.add("diptych.cli.bench:score", "A large table of pairs, in processes and on Ray nodes")
     commands.add("diptych.cli.estimate:estimate", "Estimate the cost of many pictures from the cost of one here")
     commands.add("diptych.cli.bench:demo", "Draw a demonstration collection to index and search")

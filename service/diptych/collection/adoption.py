@@ -49,7 +49,7 @@ def adopt(
     released = scorer.runtime.released
     adopted = AdoptedModel.of(model, released)
     with Store.open(folder) as store:
-        known = panels(store.adopted())
+        known = _list_panels(store.adopted())
         before = list(store.revisions())
         same = {revision for revision in before if known.get(revision) == adopted.panel} | {adopted.revision}
         whole = len(before) == 1 and before[0] in same
@@ -60,10 +60,10 @@ def adopt(
             index.revision = adopted.revision
             index.save(store.directory)
     rebuilt = rebuild(folder, scorer, on_error=on_error, on_progress=on_progress) if others else None
-    return Adoption(kept, rebuilt, _without_calibration(folder, released))
+    return Adoption(kept, rebuilt, _drop_calibration(folder, released))
 
 
-def panels(adopted: AdoptedModel | None) -> Mapping[str, str]:
+def _list_panels(adopted: AdoptedModel | None) -> Mapping[str, str]:
     """The sha256 of the panel graph of every model that is known here, by revision: bundled ones, one's own and the
     `adopted` one.
     """
@@ -71,7 +71,7 @@ def panels(adopted: AdoptedModel | None) -> Mapping[str, str]:
     return known | {manifest.revision: manifest.digests[PANEL_GRAPH] for manifest in models_by_name().values()}
 
 
-def _without_calibration(folder: Path, released: Manifest) -> bool:
+def _drop_calibration(folder: Path, released: Manifest) -> bool:
     """Remove the calibration of one's own if it was made over another model; True if it was."""
     try:
         own = OwnCalibration.beside(folder)

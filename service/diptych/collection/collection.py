@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from diptych.collection.ingest import (
     read_new,
     to_rows,
 )
-from diptych.collection.rebuild import ScorerEmbedder
+from diptych.collection.rebuild import embed_stored
 from diptych.collection.search import SearchResult
 from diptych.console import Console
 from diptych.errors import StoreError, UnknownPictureError
@@ -31,7 +30,7 @@ from diptych.scoring.inputs import files_below, is_picture, listed
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
 from diptych.store.backend import Backend
-from diptych.store.embedder import OnFailure, OnProgress
+from diptych.store.embedder import OnFailure, OnProgress, Rebuild
 from diptych.store.index.candidates import CandidateIndex
 from diptych.store.index.layout import Kind
 from diptych.store.location import Location
@@ -119,9 +118,7 @@ class Collection:
     def __enter__(self) -> Collection:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __len__(self) -> int:
@@ -330,9 +327,8 @@ class Collection:
 
         `index` is its kind from now on: "exact", "ivf" (approximate), or "auto", by the number of pictures.
         """
-        return self.backend.rebuild(
-            ScorerEmbedder(self.scorer), everything=everything, index=index, on_error=on_error, on_progress=on_progress
-        )
+        embed = partial(embed_stored, self.scorer)
+        return self.backend.rebuild(Rebuild(self.scorer.runtime, embed, everything, None, index, on_error, on_progress))
 
     def commit(self, arrivals: Sequence[Incoming]) -> Acknowledged:
         """Write pictures in one go and let the index follow; they are on the disk when this returns.

@@ -279,21 +279,21 @@ def checked_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
         raise ArgumentError(f"metadata must be a dict of JSON values: {error}") from None
     if not isinstance(kept, dict):
         raise ArgumentError(f"metadata must be a dict of JSON values, got {type(metadata).__name__}")
-    if _deeper_than(METADATA_DEPTH, kept):
+    if _is_deeper(METADATA_DEPTH, kept):
         raise ArgumentError(f"metadata may be nested {METADATA_DEPTH} levels deep, and this is nested deeper")
     if len(text) > METADATA_BYTES:
         raise ArgumentError(f"metadata may have {METADATA_BYTES:,} bytes as JSON, and this has {len(text):,}")
     return kept
 
 
-def _deeper_than(depth: int, value: Any) -> bool:
+def _is_deeper(depth: int, value: Any) -> bool:
     level = [value]
     for _ in range(depth):
-        level = [inner for outer in level for inner in _inside(outer)]
+        level = [inner for outer in level for inner in _list_inside(outer)]
     return any(isinstance(inner, dict | list) for inner in level)
 
 
-def _inside(value: Any) -> Iterable[Any]:
+def _list_inside(value: Any) -> Iterable[Any]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()

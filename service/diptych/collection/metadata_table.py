@@ -36,7 +36,7 @@ def read_metadata(table: Path) -> dict[str, Metadata]:
     """
     if table.suffix.lower() not in ENDINGS:
         raise ArgumentError(f"expected a table of metadata that ends in {' or '.join(ENDINGS)}, got {table}")
-    read = _csv_rows if table.suffix.lower() == ".csv" else _json_rows
+    read = _read_csv if table.suffix.lower() == ".csv" else _read_json_lines
     found: dict[str, Metadata] = {}
     try:
         for number, name, metadata in read(table):
@@ -54,7 +54,7 @@ def read_metadata(table: Path) -> dict[str, Metadata]:
     return found
 
 
-def _csv_rows(table: Path) -> Iterator[tuple[int, str, Metadata]]:
+def _read_csv(table: Path) -> Iterator[tuple[int, str, Metadata]]:
     with open_text(str(table), newline="") as stream:
         rows = csv.DictReader(stream, strict=True)
         try:
@@ -75,7 +75,7 @@ def _csv_rows(table: Path) -> Iterator[tuple[int, str, Metadata]]:
                 if not name:
                     raise ArgumentError(f"{table}, line {rows.line_num}: no {column}")
                 try:
-                    values = {key: _value(cell) for key, cell in row.items() if cell}
+                    values = {key: _parse_cell(cell) for key, cell in row.items() if cell}
                 except ValueError as error:  # a whole number of too many digits
                     raise ArgumentError(f"{table}, line {rows.line_num}: a number cannot be read: {error}") from None
                 yield rows.line_num, name, values
@@ -83,11 +83,11 @@ def _csv_rows(table: Path) -> Iterator[tuple[int, str, Metadata]]:
             raise ArgumentError(f"{table}, line {rows.reader.line_num}: {error}") from None
 
 
-def _value(cell: str) -> Any:
+def _parse_cell(cell: str) -> Any:
     return json.loads(cell) if _NUMBER.fullmatch(cell) else _WORDS.get(cell, cell)
 
 
-def _json_rows(table: Path) -> Iterator[tuple[int, str | None, Metadata]]:
+def _read_json_lines(table: Path) -> Iterator[tuple[int, str | None, Metadata]]:
     with open_text(str(table)) as stream:
         for number, line in enumerate(stream, 1):
             if not line.strip():

@@ -6,8 +6,8 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,17 +15,16 @@ from diptych.collection.ingest import features
 from diptych.errors import UnknownPictureError
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
-from diptych.store.embedder import OnFailure, OnProgress
+from diptych.store.embedder import OnFailure, OnProgress, Rebuild
 from diptych.store.index.layout import Kind
-from diptych.store.location import Address, Location, parse_location
+from diptych.store.location import Location
+from diptych.store.open import rebuild_store
 from diptych.store.originals import Keeper, original
 from diptych.store.records import Record
 from diptych.store.reports import RebuildReport
-from diptych.store.sqlite import rebuild as sqlite
 from diptych.store.sqlite.adopted import AdoptedModel
 from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import PictureError
-from diptych_runtime.runtime import Runtime
 
 
 def rebuild(
@@ -48,17 +47,11 @@ def rebuild(
     index from now on, and `adopted` the model that commands open it with from now on, also after an interruption.
     Raises StoreError.
     """
-    found = parse_location(where)
     removal = _Removal(allow_removal)
-    options: dict[str, Any] = {"everything": everything, "may_drop": removal.allowed if drop else None, "index": index}
-    options |= {"on_error": on_error, "on_progress": on_progress}
-    if isinstance(found, Address):
-        from diptych.store.milvus import rebuild as milvus
-
-        report = milvus.rebuild(found, ScorerEmbedder(scorer), **options)
-    else:
-        own = AdoptedModel.of(adopted, scorer.runtime.released) if adopted else None
-        report = sqlite.rebuild(found, ScorerEmbedder(scorer), adopted=own, **options)
+    work = Rebuild(scorer.runtime, partial(embed_stored, scorer), everything, None, index, on_error, on_progress)
+    if drop:
+        work.may_drop = removal.may_go
+    report = rebuild_store(where, work, AdoptedModel.of(adopted, scorer.runtime.released) if adopted else None)
     return replace(report, spared=dict(removal.spared))
 
 
@@ -69,15 +62,15 @@ class _Removal:
     everything: bool
     spared: Counter[str] = field(default_factory=Counter)
 
-    def allowed(self, record: Record) -> bool:
+    def may_go(self, record: Record) -> bool:
         """True if a picture may go: it has no file, or that is surely gone or another one."""
-        reason = None if self.everything or record.path is None else _absence(Path(record.path))
+        reason = None if self.everything or record.path is None else _find_absence(Path(record.path))
         if reason is not None:
             self.spared[reason] += 1
         return reason is None
 
 
-def _absence(path: Path) -> str | None:
+def _find_absence(path: Path) -> str | None:
     """The sign that a file is away and not gone, if there is one: a disk that is not mounted leaves an empty folder, or
     none.
     """
@@ -96,27 +89,19 @@ def _absence(path: Path) -> str | None:
     return f"{path.parent} has no picture any more"
 
 
-class ScorerEmbedder:
-    """Embeds stored pictures from their files, decoded as the scorer decodes and on its threads (`store.Embedder`)."""
+def embed_stored(scorer: Scorer, store: Keeper, records: Sequence[Record]) -> list[tuple[bytes, bytes] | PictureError]:
+    """Make (embedding, tokens) of stored pictures from their files, or the error that says why there are none.
 
-    def __init__(self, scorer: Scorer) -> None:
-        self.scorer = scorer
+    They are decoded as the scorer decodes, on its threads.
+    """
 
-    @property
-    def runtime(self) -> Runtime:
-        """The scorer's model."""
-        return self.scorer.runtime
-
-    def __call__(self, store: Keeper, records: Sequence[Record], /) -> list[tuple[bytes, bytes] | PictureError]:
-        """(embedding, tokens) of each picture, or why there are none."""
-        contents = map_pictures(lambda record: self._pixels(store, record), records, self.runtime.threads)
-        made = iter(features([pixels for pixels in contents if not isinstance(pixels, PictureError)], self.scorer))
-        return [content if isinstance(content, PictureError) else next(made) for content in contents]
-
-    def _pixels(self, store: Keeper, record: Record) -> np.ndarray:
-        """A stored picture as the network sees it, from its file. Raises PictureError if there is none any more."""
+    def read_pixels(record: Record) -> np.ndarray:
         try:
-            data = original(store, record, self.scorer.limits)
+            data = original(store, record, scorer.limits)
         except UnknownPictureError as error:
             raise PictureError(str(error)) from None
-        return self.scorer.pixels(data, name=record.path)
+        return scorer.pixels(data, name=record.path)
+
+    contents = map_pictures(read_pixels, records, scorer.runtime.threads)
+    made = iter(features([pixels for pixels in contents if not isinstance(pixels, PictureError)], scorer))
+    return [content if isinstance(content, PictureError) else next(made) for content in contents]

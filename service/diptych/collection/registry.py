@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from threading import Condition, Lock
-from types import TracebackType
 
 from diptych.collection.collection import Collection
 from diptych.collection.own_model import Scorers
@@ -147,9 +146,7 @@ class Collections:
     def __enter__(self) -> Collections:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -263,7 +260,7 @@ class Collections:
 
         Raises CollectionNameError, DamagedCollectionError, and StoreError if it cannot be written.
         """
-        root, _ = self._changeable()
+        root, _ = self._require_root()
         check_name(name)
         with self._changing:
             if name in self.names() and name not in self.damaged():
@@ -283,7 +280,7 @@ class Collections:
         UnknownCollectionError, DamagedCollectionError, CollectionKeptError if it has another number of pictures,
         somebody stays, its folder is a link or holds what is not Diptych's, and StoreError if the disk does not do it.
         """
-        root, _ = self._changeable()
+        root, _ = self._require_root()
         with self._changing:
             with self.borrow(name) as collection:
                 _check_count(name, collection, pictures)
@@ -311,7 +308,7 @@ class Collections:
         with place.changing:
             opening = place.is_due
             if opening:
-                _fill(place, self._home[1])
+                _try_opening(place, self._home[1])
         if opening:
             self._close_idle()
         return place.collection
@@ -349,7 +346,7 @@ class Collections:
                 *(len(self._places), self._most),
             )
 
-    def _changeable(self) -> tuple[Root, Scorers]:
+    def _require_root(self) -> tuple[Root, Scorers]:
         if self._home is None:
             raise StoreError("no collection can be made or removed here; start `diptych serve --collections ROOT`")
         return self._home
@@ -361,7 +358,7 @@ class Collections:
             return self._changed.wait_for(lambda: not place.users, max(0.0, seconds))
 
 
-def _fill(place: _Place, scorers: Scorers) -> None:
+def _try_opening(place: _Place, scorers: Scorers) -> None:
     """Open the collection of a place, or note its fault there."""
     directory = Path(place.name)
     place.fault = place.out = ""

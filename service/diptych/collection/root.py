@@ -50,15 +50,16 @@ class Root:
 
         Raises StoreError if it cannot be written or the folder holds other things.
         """
-        half = self._half(name, "new")
+        half = self._name_half(name, "new")
         try:
+            # It gets its name when it is whole: a kill leaves a half that no name of a collection matches.
             Store.open(half, create=True).move(self.folder / name)
         except OSError as error:
             message = f"the collection {self.folder / name} cannot be made: {error.strerror}; look what is there"
             raise StoreError(message) from None
         finally:
             if half.is_dir():
-                _clear(half)
+                _clear_folder(half)
 
     def check_removable(self, name: str) -> None:
         """Refuse to remove a collection whose folder is a link or holds files of others.
@@ -82,20 +83,20 @@ class Root:
 
         Raises StoreError, with the store closed and the collection still there, if the folder cannot be changed.
         """
-        half = self._half(name, "removed")
+        half = self._name_half(name, "removed")
         try:
             store.move(half)
         except OSError as error:
             raise StoreError(f"the collection {store.directory} cannot be removed: {error.strerror}") from None
-        _clear(half)
+        _clear_folder(half)
 
     def tidy(self) -> None:
         """Clear away folders left half made or half removed when the last process ended."""
         for folder in self.folder.iterdir():
             if _HALF.fullmatch(folder.name) and not folder.is_symlink():
-                _clear(folder)
+                _clear_folder(folder)
 
-    def _half(self, name: str, state: str) -> Path:
+    def _name_half(self, name: str, state: str) -> Path:
         return self.folder / f".{name}.{state}-{uuid4().hex}"
 
 
@@ -133,7 +134,7 @@ def is_ours(path: Path) -> bool:
     return _OURS.fullmatch(path.name) is not None and not path.is_dir()
 
 
-def _clear(half: Path) -> None:
+def _clear_folder(half: Path) -> None:
     try:
         for path in half.iterdir():
             if is_ours(path):

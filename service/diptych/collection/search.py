@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -126,12 +127,14 @@ def search(
         found = [backend.nearest(embedding, max(top, candidates), filter) for embedding in asked]
         keys, cosines, view = nearest_of_all(found, max(top, candidates))
     look = _Look(backend, scorer, views.tokens, watch)
-    logits, gone = look.at(keys[:candidates]) if early_stop is None else look.until(keys[:candidates], early_stop, top)
+    logits, gone = (
+        look.score(keys[:candidates]) if early_stop is None else look.score_until(keys[:candidates], early_stop, top)
+    )
     if gone.any():  # removed by someone else since the index answered
         kept = np.concatenate([~gone, np.ones(len(keys) - len(gone), bool)])
         keys, cosines, view = keys[kept], cosines[kept], view[kept]
     if early_stop is None:
-        logits = look.again(keys, logits, view)
+        logits = look.look_again(keys, logits, view)
     held = logits.copy()
     if early_stop is None:
         held[:, column] = scorer.runtime.normalized(logits[:, column])
@@ -142,9 +145,9 @@ def search(
     with watch("retrieve"):
         records = backend.records(keys[shown].tolist())
     scored = shown[shown < len(logits)]
+    found_records = [records.get(key) for key in keys[scored].tolist()]
+    originals = partial(_read_original, backend, scorer, query, found_records)
     with watch("pair"):
-        found_records = [records.get(key) for key in keys[scored].tolist()]
-        originals = _Originals(backend, scorer, query, found_records)
         contents = [query_id, *(None if record is None else record.id for record in found_records)]
         pairs = np.stack([np.zeros(len(scored), np.int64), np.arange(len(scored)) + 1], 1)
         judged = scorer.judged(
@@ -156,28 +159,46 @@ def search(
     order = np.concatenate([np.array(best, np.int64), order[~np.isin(order, best)]])
     ranks = np.empty(len(keys), np.int64)
     ranks[order] = np.arange(len(keys))
-    listed = _Candidates(keys, cosines, said, ranks, records)
+
+    def list_matches(places: np.ndarray) -> list[Match]:
+        found = ((place, records.get(keys[place].item())) for place in places.tolist())
+        return [
+            _make_match(record, said.get(place), float(cosines[place]), int(ranks[place]) + 1, place + 1)
+            for place, record in found
+            if record is not None
+        ]
+
     closer_looks = sum(one.closer_look == "taken" for one in said.values())
-    return SearchResult(listed.matches(order[:top]), listed.matches(first), len(logits), closer_looks, watch.seconds)
+    return SearchResult(list_matches(order[:top]), list_matches(first), len(logits), closer_looks, watch.seconds)
 
 
-@dataclass(frozen=True)
-class _Originals:
-    """The files of a query, 0, and of stored pictures, from 1 on, where they are to be had."""
+def _read_original(
+    backend: Backend, scorer: Scorer, query: PictureSource, records: Sequence[Record | None], number: int
+) -> PictureSource | None:
+    """The file of the query, 0, or of a stored picture, from 1 on, where it is to be had."""
+    if not number:
+        return query
+    record = records[number - 1]
+    try:
+        return None if record is None else original(backend, record, scorer.limits)
+    except UnknownPictureError:
+        return None
 
-    backend: Backend
-    scorer: Scorer
-    query: PictureSource
-    records: Sequence[Record | None]
 
-    def __call__(self, number: int) -> PictureSource | None:
-        if not number:
-            return self.query
-        record = self.records[number - 1]
-        try:
-            return None if record is None else original(self.backend, record, self.scorer.limits)
-        except UnknownPictureError:
-            return None
+def _make_match(record: Record, said: Judgement | None, similarity: float, rank: int, first_rank: int) -> Match:
+    return Match(
+        id=record.id,
+        path=record.path,
+        metadata=record.metadata,
+        relevance_score=None if said is None else said.relevance_score,
+        raw_score=None if said is None else said.raw_score,
+        similarity=similarity,
+        rank=rank,
+        first_rank=first_rank,
+        verdict=None if said is None else said.verdict,
+        closer_look=None if said is None else said.closer_look,
+        file_state=record.file_state,
+    )
 
 
 @dataclass(frozen=True)
@@ -189,37 +210,37 @@ class _Look:
     views: np.ndarray
     watch: Stopwatch
 
-    def at(self, keys: np.ndarray, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def score(self, keys: np.ndarray, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Logits float32 (K, Q) of the keys still there, of all questions, and a mask bool (K,) of those that are gone;
         memory for one batch.
 
         They are of the whole query, or of the tokens `queries` (K, N, M, d), one for each key.
         """
-        parts, gone = [self._none()], np.zeros(len(keys), bool)
-        for rows, logits, lost in self._batches(keys, PAIR_BATCH, queries):
+        parts, gone = [self._make_no_logits()], np.zeros(len(keys), bool)
+        for rows, logits, lost in self._score_batches(keys, PAIR_BATCH, queries):
             parts.append(logits)
             gone[rows] = lost
         return np.concatenate(parts), gone
 
-    def until(self, keys: np.ndarray, early_stop: float, wanted: int) -> tuple[np.ndarray, np.ndarray]:
-        """`at`, but only up to the key that is the `wanted`th to have the relevance `early_stop`."""
-        logits, gone = self._none(), np.zeros(len(keys), bool)
-        for rows, more, lost in self._batches(keys, self.scorer.runtime.workers * self.scorer.runtime.pair_chunk):
+    def score_until(self, keys: np.ndarray, early_stop: float, wanted: int) -> tuple[np.ndarray, np.ndarray]:
+        """`score`, but only up to the key that is the `wanted`th to have the relevance `early_stop`."""
+        logits, gone = self._make_no_logits(), np.zeros(len(keys), bool)
+        for rows, more, lost in self._score_batches(keys, self.scorer.runtime.workers * self.scorer.runtime.pair_chunk):
             logits, gone[rows] = np.concatenate([logits, more]), lost
             reached = np.flatnonzero(self.scorer.relevance(logits[:, self.scorer.runtime.column]) >= early_stop)
             if len(reached) >= wanted:
                 return logits[: reached[wanted - 1] + 1], gone
         return logits, gone
 
-    def again(self, keys: np.ndarray, logits: np.ndarray, view: np.ndarray) -> np.ndarray:
+    def look_again(self, keys: np.ndarray, logits: np.ndarray, view: np.ndarray) -> np.ndarray:
         """The logits (K, Q) of the first K keys after a second look at some of them in the view that found them."""
         places = second_looks(logits[:, self.scorer.runtime.column], view[: len(logits)])
-        seen, gone = self.at(keys[places], self.views[view[places]])
+        seen, gone = self.score(keys[places], self.views[view[places]])
         better, kept = logits.copy(), places[~gone]
         better[kept] = np.maximum(logits[kept], seen)
         return better
 
-    def _batches(
+    def _score_batches(
         self, keys: np.ndarray, step: int, queries: np.ndarray | None = None
     ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """`step` keys at a time: which they are, the logits of those still there, and a mask of those that are gone."""
@@ -229,7 +250,7 @@ class _Look:
             with self.watch("retrieve"):
                 blobs = self.backend.tokens(batch)
             here = np.array([key in blobs for key in batch])
-            logits = self._none()
+            logits = self._make_no_logits()
             if here.any():
                 query = self.views[:1] if queries is None else queries[rows][here]
                 stored = self.scorer.runtime.codec.unpacked([blobs[key] for key in batch if key in blobs])
@@ -237,42 +258,5 @@ class _Look:
                     logits = self.scorer.all_logits(query, stored)
             yield rows, logits, ~here
 
-    def _none(self) -> np.ndarray:
+    def _make_no_logits(self) -> np.ndarray:
         return np.empty((0, len(self.scorer.runtime.questions)), np.float32)
-
-
-@dataclass(frozen=True)
-class _Candidates:
-    """A first-stage list, turned into matches on demand; `said` has the judgements of the re-ranked candidates, by
-    place.
-    """
-
-    keys: np.ndarray
-    cosines: np.ndarray
-    said: Mapping[int, Judgement]
-    ranks: np.ndarray
-    records: Mapping[Any, Record]
-
-    def matches(self, places: np.ndarray) -> list[Match]:
-        made = []
-        for place in places.tolist():
-            record = self.records.get(self.keys[place].item())
-            if record is None:
-                continue
-            said = self.said.get(place)
-            made.append(
-                Match(
-                    id=record.id,
-                    path=record.path,
-                    metadata=record.metadata,
-                    relevance_score=None if said is None else said.relevance_score,
-                    raw_score=None if said is None else said.raw_score,
-                    similarity=float(self.cosines[place]),
-                    rank=int(self.ranks[place]) + 1,
-                    first_rank=place + 1,
-                    verdict=None if said is None else said.verdict,
-                    closer_look=None if said is None else said.closer_look,
-                    file_state=record.file_state,
-                )
-            )
-        return made

@@ -8,9 +8,8 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from diptych.store.embedder import Embedder, OnFailure, OnProgress
+from diptych.store.embedder import Rebuild
 from diptych.store.filters import Filter
-from diptych.store.index.layout import Kind
 from diptych.store.records import FileStamp, NewPicture, Record
 from diptych.store.reports import RebuildReport, VerifyReport
 
@@ -142,14 +141,6 @@ class Backend(Protocol):
         """Check everything, slowly, and change nothing."""
         ...
 
-    def rebuild(
-        self,
-        embedder: Embedder,
-        *,
-        everything: bool = False,
-        index: Kind | None = None,
-        on_error: OnFailure | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> RebuildReport:
-        """Embed damaged pictures (with `everything`: all of them) anew, and make the index from the pictures alone."""
+    def rebuild(self, work: Rebuild) -> RebuildReport:
+        """Embed damaged pictures anew, and make the index from the pictures alone."""
         ...

@@ -1,12 +1,14 @@
-"""The embedder of stored pictures in a rebuild. A store knows no model: the caller of a rebuild brings one along."""
+"""Embedding stored pictures anew, wherever they are. A store knows no model: the caller of a rebuild brings one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from dataclasses import dataclass
 
-from diptych.store.originals import Keeper
+from diptych.store.index.layout import Kind
+from diptych.store.originals import Keeper, is_whole
 from diptych.store.records import Record
+from diptych.store.reports import RebuildReport
 from diptych_runtime.errors import PictureError
 from diptych_runtime.runtime import Runtime
 
@@ -14,19 +16,58 @@ BATCH = 64  # pictures at a time
 
 OnFailure = Callable[[Record, Exception], None]
 OnProgress = Callable[[int], None]
-MayDrop = Callable[[Record], bool]  # of a picture that cannot be read any more
 
 
-class Embedder(Protocol):
-    """Pictures to features of the model in `runtime`."""
+# The features (embedding, tokens) of stored pictures, as `NewPicture` has them; where the file of one is gone or cannot
+# be read, the error stands in their place.
+Embed = Callable[[Keeper, Sequence[Record]], list[tuple[bytes, bytes] | PictureError]]
 
-    @property
-    def runtime(self) -> Runtime:
-        """The model, whose revision and sizes the features have."""
-        ...
 
-    def __call__(self, store: Keeper, records: Sequence[Record], /) -> list[tuple[bytes, bytes] | PictureError]:
-        """(embedding, tokens) of each picture, as they are stored (`NewPicture`); where its file is gone or unreadable,
-        the error stands in their place.
-        """
-        ...
+@dataclass
+class Rebuild:
+    """A rebuild of a collection by a model, as it was asked for, and how many pictures it has done.
+
+    Damaged pictures and those of another model are embedded, with `everything` all of them. Of those that cannot be
+    read any more the ones are removed that `may_drop` says, unless their bytes, kept or in their file, are whole.
+    `index` is the kind of a folder's index from now on. `on_progress` gets the number of pictures after each batch.
+    """
+
+    runtime: Runtime
+    embed_stored: Embed
+    everything: bool = False
+    may_drop: Callable[[Record], bool] | None = None
+    index: Kind | None = None
+    on_error: OnFailure | None = None
+    on_progress: OnProgress | None = None
+    embedded: int = 0
+    failed: int = 0
+    removed: int = 0
+
+    def embed(self, store: Keeper, records: Sequence[Record]) -> list[tuple[Record, bytes, bytes]]:
+        """Embed pictures of a store: (record, embedding, tokens) of those that can be read; the others are refused."""
+        good = []
+        for record, made in zip(records, self.embed_stored(store, records), strict=True):
+            if isinstance(made, PictureError):
+                self.refuse(store, record, made)
+            else:
+                good.append((record, *made))
+        return good
+
+    def refuse(self, store: Keeper, record: Record, error: Exception) -> None:
+        """Count a picture that cannot be embedded, say why, and remove it if it may go."""
+        self.failed += 1
+        if self.on_error is not None:
+            self.on_error(record, error)
+        if self.may_drop is not None and not is_whole(store, record) and self.may_drop(record):
+            store.remove([record.id])
+            self.removed += 1
+
+    def advance(self, done: int, embedded: int) -> None:
+        """Count a batch of `done` pictures, of which the `embedded` ones are safely written."""
+        self.embedded += embedded
+        if self.on_progress is not None:
+            self.on_progress(done)
+
+    def report(self, pictures: int) -> RebuildReport:
+        """The report of a collection that has so many pictures now."""
+        return RebuildReport(pictures, self.embedded, self.failed, self.removed)

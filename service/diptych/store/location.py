@@ -49,13 +49,13 @@ def parse_location(where: Location) -> Path | Address:
     # A Path makes one slash of two.
     scheme, separator, rest = text.partition(":/")
     if separator and scheme.lower() in SCHEMES:
-        return _address(scheme.lower(), rest.lstrip("/"))
+        return _parse_address(scheme.lower(), rest.lstrip("/"))
     if _SCHEME.match(text):  # it may have a password, so it is not repeated
         raise ArgumentError(f"expected a folder, or an address that begins with {'://, '.join(SCHEMES)}://")
     return Path(expand_home(text))
 
 
-def _address(scheme: str, rest: str) -> Address:
+def _parse_address(scheme: str, rest: str) -> Address:
     form = f"expected {scheme}://[USER:PASSWORD@]HOST[:PORT]/COLLECTION[?originals=DIR]"
     try:
         parts = urlsplit(f"{scheme}://{rest}")

@@ -38,7 +38,7 @@ class WriterLock:
             file.close()
             raise StoreError(f"{what} cannot be locked: {error.strerror}; expected a local file system") from None
         file.truncate(0)
-        file.write(f"{os.getpid()} ({_command()})\n")
+        file.write(f"{os.getpid()} ({_name_command()})\n")
         file.flush()
         self._file = file
 
@@ -47,7 +47,7 @@ class WriterLock:
         self._file.close()
 
 
-def _command() -> str:
+def _name_command() -> str:
     """The command of this process, for people: "diptych serve" beside its number."""
     program, *words = sys.argv or [""]
     return " ".join([Path(program).name or "python", *takewhile(str.isidentifier, words[:2])])

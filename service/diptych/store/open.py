@@ -1,10 +1,17 @@
-"""A place to the store that is there: a folder or a collection on Milvus."""
+"""A place to the store that is there: a folder or a collection on Milvus, which is named nowhere else."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from diptych.store.backend import Backend
+from diptych.store.embedder import Rebuild
 from diptych.store.location import Address, Location, parse_location
+from diptych.store.reports import RebuildReport
 from diptych_runtime.runtime import Runtime
+
+if TYPE_CHECKING:
+    from diptych.store.sqlite.adopted import AdoptedModel
 
 
 def open_searchable(where: Location, runtime: Runtime, *, create: bool, read_only: bool) -> Backend:
@@ -29,3 +36,18 @@ def open_store(where: Location, *, read_only: bool = False) -> Backend:
     from diptych.store.sqlite.backend import SqliteBackend
 
     return SqliteBackend.open(found, read_only=read_only)
+
+
+def rebuild_store(where: Location, work: Rebuild, adopted: AdoptedModel | None = None) -> RebuildReport:
+    """Bring a place to the rebuild's model and mend its damage; may be interrupted and run again.
+
+    `adopted` is the model of the collection in a folder from now on. Raises StoreError.
+    """
+    found = parse_location(where)
+    if isinstance(found, Address):
+        from diptych.store.milvus.backend import rebuild as rebuild_milvus
+
+        return rebuild_milvus(found, work)
+    from diptych.store.sqlite.rebuild import rebuild as rebuild_folder
+
+    return rebuild_folder(found, work, adopted)

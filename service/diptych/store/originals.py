@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -23,15 +23,19 @@ class Keeper(Protocol):
         """The kept bytes of a picture, unchecked, or None."""
         ...
 
+    def remove(self, ids: Sequence[str]) -> list[bool]:
+        """Remove pictures; says for each whether it was there."""
+        ...
 
-def whole(store: Keeper, record: Record) -> bool:
+
+def is_whole(store: Keeper, record: Record) -> bool:
     """True if the bytes of a picture, kept or in its file, are unchanged: not lost, although they cannot be decoded
     here.
     """
     kept = store.data(record.id) if record.original_kept else None
     if kept is not None:
         return hashlib.sha256(kept).hexdigest() == record.sha256
-    return _digest(record.path) == record.sha256
+    return _hash_file(record.path) == record.sha256
 
 
 def compare_files(records: Iterable[Record], *, checksum: bool = False) -> FilesReport:
@@ -47,7 +51,7 @@ def compare_files(records: Iterable[Record], *, checksum: bool = False) -> Files
         compared += 1
         if record.file_state == "unchanged" and not checksum:
             continue
-        digest = _digest(record.path)
+        digest = _hash_file(record.path)
         if digest is None:
             missing.append(record.path)
         elif digest != record.sha256:
@@ -55,7 +59,7 @@ def compare_files(records: Iterable[Record], *, checksum: bool = False) -> Files
     return FilesReport(compared, changed, missing)
 
 
-def _digest(path: str | None) -> str | None:
+def _hash_file(path: str | None) -> str | None:
     """SHA-256 of a file; None for one that cannot be read."""
     try:
         with open_own(path or "", may_link=True) as file:

@@ -13,11 +13,12 @@ def embedded_by(revisions: Mapping[str, int]) -> str:
     """The models of a collection's pictures, as a text, from {revision: pictures}."""
     known = names_by_revision(models_by_name())
     return ", ".join(
-        f"{known[one]} ({n:,})" if one in known else f"{one} ({n:,}, {_not_here(one)})" for one, n in revisions.items()
+        f"{known[one]} ({n:,})" if one in known else f"{one} ({n:,}, {_explain_unknown(one)})"
+        for one, n in revisions.items()
     )
 
 
-def obstacle(revision: str, adopted: str | None) -> str | None:
+def find_obstacle(revision: str, adopted: str | None) -> str | None:
     """The reason, as a text with the way out, why no command opens a collection that one revision embedded and that
     has `adopted` a model, by name or path, or None: that is not there, or another one, or the revision was released
     before. None where commands do, or where they name its model.
@@ -38,7 +39,9 @@ def obstacle(revision: str, adopted: str | None) -> str | None:
         return f"{now}; `diptych index rebuild` embeds it anew"
     if revision not in FORMER or revision in known:
         return None
-    return f"embedded by {revision} ({_not_here(revision)}); nothing can be searched until `diptych index rebuild`"
+    return (
+        f"embedded by {revision} ({_explain_unknown(revision)}); nothing can be searched until `diptych index rebuild`"
+    )
 
 
 def ways_out(store: object, revision: str, others: Collection[str], *, partly: bool = False) -> str:
@@ -61,5 +64,5 @@ def ways_out(store: object, revision: str, others: Collection[str], *, partly: b
     return f"embed them anew with {rebuild}, or {theirs}"
 
 
-def _not_here(revision: str) -> str:
+def _explain_unknown(revision: str) -> str:
     return f"an earlier release of {FORMER[revision]}" if revision in FORMER else "none of the models here"

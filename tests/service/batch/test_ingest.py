@@ -20,7 +20,6 @@ from diptych.collection import ingest
 from diptych.collection.ingest import Added
 from diptych.errors import BatchError
 from diptych.pictures.content import describe
-from diptych_runtime.errors import PictureError
 
 SIZE = 4
 
@@ -298,17 +297,3 @@ def test_kept_bytes_are_written_a_little_at_a_time(gallery, crew, store, monkeyp
         assert len(list(add_with_workers(collection, files, crew, on_error=never, keep_originals=True))) == 12
         assert max(sizes) <= 2
         assert all(record.original_kept for record in collection.list(100))
-
-
-def test_an_error_of_a_picture_is_one_line(crew, store, bad_pictures):
-    with store() as collection:
-        _, refused, _ = filled(
-            collection,
-            list(bad_pictures.values()),
-            partial(add_with_workers, collection, crew=crew),
-        )
-        assert len(refused) == len(bad_pictures)
-        for path, reason in refused.items():
-            with pytest.raises(PictureError) as alone:
-                collection.add(path)
-            assert str(alone.value) == reason

@@ -7,12 +7,14 @@ import shutil
 import signal
 import time
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from diptych import Scorer
+from diptych.batch.tables.read import open_table
 from diptych.batch.workers.pool import Pool
 from diptych.errors import BatchError
 
@@ -27,7 +29,8 @@ def large(pairs) -> Path:
     return pairs
 
 
-def test_every_row_comes_out_in_order_with_its_columns_and_its_score(scorer, run, pairs, tmp_path):
+def test_every_row_comes_out_in_order_with_its_columns_and_its_score(scorer, run, pairs, tmp_path, monkeypatch):
+    monkeypatch.setattr("diptych.batch.job.open_table", partial(open_table, rows=300))  # ends within a part
     report = run(pairs, tmp_path / "out.csv")
     with pairs.open(newline="", encoding="utf-8") as file:
         given = list(csv.DictReader(file))
@@ -116,22 +119,6 @@ def test_kill_9_at_any_moment_and_resume_gives_the_same_bytes(
     assert not parts.exists()
 
 
-def test_a_stopped_run_is_not_begun_anew_or_continued_without_a_word(run, stopped, pairs, tmp_path):
-    stopped(pairs, tmp_path / "out.csv", 1)
-    with pytest.raises(BatchError, match="go on with --resume, or begin anew with --force"):
-        run(pairs, tmp_path / "out.csv")
-    assert run(pairs, tmp_path / "out.csv", force=True).scored == 1000
-
-
-def test_an_output_that_exists_is_replaced_only_by_force(run, pairs, tmp_path):
-    (tmp_path / "out.csv").write_text("precious")
-    for resume in (False, True):
-        with pytest.raises(BatchError, match=r"out.csv exists already; .* --force"):
-            run(pairs, tmp_path / "out.csv", resume=resume)
-    assert (tmp_path / "out.csv").read_text() == "precious"
-    assert run(pairs, tmp_path / "out.csv", force=True).outcome.pairs == 1000
-
-
 def test_resuming_what_is_complete_does_nothing_and_another_job_is_refused(run, pairs, tmp_path):
     output = tmp_path / "out.csv"
     outcome = run(pairs, output).outcome
@@ -186,10 +173,6 @@ def test_what_an_earlier_version_began_or_completed_is_resumed_without_the_state
     assert run(pairs, other, resume=True).outcome.pairs == 1000
 
 
-def test_resuming_what_was_never_begun_begins(run, pairs, tmp_path):
-    assert run(pairs, tmp_path / "out.csv", resume=True).scored == 1000
-
-
 def test_a_disk_that_is_too_small_is_refused_before_anything_is_computed(run, pairs, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9 - 50_000, 50_000))  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(BatchError, match=r"needs about [\d.]+ kB of disk .* of 15 pictures .* 1,000 pairs, and 50 kB"):
@@ -197,16 +180,6 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_computed(run, pa
     assert not list((tmp_path / "out.csv.parts").glob("*.part"))
     monkeypatch.undo()
     assert run(pairs, tmp_path / "out.csv", resume=True).scored == 1000
-
-
-def test_what_it_takes_of_the_disk_is_said_where_that_is_much(run, pairs, tmp_path, monkeypatch):
-    said = []
-    run(pairs, tmp_path / "small.csv", say=said.append)
-    assert said == []
-    monkeypatch.setattr("diptych.batch.job._TOLD", 1000)
-    run(pairs, tmp_path / "out.csv", say=said.append)
-    assert said[0].startswith("1,000 pairs of 15 pictures take about ")
-    assert said[0].endswith(" kB of disk")
 
 
 def test_a_full_disk_leaves_what_is_done_and_nothing_under_the_name_of_the_output(run, pairs, tmp_path):
@@ -270,27 +243,53 @@ def test_an_output_where_nothing_can_be_written_is_refused_by_name(run, pairs, t
             run(pairs, output)
 
 
-def test_a_run_that_was_killed_after_its_output_had_its_name_is_found_done(run, pairs, tmp_path, monkeypatch):
+def test_what_is_there_already_is_not_replaced_without_a_word(run, stopped, pairs, tmp_path):
+    output = tmp_path / "out.csv"
+    stopped(pairs, output, 1)
+    with pytest.raises(BatchError, match="go on with --resume, or begin anew with --force"):
+        run(pairs, output)
+    output.write_text("precious")
+    for resume in (False, True):
+        with pytest.raises(BatchError, match=r"out.csv exists already; .* --force"):
+            run(pairs, output, resume=resume)
+    assert output.read_text() == "precious"
+    assert run(pairs, output, force=True).scored == 1000
+
+
+@pytest.mark.parametrize("at", ["output.json", ".out.csv.job"])
+def test_a_run_that_was_killed_when_its_output_had_its_name_is_found_done(run, pairs, tmp_path, monkeypatch, at):
     output = tmp_path / "out.csv"
     with monkeypatch.context() as patch:
-        patch.setattr("diptych.batch.job.remove", lambda folder: None)
+        patch.setattr("diptych.batch.job.remove_folder", lambda folder: None)
         run(pairs, output)
+    if at == "output.json":  # between the two renames
+        (tmp_path / ".out.csv.job").rename(tmp_path / "out.csv.parts" / at)
     whole = output.read_bytes()
-    assert (tmp_path / "out.csv.parts").exists()
     report = run(pairs, output, resume=True)
     assert (report.outcome.pairs, report.scored) == (1000, 0)
     assert output.read_bytes() == whole
     assert not (tmp_path / "out.csv.parts").exists()
 
 
-def test_progress_begins_where_the_stopped_run_ended(run, stopped, pairs, tmp_path):
-    stopped(pairs, tmp_path / "out.csv", 2)
+def test_a_stopped_run_says_where_it_goes_on_and_refuses_a_damaged_part(run, stopped, pairs, tmp_path, monkeypatch):
+    monkeypatch.setattr("diptych.batch.job._TOLD", 1000)
+    output = tmp_path / "out.csv"
+    stopped(pairs, output, 2)
     bars, said = [], []
 
     def bar(unit, count, done):
         bars.append((unit, count, done))
         return nullcontext(lambda count: None)
 
-    run(pairs, tmp_path / "out.csv", resume=True, bar=bar, say=said.append)
+    (part,) = (tmp_path / "out.csv.parts").glob("pairs-000001-*.part")
+    data = part.read_bytes()
+    part.write_bytes(data[:100])
+    with pytest.raises(BatchError, match=r"pairs-000001-.*.part is damaged .*; remove it and go on with --resume"):
+        run(pairs, output, resume=True, bar=bar, say=said.append)
     assert bars == [("pair", 1000, 2 * PART), ("row", 1000, 0)]
-    assert said == ["going on from 512 of 1,000 pairs"]
+    disk, went = said
+    assert disk.startswith("1,000 pairs of 15 pictures take about ")
+    assert went == "going on from 512 of 1,000 pairs"
+    assert not output.exists()
+    part.unlink()
+    assert run(pairs, output, resume=True).scored == PART

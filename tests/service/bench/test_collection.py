@@ -1,6 +1,5 @@
 import io
 import itertools
-import json
 from contextlib import redirect_stdout
 
 import numpy as np
@@ -63,24 +62,6 @@ def test_the_table_names_every_part(measured):
 def test_a_part_that_fails_ends_it_with_its_words(tmp_path):
     with pytest.raises(BenchError, match=r"(?s)`diptych index` ended with 2: .*no-such-model"):
         measure(tmp_path, 100, "no-such-model")
-
-
-def test_the_command_hands_on_what_it_is_told_prints_json_and_leaves_nothing_behind(
-    diptych, artifact, tmp_path, measured, monkeypatch
-):
-    told = []
-
-    def stub(folder, count, model, console):
-        (folder / "photos").mkdir()
-        told.append((count, model))
-        return measured
-
-    monkeypatch.setattr(collection, "measure", stub)
-    found = diptych("bench", "collection", "--count", 100, "--folder", tmp_path, "--model", artifact, "--json")
-    assert found.code == 0
-    assert told == [(100, str(artifact))]
-    assert found.json == json.loads(json.dumps(measured))
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

@@ -12,10 +12,10 @@ from diptych.errors import BenchError
 # A command that waits for another one, which has a temporary folder.
 ASKS = """
 import sys
-from diptych.bench.command import finished
+from diptych.bench.command import run_process
 from diptych.signals import interruptible
 with interruptible():
-    finished([sys.executable, "-c", sys.argv[1]])
+    run_process([sys.executable, "-c", sys.argv[1]])
 """
 WORKS = """
 import os, tempfile, time

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 from typed import parsed
 
-from diptych.bench.peers import PEERS, inliers, keypoints, normalised
+from diptych.bench.peers import PEERS, count_inliers, find_keypoints, normalise_tokens
 
 
 def spots(seed: int) -> Image.Image:
@@ -21,23 +21,23 @@ def jpeg(picture: Image.Image) -> bytes:
 
 
 def test_sift_finds_a_turned_copy_and_not_another_picture() -> None:
-    query, stranger = keypoints(jpeg(spots(0))), keypoints(jpeg(spots(1)))
-    copy = keypoints(jpeg(spots(0).rotate(10, Image.Resampling.BICUBIC)))
+    query, stranger = find_keypoints(jpeg(spots(0))), find_keypoints(jpeg(spots(1)))
+    copy = find_keypoints(jpeg(spots(0).rotate(10, Image.Resampling.BICUBIC)))
     assert len(query.places) > 100
-    assert inliers(query, copy) > 50
-    assert inliers(query, stranger) < 10
+    assert count_inliers(query, copy) > 50
+    assert count_inliers(query, stranger) < 10
 
 
 def test_a_blank_picture_has_no_keypoints_and_no_inliers() -> None:
-    blank = keypoints(jpeg(Image.new("RGB", (64, 48))))
+    blank = find_keypoints(jpeg(Image.new("RGB", (64, 48))))
     assert blank.descriptors.shape == (0, 128)
-    assert inliers(keypoints(jpeg(spots(0))), blank) == inliers(blank, blank) == 0
+    assert count_inliers(find_keypoints(jpeg(spots(0))), blank) == count_inliers(blank, blank) == 0
 
 
 def test_tokens_are_made_unit_vectors_and_a_zero_stays_one() -> None:
     tokens = np.random.default_rng(0).standard_normal((3, 2, 5, 7)).astype(np.float16)
     tokens[1, 0, 2] = 0
-    unit = normalised(tokens)
+    unit = normalise_tokens(tokens)
     assert unit.shape == (3, 10, 7)
     lengths = np.linalg.norm(unit.astype(np.float64), axis=-1)
     assert lengths[1, 2] == 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from milvus_server import SERVERS
 
-from diptych.bench.store import drawn, text
+from diptych.bench.store import draw_embeddings, text
 
 
 @pytest.fixture(params=["folder", *SERVERS])
@@ -33,6 +33,6 @@ def test_a_collection_with_pictures_is_left_alone(diptych, collection, artifact)
 
 
 def test_embeddings_are_unit_vectors_and_the_same_every_time():
-    made = drawn(50, 16)
+    made = draw_embeddings(50, 16)
     assert np.allclose(np.linalg.norm(made, axis=1), 1, atol=1e-6)
-    assert np.array_equal(made, drawn(50, 16))
+    assert np.array_equal(made, draw_embeddings(50, 16))

@@ -6,7 +6,6 @@ import pytest
 
 from diptych import Collection, Scorer
 from diptych.collection.collection import calibrated
-from diptych.collection.root import is_ours
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration, OwnQuestion, released_digest
 
@@ -53,7 +52,3 @@ def test_a_damaged_one_is_refused_and_lets_the_next_writer_in(scorer, collection
         Collection.open(collection.directory, scorer)
     (collection.directory / CALIBRATION).unlink()
     Collection.open(collection.directory, scorer).close()
-
-
-def test_it_is_one_of_the_files_that_go_with_a_collection(tmp_path):
-    assert is_ours(tmp_path / CALIBRATION)

@@ -1,6 +1,4 @@
 import copy
-import hashlib
-import threading
 from dataclasses import replace
 from hashlib import sha256
 from io import BytesIO
@@ -23,32 +21,6 @@ def ids(collection: Collection) -> list[str]:
 
 def found(collection: Collection, query) -> list[str]:
     return [match.id for match in collection.search(query, top=1000).matches]
-
-
-def test_a_picture_is_found_by_itself_and_its_record_says_what_it_is(tmp_path, scorer, photo_bytes):
-    data = photo_bytes(1, (97, 61), "PNG")
-    with Collection.open(tmp_path / "store", scorer, create=True) as collection:
-        (added,) = collection.add(data, path="one.png", metadata={"label": "a"}, keep_originals=True)
-        assert added.created
-        assert added.id == hashlib.sha256(data).hexdigest()[:32]
-        record = collection.get(added.id)
-        assert (record.path, record.width, record.height, record.metadata) == ("one.png", 97, 61, {"label": "a"})
-        assert record.original_kept
-        assert collection.content(added.id) == (data, "image/png")
-        (match,) = collection.search(data).matches
-        assert match.id == added.id
-        assert match.similarity == pytest.approx(1.0, abs=1e-3)
-        assert match.metadata == {"label": "a"}
-
-
-def test_adding_the_same_content_again_changes_nothing(collection, gallery):
-    before = ids(collection), collection.store.sequence()
-    again = collection.add(gallery.rglob("*.jpg"))
-    assert not any(added.created for added in again)
-    assert (ids(collection), collection.store.sequence()) == before
-    copy = gallery / "copy.jpg"
-    copy.write_bytes((gallery / "01.jpg").read_bytes())
-    assert not collection.add(copy)[0].created
 
 
 def test_each_bad_picture_gives_one_clear_error_and_leaves_the_collection_as_it_was(collection, bad_pictures, gallery):
@@ -101,57 +73,6 @@ def test_embeddings_come_as_an_array_in_the_order_of_the_ids(collection, scorer,
         collection.embeddings([names[0], "00"])
 
 
-def test_a_removed_picture_is_never_found_again(collection, gallery, scorer):
-    path = gallery / "04.jpg"
-    (match, *_) = collection.search(path, top=1, candidates=0).matches
-    assert collection.remove(match.id)
-    assert not collection.remove(match.id)
-    assert match.id not in found(collection, path)
-    with pytest.raises(UnknownPictureError, match=match.id):
-        collection.get(match.id)
-    collection.close()
-    with Collection.open(collection.directory, scorer) as again:
-        assert match.id not in found(again, path)
-        assert again.add(path)[0].created
-        assert match.id in found(again, path)
-
-
-def test_reopening_finds_everything_with_or_without_the_cache(collection, gallery, scorer, caplog):
-    expected = found(collection, gallery / "01.jpg")
-    collection.close()
-    with Collection.open(collection.directory, scorer) as again:
-        assert found(again, gallery / "01.jpg") == expected
-    assert not caplog.records
-    (collection.directory / "candidates.faiss").unlink()
-    with Collection.open(collection.directory, scorer) as again:
-        assert found(again, gallery / "01.jpg") == expected
-    assert "rebuilt from the database (12)" in caplog.text
-
-
-def test_searches_go_on_while_pictures_are_added_and_removed(collection, photo_bytes):
-    stop, faults = threading.Event(), []
-    steady = set(ids(collection))
-
-    def read():
-        while not stop.is_set():
-            try:
-                if not steady <= set(found(collection, photo_bytes(3))):
-                    faults.append("a picture was not found")
-            except Exception as error:
-                faults.append(repr(error))
-
-    readers = [threading.Thread(target=read) for _ in range(2)]
-    for reader in readers:
-        reader.start()
-    for seed in range(100, 115):
-        collection.remove(collection.add(photo_bytes(seed))[0].id)
-    stop.set()
-    for reader in readers:
-        reader.join()
-    assert not faults
-    assert set(ids(collection)) == steady
-
-
 def test_rebuilding_embeds_from_files_and_kept_bytes_and_reports_what_is_missing(
     collection, gallery, other_artifact, photo_bytes
 ):
@@ -195,17 +116,6 @@ def test_rebuilding_everything_with_the_same_model_changes_no_answer(collection,
     report = collection.rebuild(everything=True)
     assert (report.embedded, report.failed) == (12, 0)
     assert collection.search(gallery / "01.jpg", top=12).matches == before
-
-
-def test_content_is_never_that_of_another_file(collection, gallery, photo_bytes):
-    id = collection.add(gallery / "05.jpg")[0].id
-    assert collection.content(id)[0] == (gallery / "05.jpg").read_bytes()
-    (gallery / "05.jpg").write_bytes(photo_bytes(99))
-    with pytest.raises(UnknownPictureError, match="has changed since it was added"):
-        collection.content(id)
-    (gallery / "05.jpg").unlink()
-    with pytest.raises(UnknownPictureError, match=r"05.jpg does not exist"):
-        collection.content(id)
 
 
 def test_a_thumbnail_is_a_small_jpeg_of_the_upright_picture(tmp_path, scorer, photo):

@@ -17,7 +17,6 @@ from diptych.collection.ingest import (
 )
 from diptych.pictures.content import Content
 from diptych.store.sqlite.database import Store
-from diptych_runtime.errors import PictureError
 
 
 @pytest.fixture
@@ -71,14 +70,6 @@ def test_what_is_there_already_is_recognised_by_its_bytes_and_not_decoded_again(
     store.insert(to_rows([Incoming(new, "/a.jpg", {"n": 1})], scorer))
     assert read_new(data, store, scorer, name=None, keep=False) == AlreadyStored(new.id, None)
     assert read_new(data, store, scorer, name=None, keep=True) == AlreadyStored(new.id, data)
-
-
-def test_a_file_whose_name_is_not_utf_8_is_refused_in_words_that_can_be_printed(tmp_path, store, scorer, photo_bytes):
-    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.jpg"))
-    path.write_bytes(photo_bytes(1))
-    with pytest.raises(PictureError, match="has a name that is not UTF-8; rename it") as caught:
-        read_new(path, store, scorer, name=str(path), keep=False)
-    assert str(caught.value).encode().startswith(os.fsencode(tmp_path) + rb"/caf\udce9.jpg has")
 
 
 def test_metadata_comes_back_as_json_keeps_it_and_is_the_callers_own_no_more():

@@ -20,6 +20,7 @@ from diptych.store.sqlite.verify import verify
 from diptych_runtime.errors import ArtifactError, PictureError
 
 PAGE = 4096
+UNUSED = 1_000_000 - 2 * PAGE  # bytes that `former` has free, without what tables of later versions take
 
 
 def healthy(folder) -> bool:
@@ -64,11 +65,6 @@ def test_whichever_page_of_the_database_is_damaged_it_is_mended_or_said_to_be_pa
     assert fates[True] > 0
     assert len(reasons) > 0
     assert all("cannot be mended. Restore a backup" in reason for reason in reasons)
-
-
-def test_what_was_whole_is_not_mended(whole, scorer):
-    assert not rebuild(whole, scorer).mended
-    assert healthy(whole)
 
 
 def taken_away(gallery, how):
@@ -198,7 +194,7 @@ def test_a_rebuild_keeps_former_tokens_in_fewer_bytes_and_reads_no_file_for_it(f
         assert {len(tokens) for tokens, _ in kept.values()} == {scorer.runtime.codec.nbytes}
         assert all(np.array_equal(collection.panel(id)[0], tokens) for id, tokens in before.items())
         assert verify(collection.store).healthy
-        assert collection.store.path.stat().st_size < size - 1_000_000
+        assert collection.store.path.stat().st_size < size - UNUSED
 
 
 def test_a_rebuild_that_ended_before_the_database_became_smaller_is_made_good_by_the_next(former, scorer, monkeypatch):
@@ -207,12 +203,12 @@ def test_a_rebuild_that_ended_before_the_database_became_smaller_is_made_good_by
 
     size = (former / DATABASE).stat().st_size
     with monkeypatch.context() as patch:
-        patch.setattr("diptych.store.sqlite.rebuild._mended", interrupted)
+        patch.setattr("diptych.store.sqlite.rebuild._mend_database", interrupted)
         with pytest.raises(KeyboardInterrupt):
             rebuild(former, scorer)
     assert healthy(former)
     assert rebuild(former, scorer).compacted == 0
-    assert (former / DATABASE).stat().st_size < size - 1_000_000
+    assert (former / DATABASE).stat().st_size < size - UNUSED
 
 
 def test_an_artifact_of_an_earlier_version_neither_loses_nor_compares_what_is_kept_in_8_bits(

@@ -12,7 +12,6 @@ import pytest
 from diptych import Collection, Scorer
 from diptych.collection import registry
 from diptych.collection.registry import Collections, Summary
-from diptych.collection.root import collections_in
 from diptych.errors import (
     CollectionKeptError,
     CollectionNameError,
@@ -68,29 +67,6 @@ def test_what_is_made_is_there_after_a_new_start(root, scorer, photo_bytes):
         assert len(alone) == 2
 
 
-def test_a_picture_belongs_to_one_collection_only(collections, photo_bytes):
-    fill(collections, "shoes", photo_bytes(1))
-    with collections.borrow("shoes") as shoes, collections.borrow("bags") as bags:
-        assert len(shoes.search(photo_bytes(1)).matches) == 1
-        assert bags.search(photo_bytes(1)).matches == []
-
-
-def test_without_a_name_the_only_one_is_meant_or_else_that_called_default(root, scorer):
-    with Collections.open(root, scorer) as collections:
-        with pytest.raises(UnknownCollectionError, match="no collection is called 'default'; there is none yet"):
-            collections.resolve(None)
-        collections.create("shoes")
-        assert collections.resolve(None) == "shoes"
-        collections.create("bags")
-        with pytest.raises(CollectionNameError, match="as there are several; there are bags, shoes"):
-            collections.resolve(None)
-        with pytest.raises(UnknownCollectionError, match="no collection is called 'boots'; there are bags, shoes"):
-            collections.resolve("boots")
-        collections.create("default")
-        assert collections.resolve(None) == "default"
-        assert collections.resolve("bags") == "bags"
-
-
 def test_one_collection_is_called_default_and_stays_its_owners(collection):
     one = Collections.of(collection)
     assert (one.names(), one.fixed) == (["default"], True)
@@ -103,13 +79,6 @@ def test_one_collection_is_called_default_and_stays_its_owners(collection):
     assert len(collection) == 12
     assert Collections.of(one) is one
     assert Collections.of(None).names() == []
-
-
-def test_a_name_that_is_a_path_makes_nothing_outside(root, scorer, collection, collections):
-    for name in ("../store", "shoes/x", str(collection.directory), ""):
-        with pytest.raises(CollectionNameError):
-            collections.create(name)
-    assert collections_in(root) == ["bags", "shoes"]
 
 
 def test_only_as_many_pictures_are_removed_as_were_said_to_go(collections, root, photo_bytes):

@@ -70,15 +70,6 @@ def test_what_is_there_is_never_made_anew(root):
     assert [path.name for path in photos.iterdir()] == ["cat.jpg"]
 
 
-def test_a_removed_collection_is_gone_from_the_disk_and_can_be_made_again(root):
-    root.make("shoes")
-    root.remove("shoes", Store.open(root.folder / "shoes"))
-    assert [path.name for path in root.folder.iterdir()] == ["service.lock"]
-    root.make("shoes")
-    with Store.open(root.folder / "shoes") as store:
-        assert store.count() == 0
-
-
 def test_what_a_kill_left_half_removed_is_no_collection_and_cleared_away_by_the_next_start(root, monkeypatch, caplog):
     root.make("shoes")
 

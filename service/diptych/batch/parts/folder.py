@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -17,10 +16,10 @@ from diptych.batch.parts.manifest import (
     MANIFEST,
     NAMES,
     PAIRS,
+    JobSpec,
     Manifest,
-    differences,
-    identity,
     is_ours,
+    list_differences,
     new_id,
     part_sizes,
 )
@@ -40,47 +39,28 @@ Tick = Callable[[int], object]
 Bar = Callable[[str, int | None, int], AbstractContextManager[Tick]]  # of a unit, of how many, of which some are done
 
 
-@dataclass(frozen=True)
-class JobSpec:
-    """The specification of a job: a table, by the columns `sides`, with a model that is asked one of its questions, and
-    whether pairs get the closer looks that they deserve. `stamps` is a digest of the sizes and times of its pictures.
-    """
-
-    table: Path
-    sides: tuple[str, str]
-    sha256: str
-    stamps: str
-    model: Model
-    question: str
-    closer_look: bool = True
-
-    @classmethod
-    def of(
-        cls,
-        table: Path,
-        model: str,
-        sides: tuple[str, str] = SIDES,
-        question: str = THING,
-        *,
-        closer_look: bool = True,
-    ) -> JobSpec:
-        """Look at the table and the model. Raises BatchError and ArtifactError."""
-        found = Model.load(find_artifact(model))
-        asked = answered(question, found.questions, found.name)
-        return cls(table, sides, digest(table), _stamps(table, sides), found, asked, closer_look)
-
-    @property
-    def folder(self) -> str:
-        """The folder that relative paths in the table start from."""
-        return str(self.table.absolute().parent)
-
-    @property
-    def identity(self) -> dict[str, str]:
-        """The values that make two runs the same job, as `Manifest.identity` has them, under names for people."""
-        return identity(
-            *(self.sha256, self.stamps, self.model.revision, self.question, self.folder, self.sides),
-            closer_look=self.closer_look,
-        )
+def specify_job(
+    table: Path,
+    model: str,
+    sides: tuple[str, str] = SIDES,
+    question: str = THING,
+    *,
+    closer_look: bool = True,
+) -> JobSpec:
+    """Look at the table, its pictures and the model. Raises BatchError and ArtifactError."""
+    found = Model.load(find_artifact(model))
+    asked = answered(question, found.questions, found.name)
+    return JobSpec(
+        table=str(table.absolute()),
+        sha256=digest(table),
+        stamps=_digest_stamps(table, sides),
+        sides=sides,
+        folder=str(table.absolute().parent),
+        model=found.revision,
+        question=asked,
+        closer_look=closer_look,
+        token_shape=found.token_shape,
+    )
 
 
 def folder_of(output: Path) -> Path:
@@ -89,13 +69,12 @@ def folder_of(output: Path) -> Path:
 
 
 @contextmanager
-def opened(order: JobSpec, output: Path, *, resume: bool, force: bool, bar: Bar) -> Iterator[Manifest]:
-    """Take hold of the folder: of a new run, or with `resume` of one that was stopped. `bar` is shown while it is read.
+def open_job(spec: JobSpec, folder: Path, *, resume: bool, force: bool, bar: Bar) -> Iterator[Manifest]:
+    """Lock the folder of a new run, or with `resume` of a stopped one; `bar` is shown while the table is read.
 
     Raises BatchError if there is a stopped run and neither `resume` nor `force` says what to do with it, and if it
     belongs to another table or model; StoreError if another process works on it.
     """
-    folder = folder_of(output)
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
@@ -105,13 +84,13 @@ def opened(order: JobSpec, output: Path, *, resume: bool, force: bool, bar: Bar)
     _check_is_ours(folder)
     lock = WriterLock(folder / LOCK, f"the job {folder}")
     try:
-        yield _begun(order, output, resume=resume, force=force, bar=bar)
+        yield _begin_or_resume(spec, folder, resume=resume, force=force, bar=bar)
     finally:
         lock.release()
 
 
-def remove(folder: Path) -> None:
-    """Take a folder away that is not needed any more, its manifest first: what is left is no job."""
+def remove_folder(folder: Path) -> None:
+    """Take the folder of a job away, its manifest first: what is left is no job."""
     (folder / MANIFEST).unlink(missing_ok=True)
     # A worker of a killed run may still be at a part, and put it there meanwhile.
     with suppress(OSError):
@@ -119,8 +98,7 @@ def remove(folder: Path) -> None:
         folder.rmdir()
 
 
-def _begun(order: JobSpec, output: Path, *, resume: bool, force: bool, bar: Bar) -> Manifest:
-    folder = folder_of(output)
+def _begin_or_resume(spec: JobSpec, folder: Path, *, resume: bool, force: bool, bar: Bar) -> Manifest:
     try:
         found = None if force and not resume else Manifest.load(folder)
     except FileNotFoundError:
@@ -128,15 +106,16 @@ def _begun(order: JobSpec, output: Path, *, resume: bool, force: bool, bar: Bar)
     if found is None:
         _clear(folder, lambda name: name != LOCK and is_ours(name))
         try:
-            return _survey(order, folder, bar)
+            return _survey(spec, folder, bar)
         except BaseException:
-            remove(folder)
+            remove_folder(folder)
             raise
     if not resume:
         raise BatchError(
-            f"a run into {output} was stopped before its end; go on with --resume, or begin anew with --force"
+            f"a run into {folder.with_suffix('')} was stopped before its end; go on with --resume, or begin anew with "
+            "--force"
         )
-    for what, then, now in differences(found.identity, order.identity):
+    for what, then, now in list_differences(found.identity, spec.identity):
         raise BatchError(
             f"{what} is not the one this run began with (then {then}, now {now}); go on with that one, or begin anew "
             "with --force"
@@ -162,7 +141,7 @@ def _clear(folder: Path, goes: Callable[[str], bool]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _stamps(table: Path, sides: tuple[str, str]) -> str:
+def _digest_stamps(table: Path, sides: tuple[str, str]) -> str:
     """A digest of the size and the time of the picture in every cell; memory does not grow with their number."""
     folder, found = table.absolute().parent, hashlib.sha256()
     stamp = lru_cache(_REMEMBERED)(lambda name: FileStamp.of(os.path.join(folder, name)))  # noqa: PTH118 - for each cell
@@ -173,17 +152,17 @@ def _stamps(table: Path, sides: tuple[str, str]) -> str:
     return found.hexdigest()[:16]
 
 
-def _survey(order: JobSpec, folder: Path, bar: Bar) -> Manifest:
+def _survey(spec: JobSpec, folder: Path, bar: Bar) -> Manifest:
     """Read the table once: every distinct picture gets a place, and every pair becomes two of these."""
     rows = 0
     with (
-        open_table(str(order.table), order.sides) as table,
+        open_table(spec.table, spec.sides) as table,
         closing(PictureNames(folder / NAMES)) as names,
         (folder / PAIRS).open("wb") as pairs,
         bar("row", None, 0) as tick,
     ):
         for batch in table.batches:
-            places = [list(map(names.place, batch.texts(side))) for side in order.sides]
+            places = [list(map(names.place, batch.texts(side))) for side in spec.sides]
             pairs.write(np.array(places, np.uint32).T.tobytes())
             rows += len(batch)
             tick(len(batch))
@@ -191,19 +170,11 @@ def _survey(order: JobSpec, folder: Path, bar: Bar) -> Manifest:
         pictures = len(names)
         pairs.flush()
         os.fsync(pairs.fileno())
-    pictures_part, pairs_part = part_sizes(pictures, rows, closer_look=order.closer_look)
+    pictures_part, pairs_part = part_sizes(pictures, rows, closer_look=spec.closer_look)
     manifest = Manifest(
-        table=str(order.table.absolute()),
-        sha256=order.sha256,
-        stamps=order.stamps,
+        **vars(spec),
         rows=rows,
         columns=tuple(table.columns),
-        sides=order.sides,
-        folder=order.folder,
-        model=order.model.revision,
-        question=order.question,
-        closer_look=order.closer_look,
-        token_shape=order.model.token_shape,
         pictures=pictures,
         pictures_part=pictures_part,
         pairs_part=pairs_part,

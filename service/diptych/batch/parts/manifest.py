@@ -73,29 +73,49 @@ class Step:
         return sum(stop - first for first, stop in map(self.bounds, numbers))
 
 
-@dataclass(frozen=True)
-class Manifest:
-    """A table (its digest, its columns, those of the two `sides`), the folder that its paths start from, the model and
-    the question that its pairs are scored by, and whether they get the closer looks that they deserve. `stamps` is a
-    digest of the sizes and times of its pictures.
+@dataclass(frozen=True, kw_only=True)
+class JobSpec:
+    """What makes two runs the same job: a table, its pictures, a model and what it is asked.
+
+    `sha256` is the digest of the table, `stamps` that of the sizes and times of its pictures, which lie below `folder`;
+    `sides` are the columns that name them. `model` is a revision; pairs get the closer looks that they deserve or none.
     """
 
     table: str
     sha256: str
-    rows: int
-    columns: tuple[str, ...]
     sides: tuple[str, str]
     folder: str
     model: str
     question: str
     closer_look: bool
     token_shape: tuple[int, ...]
+    stamps: str = ""  # earlier versions wrote none
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """The values that make two runs the same job, under names for people."""
+        return {
+            "the table": self.sha256,
+            "the model": self.model,
+            "the question": self.question,
+            "the table's folder": self.folder,
+            "the pair of columns": ", ".join(self.sides),
+            "the closer look": "taken" if self.closer_look else "left out",
+            _STATE: self.stamps,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest(JobSpec):
+    """A job that has begun: its specification, and how its pairs and pictures are divided into parts."""
+
+    rows: int
+    columns: tuple[str, ...]
     pictures: int
     pictures_part: int
     pairs_part: int
     id: str
     format: int = FORMAT
-    stamps: str = ""  # earlier versions wrote none
 
     @property
     def encoding(self) -> Step:
@@ -106,14 +126,6 @@ class Manifest:
     def scoring(self) -> Step:
         """The second step: pairs of tokens become scores."""
         return Step("pairs", self.rows, self.pairs_part, self.id)
-
-    @property
-    def identity(self) -> dict[str, str]:
-        """The values that make two runs the same job, under names for people."""
-        return identity(
-            *(self.sha256, self.stamps, self.model, self.question, self.folder, self.sides),
-            closer_look=self.closer_look,
-        )
 
     def scored_by(self, folder: Path, own: str) -> str:
         """The `Runtime.scores_revision` of the first worker of this job: `own` where there was none.
@@ -155,22 +167,7 @@ class Manifest:
         return cls(**values)
 
 
-def identity(
-    sha256: str, stamps: str, model: str, question: str, folder: str, sides: tuple[str, str], *, closer_look: bool
-) -> dict[str, str]:
-    """The identity of a job: the digest of its table, the revision of its model, and so on."""
-    return {
-        "the table": sha256,
-        "the model": model,
-        "the question": question,
-        "the table's folder": folder,
-        "the pair of columns": ", ".join(sides),
-        "the closer look": "taken" if closer_look else "left out",
-        _STATE: stamps,
-    }
-
-
-def differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, str | None, str]]:
+def list_differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, str | None, str]]:
     """The values by which two identities differ, as (name, then, now); one that an earlier version lacks is equal."""
     for what, value in now.items():
         before = then.get(what)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from diptych.batch.tables import arrow
 from diptych.batch.tables.scores import RESULTS
@@ -22,28 +22,9 @@ from diptych_runtime.parsing import parse_json
 
 ROWS = 4096  # of a batch, at most
 SIDES = ("image_a", "image_b")
-KINDS = ("csv", "tsv", "jsonl", "parquet")
 
 _ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 _FOUND = "expected a table of pairs as CSV, TSV, JSON lines or Parquet"
-
-
-class Batch(Protocol):
-    """Some rows of a table, in order."""
-
-    def __len__(self) -> int: ...
-
-    def texts(self, column: str) -> list[str]:
-        """The texts of a column; "" where there is none."""
-        ...
-
-    def plain(self) -> list[dict[str, Any]]:
-        """The rows with values of the kinds that JSON has."""
-        ...
-
-    def record_batch(self, schema: Any) -> Any:
-        """The rows for Apache Arrow."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -68,6 +49,9 @@ class Rows:
         return arrow.from_rows(self.rows, schema)
 
 
+Batch = Rows | arrow.Records  # some rows of a table, in order
+
+
 @dataclass
 class Table:
     """An open table. JSON lines name their columns as they go: `columns` are then those met so far, in that order."""
@@ -77,7 +61,7 @@ class Table:
 
 
 def kind_of(name: str) -> str | None:
-    """The kind of a table by the ending of its file, one of `KINDS`; None if the ending is no such."""
+    """The kind of a table by the ending of its file, "csv", "tsv", "jsonl" or "parquet"; None if it is none."""
     return _ENDINGS.get(Path(name).suffix.lower())
 
 

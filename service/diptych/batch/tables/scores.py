@@ -66,7 +66,7 @@ class Scores:
         return int((self.values["look"] == _LOOKS.index("taken")).sum())
 
     @classmethod
-    def joined(cls, pieces: Sequence[Scores]) -> Scores:
+    def concatenate(cls, pieces: Sequence[Scores]) -> Scores:
         """All of them, one after the other."""
         errors, count = {}, 0
         for piece in pieces:

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from diptych.batch.tables.arrow import import_arrow
 from diptych.batch.tables.read import Batch
@@ -16,20 +16,11 @@ from diptych.batch.tables.scores import RESULTS, Scores
 ROW_GROUP = 64 * 1024
 
 
-class Writer(Protocol):
-    """Takes batches in order; `close` completes the file but leaves the stream open."""
-
-    def write(self, batch: Batch, scores: Scores) -> None:
-        """Append the rows of a batch with their scores."""
-
-    def close(self) -> None:
-        """Write the rows that are still buffered."""
-
-
 def make_writer(format: str, stream: IO[bytes], columns: Sequence[str], schema: Callable[[], Any]) -> Writer:
     """The writer of a format ("csv", "tsv", "jsonl", "parquet") for rows with these columns and the results.
 
-    `schema` gives the table's Arrow schema; only Parquet asks for it.
+    `write` takes batches in order with their scores; `close` completes the file and leaves the stream open. `schema`
+    gives the table's Arrow schema; only Parquet asks for it.
     """
     if format == "parquet":
         return _Parquet(stream, schema())
@@ -102,6 +93,9 @@ class _Parquet:
             self.writer.write_table(rows.slice(0, ROW_GROUP), row_group_size=ROW_GROUP)
             rows = rows.slice(ROW_GROUP)
         self.held = rows.to_batches()
+
+
+Writer = _Separated | _JsonLines | _Parquet
 
 
 def standard_output() -> IO[bytes]:

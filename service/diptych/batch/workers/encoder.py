@@ -84,11 +84,13 @@ class Encoder:
             stamp = stamps[name]
             return None if stamp is None or self.stamp(name) != stamp else _content_id(self._path(name), stamp)
 
-        def size(name: str) -> int | None:
-            return stamp[0] if (stamp := stamps[name]) is not None else None
-
         def is_same(a: str, b: str) -> bool:
-            return a == b or (size(a) == size(b) and content(a) is not None and content(a) == content(b))
+            if a == b:
+                return True
+            one, other = stamps[a], stamps[b]
+            if one is None or other is None or one[0] != other[0]:  # of other sizes: neither is read
+                return False
+            return content(a) is not None and content(a) == content(b)
 
         return np.array([is_same(a, b) for a, b in pairs], bool)
 
@@ -111,14 +113,14 @@ class CloserLooks:
         stamp than when it was encoded.
         """
         seen: list[Evidence | None] = []
-        described = partial(self._described, stamps=stamps)
+        describe = partial(self._describe_views, stamps=stamps)
         for start in range(0, len(pairs), _LOOKED):
             batch = pairs[start : start + _LOOKED]
-            views = self.views.views(list(dict.fromkeys(name for pair in batch for name in pair)), described)
+            views = self.views.views(list(dict.fromkeys(name for pair in batch for name in pair)), describe)
             seen += self.encoder.scorer.evidence([(views[a], views[b]) for a, b in batch])
         return seen
 
-    def _described(self, names: list[str], stamps: Mapping[str, Stamp | None]) -> Mapping[str, View | None]:
+    def _describe_views(self, names: list[str], stamps: Mapping[str, Stamp | None]) -> Mapping[str, View | None]:
         same = [name for name in names if self.encoder.stamp(name) == stamps[name]]
         sources = map_pictures(self.encoder.source, same, self.encoder.scorer.runtime.threads)
         there = [None if isinstance(source, PictureError) else source for source in sources]
@@ -151,19 +153,20 @@ def score_pairs(
 ) -> Scores:
     """Scores of pairs of tokens float16 (P, N, M, d), but for those with an error, to the question that is asked;
     those that are the `same`, bool (P,), are so without being looked at. `look` takes the closer looks that pairs
-    deserve, without it they are judged without.
+    deserve; without it they get none.
     """
-    judged: list[Judgement | None] = [None] * len(tokens_a)
+    judgements: list[Judgement | None] = [None] * len(tokens_a)
     good = np.setdiff1d(np.arange(len(tokens_a)), list(errors))
     if len(good):
         whole = len(good) == len(tokens_a)
         logits = scorer.all_logits(tokens_a if whole else tokens_a[good], tokens_b if whole else tokens_b[good])
         questions, asked = scorer.runtime.manifest.questions, scorer.runtime.question
         seen: list[Evidence | None] = [None] * len(good)
-        if look is not None and len(worth := np.flatnonzero(deserving(questions, logits, asked) & ~same[good])):
-            for place, evidence in zip(worth.tolist(), look(good[worth].tolist()), strict=True):
+        if look is not None:
+            rows = np.flatnonzero(deserving(questions, logits, asked) & ~same[good])
+            for place, evidence in zip(rows.tolist(), look(good[rows].tolist()) if len(rows) else (), strict=True):
                 seen[place] = evidence
         answers = judge(questions, logits, seen, same=same[good])[asked]
         for place, judgement in zip(good.tolist(), answers, strict=True):
-            judged[place] = judgement
-    return Scores.of(judged, errors)
+            judgements[place] = judgement
+    return Scores.of(judgements, errors)

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
 
-from diptych.batch.workers.retries import RetryQueue
-from diptych.batch.workers.tasks import Work
+from diptych.batch.workers.executor import RetryQueue, Work
 from diptych.errors import BatchError
 from diptych.scoring.decode_pool import describe_exit
 from diptych.scoring.fork_server import safe_path, sigint_blocked

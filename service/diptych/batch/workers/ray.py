@@ -12,8 +12,7 @@ from contextlib import ExitStack, redirect_stdout
 from time import monotonic
 from typing import Any
 
-from diptych.batch.workers.retries import RetryQueue
-from diptych.batch.workers.tasks import Work
+from diptych.batch.workers.executor import RetryQueue, Work
 from diptych.errors import BatchError
 from diptych_runtime.session import thread_count
 

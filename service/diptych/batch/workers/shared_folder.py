@@ -16,8 +16,7 @@ from pathlib import Path
 
 from diptych.batch.parts.disk import explained
 from diptych.batch.parts.manifest import Step, new_id
-from diptych.batch.workers.executor import Executor
-from diptych.batch.workers.retries import Describe, RetryQueue, Say
+from diptych.batch.workers.executor import Describe, Executor, RetryQueue, Say
 from diptych.batch.workers.tasks import PartWork, WorkerConfig
 from diptych.collection.collection import Collection
 from diptych.console import counted

@@ -31,7 +31,6 @@ from diptych_runtime.runtime import Runtime
 AT_A_TIME = 512  # pairs whose tokens are in memory
 _REMEMBERED = 4096  # names of pictures that were looked at more closely
 
-Work = Callable[[int], object]  # of a part's number
 PartWork = Callable[..., object]  # `encode` or `score`
 
 
@@ -60,44 +59,44 @@ class _OpenJob:
 
 def encode(number: int, *, folder: str, means: WorkerConfig) -> None:
     """Turn the pictures of a part into tokens. Raises OSError if the table and its folder are gone meanwhile."""
-    desk = _open(Path(folder), means)
-    manifest = desk.manifest
+    job = _open(Path(folder), means)
+    manifest = job.manifest
     names = names_between(Path(folder, NAMES), *manifest.encoding.bounds(number))
-    stamps = [desk.encoder.stamp(name) for name in names]
-    tokens, errors = desk.encoder.encode(names)
+    stamps = [job.encoder.stamp(name) for name in names]
+    tokens, errors = job.encoder.encode(names)
     if errors and not Path(manifest.folder).is_dir():
         # A disk that was pulled out is not a table full of missing pictures.
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), manifest.folder)
-    desk.tokens.write(number, tokens, errors, stamps)
+    job.tokens.write(number, tokens, errors, stamps)
 
 
 def score(number: int, *, folder: str, means: WorkerConfig) -> None:
     """Score the pairs of a part, whose pictures all have been encoded."""
-    desk = _open(Path(folder), means)
-    step = desk.manifest.scoring
-    pairs = np.asarray(desk.pairs[slice(*step.bounds(number))])
-    done = [_score(desk, pairs[start : start + AT_A_TIME]) for start in range(0, len(pairs), AT_A_TIME)]
-    write_part(Path(folder, step.file(number)), Scores.joined(done).to_bytes())
+    job = _open(Path(folder), means)
+    step = job.manifest.scoring
+    pairs = np.asarray(job.pairs[slice(*step.bounds(number))])
+    done = [_score(job, pairs[start : start + AT_A_TIME]) for start in range(0, len(pairs), AT_A_TIME)]
+    write_part(Path(folder, step.file(number)), Scores.concatenate(done).to_bytes())
 
 
 def clear_caches() -> None:
     """Forget the job and the model that were worked with last."""
-    _desk.cache_clear()
+    _load_job.cache_clear()
     _scorer.cache_clear()
 
 
-def _score(desk: _OpenJob, pairs: np.ndarray) -> Scores:
+def _score(job: _OpenJob, pairs: np.ndarray) -> Scores:
     places_a, places_b = pairs.T
-    errors_a, errors_b = (desk.tokens.errors(places.tolist()) for places in (places_a, places_b))
+    errors_a, errors_b = (job.tokens.errors(places.tolist()) for places in (places_a, places_b))
     both = [(errors_a.get(a), errors_b.get(b)) for a, b in pairs.tolist()]
-    tokens_a, tokens_b = desk.tokens.take(places_a), desk.tokens.take(places_b)
+    tokens_a, tokens_b = job.tokens.take(places_a), job.tokens.take(places_b)
 
-    stamps = {place: desk.tokens.stamp(place) for place in np.unique(pairs).tolist()}
+    stamps = {place: job.tokens.stamp(place) for place in np.unique(pairs).tolist()}
 
     def named(places: Sequence[int]) -> tuple[list[tuple[str, str]], dict[str, Stamp | None]]:
         wanted = pairs[places].tolist()
-        return [(desk.names(a), desk.names(b)) for a, b in wanted], {
-            desk.names(place): stamps[place] for pair in wanted for place in pair
+        return [(job.names(a), job.names(b)) for a, b in wanted], {
+            job.names(place): stamps[place] for pair in wanted for place in pair
         }
 
     def look(places: Sequence[int], looks: CloserLooks) -> list[Evidence | None]:
@@ -106,21 +105,21 @@ def _score(desk: _OpenJob, pairs: np.ndarray) -> Scores:
     sizes = [[stamp and stamp[0] for stamp in (stamps[a], stamps[b])] for a, b in pairs.tolist()]
     of_one_size, same = [place for place, (a, b) in enumerate(sizes) if a and a == b], np.zeros(len(pairs), bool)
     if of_one_size:
-        same[of_one_size] = desk.encoder.have_one_content(*named(of_one_size))
-    looking = None if desk.looks is None else partial(look, looks=desk.looks)
-    return score_pairs(desk.scorer, tokens_a, tokens_b, pair_errors(desk.manifest.sides, both), same, looking)
+        same[of_one_size] = job.encoder.have_one_content(*named(of_one_size))
+    looking = None if job.looks is None else partial(look, looks=job.looks)
+    return score_pairs(job.scorer, tokens_a, tokens_b, pair_errors(job.manifest.sides, both), same, looking)
 
 
 def _open(folder: Path, means: WorkerConfig) -> _OpenJob:
     try:
         manifest = Manifest.load(folder)
     except FileNotFoundError:
-        raise unseen(folder / MANIFEST, "the output") from None
-    return _desk(folder, manifest, means)
+        raise make_unseen_error(folder / MANIFEST, "the output") from None
+    return _load_job(folder, manifest, means)
 
 
 @lru_cache(1)
-def _desk(folder: Path, manifest: Manifest, means: WorkerConfig) -> _OpenJob:
+def _load_job(folder: Path, manifest: Manifest, means: WorkerConfig) -> _OpenJob:
     scorer = load_scorer(means, manifest.model).asking(manifest.question)
     own = scorer.runtime.scores_revision
     if (known := manifest.scored_by(folder, own)) != own:
@@ -139,7 +138,7 @@ def _desk(folder: Path, manifest: Manifest, means: WorkerConfig) -> _OpenJob:
     return _OpenJob(manifest, scorer, tokens, pairs, encoder, looks, name)
 
 
-def unseen(path: Path, whose: str) -> BatchError:
+def make_unseen_error(path: Path, whose: str) -> BatchError:
     """The error of a worker that does not see the first file of a job, in the folder of `whose`."""
     return BatchError(
         f"{path} is not to be seen on {os.uname().nodename}; every worker has to see the folder of {whose} and that of "

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import logging
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO, StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
+from PIL import Image, features
+from PIL import __version__ as pillow_version
+
+from diptych.batch.workers.executor import RetryQueue
+from diptych.batch.workers.pool import Pool
+from diptych.bench.demo.drawing import SCENES, Canvas
+from diptych.bench.demo.edits import edit_copy
 from diptych.console import Console, counted
 from diptych_runtime.atomic import temporary, write_atomic
 from diptych_runtime.errors import DiptychError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from PIL import Image
 
 PART = 4  # pictures that a process draws at a time
 SERIES = 5  # pictures that share palette and composition
 SIZES = [(480, 360), (480, 320), (360, 480), (400, 400), (448, 336)]
 QUALITY = 88
 STORE = "store"  # where one is told to index it, beside the pictures
+MARK = "drawing.json"  # the settings of a drawing, from before its first picture until it is complete
 
 logger = logging.getLogger(__name__)
 
@@ -62,18 +67,17 @@ def draw_collection(
     folder = Path(folder)
     if count < 1:
         raise DemonstrationError(f"expected a count of at least 1 picture, got {count}")
-    photos, queries, truth = plan(folder, count, seed)
+    photos, queries = plan(folder, count, seed)
+    truth = folder / "truth.csv"
     pictures = [*photos, *queries]
     _check(folder, {*(picture.path for picture in pictures), truth, folder / MARK})
     for name in ("photos", "queries"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     truth.unlink(missing_ok=True)
-    left = set(missing(folder, [picture.path for picture in pictures], count, seed))
-    bar = Console(quiet=quiet).progress(
-        total=len(pictures), unit="picture", desc="drawing", initial=len(pictures) - len(left)
-    )
-    with bar:
-        for drawn in _drawing([picture for picture in pictures if picture.path in left], seed, processes):
+    left = find_missing(folder, pictures, count, seed)
+    done = len(pictures) - len(left)
+    with Console(quiet=quiet).progress(total=len(pictures), unit="picture", desc="drawing", initial=done) as bar:
+        for drawn in _draw_all(left, seed, processes):
             bar.update(drawn)
     table = StringIO()
     writer = csv.writer(table)
@@ -84,17 +88,15 @@ def draw_collection(
     return [picture.path for picture in photos]
 
 
-def plan(folder: Path, count: int, seed: int) -> tuple[list[Picture], list[Picture], Path]:
-    """The pictures of the collection, the queries, and the path of truth.csv, without drawing anything."""
-    import numpy as np
-
+def plan(folder: Path, count: int, seed: int) -> tuple[list[Picture], list[Picture]]:
+    """The pictures of the collection and the queries, without drawing anything."""
     rng = np.random.default_rng([seed, 0])
-    kinds = _scenes()
+    kinds = list(SCENES)
     doubles, distractors = count // 20, max(1, count // 40)
     scenes = []
     for number in range(count - doubles + distractors):
         series, member = divmod(number, SERIES)
-        kind = list(kinds)[series % len(kinds)]
+        kind = kinds[series % len(kinds)]
         name = f"{kind}-{series // len(kinds) + 1:02d}{'abcdefghij'[member]}.jpg"
         scenes.append(Picture(folder / "photos" / name, series, member, kind))
     shuffled = [scenes[i] for i in rng.permutation(len(scenes))]
@@ -105,20 +107,14 @@ def plan(folder: Path, count: int, seed: int) -> tuple[list[Picture], list[Pictu
     queries = [_copy(picture, folder / "queries" / f"{picture.path.stem}-edited.jpg") for picture in asked]
     others = [Picture(folder / "queries" / p.path.name, p.series, p.member, p.kind) for p in strangers]
     photos = [picture for picture in scenes if picture.path in kept] + copies
-    return photos, sorted(queries + others, key=lambda query: query.path), folder / "truth.csv"
+    return photos, sorted(queries + others, key=lambda query: query.path)
 
 
 def draw_scenes(count: int, seed: int = 0) -> Iterator[Image.Image]:
     """Scenes of every kind in turn, each another one, as the demonstration collection has them."""
-    kinds = list(_scenes())
+    kinds = list(SCENES)
     for number in range(count):
         yield _draw(Picture(Path(), number, 0, kinds[number % len(kinds)]), seed)
-
-
-def _scenes() -> dict:
-    from diptych.bench.demo.drawing import indoors, outdoors
-
-    return {**outdoors.SCENES, **indoors.SCENES}
 
 
 def _copy(picture: Picture, path: Path) -> Picture:
@@ -139,16 +135,13 @@ def _check(folder: Path, planned: set[Path]) -> None:
         )
 
 
-def _drawing(pictures: Sequence[Picture], seed: int, processes: int) -> Iterator[int]:
+def _draw_all(pictures: Sequence[Picture], seed: int, processes: int) -> Iterator[int]:
     """Draw and write the pictures, and yield how many more are there. Raises BatchError where processes are lost."""
     if processes < 2:
         for picture in pictures:
             _write(picture, seed)
             yield 1
         return
-    from diptych.batch.workers.pool import Pool
-    from diptych.batch.workers.retries import RetryQueue
-
     parts = [pictures[start : start + PART] for start in range(0, len(pictures), PART)]
     names = [f"{part[0].path.name} and what follows" for part in parts]
     attempts = RetryQueue(range(len(parts)), names.__getitem__, logger.warning)
@@ -171,48 +164,35 @@ def _write(picture: Picture, seed: int) -> None:
 
 def _draw(picture: Picture, seed: int) -> Image.Image:
     """Draw one picture from its own random numbers, so that any of them can be drawn alone."""
-    import numpy as np
-
-    from diptych.bench.demo.drawing.canvas import Canvas
-    from diptych.bench.demo.drawing.edits import edited
-
     layout = np.random.default_rng([seed, 1, picture.series])
     details = np.random.default_rng([seed, 2, picture.series, picture.member])
     width, height = SIZES[layout.integers(len(SIZES))]
     canvas = Canvas(width, height, details)
-    _scenes()[picture.kind](canvas, layout)
+    SCENES[picture.kind](canvas, layout)
     image = canvas.finish()
     if picture.original is None:
         return image
     indexed = picture.path.parent.name == "photos"
-    return edited(image, np.random.default_rng([seed, 3 + indexed, picture.series, picture.member]))[0]
+    return edit_copy(image, np.random.default_rng([seed, 3 + indexed, picture.series, picture.member]))
 
 
-MARK = "drawing.json"  # the settings of a drawing, from before its first picture until it is complete
-
-
-def missing(folder: Path, pictures: Sequence[Path], count: int, seed: int) -> list[Path]:
+def find_missing(folder: Path, pictures: Sequence[Picture], count: int, seed: int) -> list[Picture]:
     """The `pictures` that are still to be drawn; those that something else has drawn are removed first.
 
     The mark in the folder says whose pictures they are. Each was written whole, so one that is there is complete.
     """
-    mark, settings = folder / MARK, _settings(count, seed)
+    mark, settings = folder / MARK, _describe_drawing(count, seed)
     if not mark.is_file() or mark.read_bytes() != settings:
         for picture in pictures:
-            picture.unlink(missing_ok=True)
+            picture.path.unlink(missing_ok=True)
         write_atomic(mark, settings)
-    return [picture for picture in pictures if not picture.exists()]
+    return [picture for picture in pictures if not picture.path.exists()]
 
 
-def _settings(count: int, seed: int) -> bytes:
+def _describe_drawing(count: int, seed: int) -> bytes:
     """All that the bytes of the pictures depend on: another version of any of it may draw others."""
-    import hashlib
-
-    import numpy as np
-    from PIL import __version__, features
-
-    sources = sorted(Path(__file__).parent.rglob("*.py"))
-    code = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
-    versions = {"numpy": np.__version__, "pillow": __version__}
+    code = b"".join(source.read_bytes() for source in sorted(Path(__file__).parent.glob("*.py")))
+    versions = {"numpy": np.__version__, "pillow": pillow_version}
     versions |= {name: str(features.version(name)) for name in ("jpg", "freetype2")}
-    return json.dumps({"count": count, "seed": seed, "program": code, **versions}, indent=2).encode()
+    settings = {"count": count, "seed": seed, "program": hashlib.sha256(code).hexdigest(), **versions}
+    return json.dumps(settings, indent=2).encode()

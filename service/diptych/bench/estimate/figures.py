@@ -11,7 +11,7 @@ from time import perf_counter
 import numpy as np
 
 from diptych.bench.demo.collection import draw_collection
-from diptych.bench.model import processor, resized
+from diptych.bench.model import processor, resize_photo
 from diptych.collection.collection import Collection
 from diptych.scoring.scorer import Scorer
 from diptych.store.index.vectors import Vectors
@@ -47,13 +47,13 @@ def measured(scorer: Scorer) -> Figures:
     random = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         photos = draw_collection(Path(folder, "drawn"), count=_PICTURES)
-        files = [resized(path) for path in photos]
+        files = [resize_photo(path) for path in photos]
         store = Path(folder, "store")
         with Collection.open(store, scorer, create=True) as collection:
             ids = [added.id for added in collection.add(photos)]
             tokens = np.stack([tokens for tokens, _ in collection.panels(ids).values()])
             held = list(range(1, len(ids) + 1))
-            fetch = _seconds(lambda: collection.store.tokens(held)) / len(held)
+            fetch = _time(lambda: collection.store.tokens(held)) / len(held)
         size = (store / DATABASE).stat().st_size / len(ids)
     vectors = Vectors(runtime.embedding_dim)
     points = random.normal(size=(_VECTORS, runtime.embedding_dim)).astype(np.float32)
@@ -63,15 +63,15 @@ def measured(scorer: Scorer) -> Figures:
         model=runtime.name,
         embedding_dim=runtime.embedding_dim,
         token_bytes=runtime.codec.nbytes,
-        picture_seconds=_seconds(lambda: scorer.panels(files)) * runtime.threads / len(files),
-        vector_seconds=_seconds(lambda: vectors.search(points[0], 100)) / _VECTORS,
+        picture_seconds=_time(lambda: scorer.panels(files)) * runtime.threads / len(files),
+        vector_seconds=_time(lambda: vectors.search(points[0], 100)) / _VECTORS,
         fetch_seconds=fetch,
-        pair_seconds=_seconds(lambda: scorer.logits(tokens[:1], tokens[1:])) * runtime.threads / (len(tokens) - 1),
+        pair_seconds=_time(lambda: scorer.logits(tokens[:1], tokens[1:])) * runtime.threads / (len(tokens) - 1),
         record_bytes=size - runtime.released.picture_bytes,
     )
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def _time(work: Callable[[], object]) -> float:
     """The median of some rounds in seconds, after a warm-up round."""
     took = []
     for _ in range(_ROUNDS + 1):

@@ -89,7 +89,7 @@ def planned(figures: Figures, load: Load, machine: Machine) -> Plan:
     held = max(1, math.ceil(vector_bytes / (MEMORY_SHARE * machine.memory * 2**30)))
     if held > _SHARDS:
         raise ValueError(f"{held:,} shards would be needed, and more than {_SHARDS:,} are none; name larger machines")
-    shards, groups, p50, p99 = _fewest(figures, load, machine, held)
+    shards, groups, p50, p99 = _find_fewest(figures, load, machine, held)
     lists, compared = _vectors_compared(count / shards)
     stages = _stages(figures, load, shards)
     machines = shards * groups
@@ -135,10 +135,10 @@ def _stages(figures: Figures, load: Load, shards: int) -> dict[str, float]:
     }
 
 
-def _fewest(figures: Figures, load: Load, machine: Machine, held: int) -> tuple[int, int, float, float]:
+def _find_fewest(figures: Figures, load: Load, machine: Machine, held: int) -> tuple[int, int, float, float]:
     """Shards, of which there have to be `held`, groups, and the p50 and p99 that they come to."""
     shards = held
-    while simulated(figures, load, machine, shards, _NOBODY)[1] > load.seconds:
+    while simulate_queue(figures, load, machine, shards, _NOBODY)[1] > load.seconds:
         # Too slow even with nobody else there: with more shards each has fewer pairs to score.
         if shards > _MOST:
             raise ValueError(
@@ -147,12 +147,12 @@ def _fewest(figures: Figures, load: Load, machine: Machine, held: int) -> tuple[
         shards = math.ceil(1.2 * shards)
     work = sum(_stages(figures, load, shards).values())
     groups = max(1, math.ceil(load.queries * work / (_BUSY * shards * machine.cores)))
-    while (times := simulated(figures, load, machine, shards, groups))[1] > load.seconds:
+    while (times := simulate_queue(figures, load, machine, shards, groups))[1] > load.seconds:
         groups = math.ceil(1.05 * groups + 0.1)
     return shards, groups, *times
 
 
-def simulated(
+def simulate_queue(
     figures: Figures, load: Load, machine: Machine, shards: int, groups: float, seed: int = 0
 ) -> tuple[float, float]:
     """p50 and p99 in seconds of 10,000 queries, fewer for many shards, that come at random (Poisson) to a group.

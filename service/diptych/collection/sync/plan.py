@@ -27,7 +27,7 @@ class Plan:
     removed: dict[str, str] = field(default_factory=dict)
     unplaced: dict[str, str] = field(default_factory=dict)
 
-    def sparing(self, kept: Collection[str]) -> Plan:
+    def spare(self, kept: Collection[str]) -> Plan:
         """The same, but those whose ids are `kept` stay without a path."""
         changed, removed = self.changed, self.removed
         return replace(
@@ -38,7 +38,7 @@ class Plan:
         )
 
 
-def planned(
+def make_plan(
     before: Mapping[str, str],
     at: Mapping[str, str],
     hides: Callable[[str], bool],
@@ -66,7 +66,7 @@ def planned(
     return Plan(unchanged, plan.moved, plan.changed, plan.removed)
 
 
-def going(plan: Plan, before: Mapping[str, str], at: Mapping[str, str]) -> dict[str, str]:
+def find_going(plan: Plan, before: Mapping[str, str], at: Mapping[str, str]) -> dict[str, str]:
     """The pictures that would go, or lose their path, with none in their place, as path by id.
 
     A changed file has another picture, but that of many files may be the same: then it stands in for one of them.
@@ -77,7 +77,7 @@ def going(plan: Plan, before: Mapping[str, str], at: Mapping[str, str]) -> dict[
     return {id: path for id, path in lost.items() if id not in spared}
 
 
-def objection(
+def find_objection(
     removed: Mapping[str, str], before: Mapping[str, str], there: Collection[str], roots: Sequence[str]
 ) -> str | None:
     """The reason why so many pictures may not go, nor lose their path, without consent, if there is one: a disk that is
@@ -93,10 +93,10 @@ def objection(
             return f"{names} has no picture any more, and {had:,} of the collection lay there"
         if gone > LEAST and 2 * gone > had:
             return f"{gone:,} of the {had:,} pictures that lay in {names} are not there any more"
-    return _emptied(removed, there, roots)
+    return _find_emptied(removed, there, roots)
 
 
-def _emptied(removed: Mapping[str, str], there: Collection[str], roots: Sequence[str]) -> str | None:
+def _find_emptied(removed: Mapping[str, str], there: Collection[str], roots: Sequence[str]) -> str | None:
     """The reason against a removal from a folder below the roots that is still there and has become empty: a disk may
     be mounted there.
     """

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from diptych.collection.collection import Collection
 from diptych.collection.ingest import Added, Incoming, batches, simulate
-from diptych.collection.sync.plan import Plan, going, objection, planned, refuse
+from diptych.collection.sync.plan import Plan, find_going, find_objection, make_plan, refuse
 from diptych.collection.sync.seen_files import Seen, SeenFiles
 from diptych.console import counted
 from diptych.errors import SyncError
@@ -102,7 +102,7 @@ class Run:
         what was added until then stays, and nothing was removed.
         """
         try:
-            return self._go(total, tick)
+            return self._compare(total, tick)
         except MemoryError:
             raise SyncError(
                 f"memory ran out after {counted(len(self._at), 'file')}; what was added is kept, and nothing was "
@@ -110,7 +110,7 @@ class Run:
                 "takes up the rest"
             ) from None
 
-    def _go(self, total: Callable[[int], object], tick: Callable[[int], object]) -> Outcome:
+    def _compare(self, total: Callable[[int], object], tick: Callable[[int], object]) -> Outcome:
         self._began = time.time_ns()
         self._forget_removed()
         self._tree = tree = Tree.below(self.roots, self.exclusion)
@@ -128,17 +128,17 @@ class Run:
         self.outcome.closed.update(tree.closed)
         self.outcome.omissions = tree.omissions
         known = self.ledger.files(self.roots)
-        fresh = self._unsettled(known)
+        fresh = self._find_unsettled(known)
         total(len(fresh))
-        if not self.allow_removal and self._objection(self._missing()):
+        if not self.allow_removal and self._find_objection(self._find_missing()):
             # The files may only have moved. What is in the collection already is found by its digest alone.
-            fresh = self._settle(fresh, tick, add=False)
-            self._stop_at(self._objection(self._missing()))
-        self._settle(fresh, tick, add=True)
-        self._conclude([path for path in known if path not in tree.files and not tree.hides(path)])
+            fresh = self._settle_files(fresh, tick, add=False)
+            self._stop_at(self._find_objection(self._find_missing()))
+        self._settle_files(fresh, tick, add=True)
+        self._follow_files([path for path in known if path not in tree.files and not tree.hides(path)])
         return self.outcome
 
-    def _unsettled(self, known: dict[str, Seen]) -> list[str]:
+    def _find_unsettled(self, known: dict[str, Seen]) -> list[str]:
         """The files that have to be read; the others are known from earlier runs."""
         stored = self.collection.store.known(sorted({seen.id for seen in known.values() if seen.id is not None}))
         fresh = []
@@ -154,23 +154,23 @@ class Run:
                 fresh.append(path)
         return fresh
 
-    def _settle(self, paths: Sequence[str], tick: Callable[[int], object], *, add: bool) -> list[str]:
+    def _settle_files(self, paths: Sequence[str], tick: Callable[[int], object], *, add: bool) -> list[str]:
         """Read files and settle their contents; without `add`, return those with content that is not stored yet."""
         later: list[str] = []
         for batch in batches(map(Path, paths)):
             names = [str(path) for path in batch]
             limits, threads = self.collection.scorer.limits, self.collection.scorer.runtime.threads
             read: dict[str, _Read] = dict(
-                zip(names, map_pictures(partial(_read, limits=limits), names, threads), strict=True)
+                zip(names, map_pictures(partial(_read_file, limits=limits), names, threads), strict=True)
             )
             if not add:
-                later += (new := self._new(read))
+                later += (new := self._find_new(read))
                 read = {path: one for path, one in read.items() if path not in new}
-            self._take(read)
+            self._take_batch(read)
             tick(len(read))
         return later
 
-    def _new(self, read: dict[str, _Read]) -> set[str]:
+    def _find_new(self, read: dict[str, _Read]) -> set[str]:
         """The files that were read and whose content is not in the collection."""
         ids = {
             path: picture_id(hashlib.sha256(one).hexdigest()) for path, one in read.items() if isinstance(one, bytes)
@@ -178,7 +178,7 @@ class Run:
         stored = self.collection.store.known(list(ids.values()))
         return {path for path, id in ids.items() if id not in stored}
 
-    def _take(self, read: dict[str, _Read]) -> None:
+    def _take_batch(self, read: dict[str, _Read]) -> None:
         """Add the new pictures of a batch, and remember the content of its files."""
         notes: dict[str, Seen | None] = {}
         whole: dict[str, bytes] = {}
@@ -207,27 +207,29 @@ class Run:
             self._at[path] = content.id
             # A picture that was added otherwise keeps its path, or none: it is not these folders' to remove.
             if isinstance(content, Content):
-                arrivals.append(Incoming(content, path, {}, stamp=_short(stamp)))
+                arrivals.append(Incoming(content, path, {}, stamp=_shorten_stamp(stamp)))
         kept = self.collection.store.removed_metadata([arrival.content.id for arrival in arrivals])
-        for arrival, added in zip(arrivals, self._added(arrivals), strict=True):
+        for arrival, added in zip(arrivals, self._add(arrivals), strict=True):
             if added.created:
                 self.outcome.added[added.id] = str(arrival.path)
                 self.outcome.returned |= {added.id} & kept.keys()
         recent = {path for path in notes if self._tree.files[path].stamp.modified > self._began - _RECENT}
         self.ledger.note({path: None if path in recent else seen for path, seen in notes.items()})
 
-    def _added(self, arrivals: Sequence[Incoming]) -> list[Added]:
+    def _add(self, arrivals: Sequence[Incoming]) -> list[Added]:
         return simulate(arrivals, self._met) if self.dry_run else self.collection.commit(arrivals)
 
-    def _conclude(self, gone: Sequence[str]) -> None:
+    def _follow_files(self, gone: Sequence[str]) -> None:
         """Let pictures follow their files, and remove those that have none and need one."""
         checked(self.roots)  # one that is gone by now would look as if it had become empty
         outcome = self.outcome
-        plan = planned(outcome.before, self._at, self._tree.hides, self._elsewhere)
-        plan = plan.sparing(self.collection.store.known([*plan.changed, *plan.removed], kept=True))
+        plan = make_plan(outcome.before, self._at, self._tree.hides, self._find_elsewhere)
+        plan = plan.spare(self.collection.store.known([*plan.changed, *plan.removed], kept=True))
         place = outcome.before | plan.moved | outcome.added
         outcome.copies = sum(place.get(id) != path for path, id in self._at.items())
-        outcome.objection = None if self.allow_removal else self._objection(going(plan, outcome.before, self._at))
+        outcome.objection = (
+            None if self.allow_removal else self._find_objection(find_going(plan, outcome.before, self._at))
+        )
         if not self.dry_run:
             self._stop_at(outcome.objection)
             new = plan.moved | dict.fromkeys(plan.changed | plan.removed | plan.unplaced)
@@ -235,7 +237,7 @@ class Run:
             self._forget_removed()
             outcome.kept = len(self.collection.store.removed_metadata([*plan.changed, *plan.removed]))
             self.collection.store.note_stamps(
-                (id, path, _short(self._tree.files[path].stamp))
+                (id, path, _shorten_stamp(self._tree.files[path].stamp))
                 for id, path in place.items()
                 if self._at.get(path) == id
             )
@@ -247,7 +249,7 @@ class Run:
         if not self.dry_run:
             self.collection.store.forget_removed(datetime.now(UTC) - timedelta(days=self.outcome.keep_days))
 
-    def _missing(self) -> dict[str, str]:
+    def _find_missing(self) -> dict[str, str]:
         """The pictures that are missing so far, the files that are yet to be read left out."""
         here = set(self._at.values())
         return {
@@ -256,7 +258,7 @@ class Run:
             if id not in here and path not in self._tree.files and not self._tree.hides(path)
         }
 
-    def _elsewhere(self, id: str) -> str | None:
+    def _find_elsewhere(self, id: str) -> str | None:
         """Another file with this content, outside these folders, that is still as it was."""
         for path, stamp in self.ledger.copies(id).items():
             other = Tree()
@@ -271,8 +273,8 @@ class Run:
         roots = [root for root in self.roots if path.startswith(root.rstrip("/") + "/")]
         return bool(roots) and all(self.exclusion.leaves_out(path, root) for root in roots)
 
-    def _objection(self, removed: dict[str, str]) -> str | None:
-        reason = objection(removed, self.outcome.before, self._tree.files, self.roots)
+    def _find_objection(self, removed: dict[str, str]) -> str | None:
+        reason = find_objection(removed, self.outcome.before, self._tree.files, self.roots)
         excluded = self.outcome.excluded.intersection(removed.values())
         if reason is None or not excluded:
             return reason
@@ -302,11 +304,11 @@ def checked(folders: Iterable[str | os.PathLike[str]]) -> list[str]:
     return roots
 
 
-def _short(stamp: Stamp) -> FileStamp:
+def _shorten_stamp(stamp: Stamp) -> FileStamp:
     return FileStamp(stamp.bytes, stamp.modified)
 
 
-def _read(path: str, limits: PictureLimits) -> bytes | str | None:
+def _read_file(path: str, limits: PictureLimits) -> bytes | str | None:
     """A file as `_Read`; raises PictureError if this user may not read it, or it is larger than the limits allow."""
     try:
         data = whole_file(Path(path), limits, path)

@@ -48,14 +48,14 @@ class SeenFiles(CacheDatabase):
         """
         self.path = folder / LEDGER
         try:
-            self._connection = self._opened(f"{FORMATS} {limits}", read_only=read_only)
+            self._connection = self._open(f"{FORMATS} {limits}", read_only=read_only)
         except sqlite3.OperationalError as error:
             raise self._failed(error) from None
         except sqlite3.DatabaseError as error:
             logger.warning("%s: %s; it is made anew, and files are read again", self.path, error)
             for suffix in () if read_only else ("", "-wal", "-shm"):
                 Path(f"{self.path}{suffix}").unlink(missing_ok=True)
-            self._connection = self._opened(f"{FORMATS} {limits}", read_only=read_only, forget=True)
+            self._connection = self._open(f"{FORMATS} {limits}", read_only=read_only, forget=True)
 
     def files(self, roots: Iterable[str]) -> dict[str, Seen]:
         """The files known below these folders, by path."""
@@ -64,14 +64,14 @@ class SeenFiles(CacheDatabase):
             for root in roots:
                 query = "SELECT * FROM files WHERE path > ? AND path < ?"
                 for path, stamp, id, reason in self._connection.execute(query, paths_below(root)):
-                    found[path] = Seen(_stamp(stamp), id, reason)
+                    found[path] = Seen(_parse_stamp(stamp), id, reason)
         return found
 
     def copies(self, id: str) -> dict[str, Stamp]:
         """All files that were seen with this content, by path."""
         with self._understood():
             found = self._connection.execute("SELECT path, stamp FROM files WHERE id=? ORDER BY path", (id,))
-            return {path: _stamp(stamp) for path, stamp in found}
+            return {path: _parse_stamp(stamp) for path, stamp in found}
 
     def note(self, seen: Mapping[str, Seen | None]) -> None:
         """Remember files by path, and forget those of which nothing (None) is to be known; all or none."""
@@ -85,7 +85,7 @@ class SeenFiles(CacheDatabase):
             connection.executemany("DELETE FROM files WHERE path=?", gone)
             connection.executemany("INSERT OR REPLACE INTO files VALUES (?,?,?,?)", rows)
 
-    def _opened(self, reader: str, *, read_only: bool, forget: bool = False) -> sqlite3.Connection:
+    def _open(self, reader: str, *, read_only: bool, forget: bool = False) -> sqlite3.Connection:
         connection = self.connect(":memory:" if read_only else self.path)
         try:
             if read_only and not forget and self.path.is_file():
@@ -97,14 +97,14 @@ class SeenFiles(CacheDatabase):
                     raise sqlite3.DatabaseError("it is the database of another program")
             if connection.execute("PRAGMA quick_check").fetchone()[0] != "ok":
                 raise sqlite3.DatabaseError("it is damaged")
-            _prepare(connection, reader)
+            _prepare_tables(connection, reader)
         except BaseException:
             connection.close()
             raise
         return connection
 
 
-def _prepare(connection: sqlite3.Connection, reader: str) -> None:
+def _prepare_tables(connection: sqlite3.Connection, reader: str) -> None:
     version = version_of(connection)
     if version == 0:
         in_one_step(connection, _TABLES, _VERSION)
@@ -118,5 +118,5 @@ def _prepare(connection: sqlite3.Connection, reader: str) -> None:
             connection.execute("INSERT INTO reader VALUES (?)", (reader,))
 
 
-def _stamp(text: str) -> Stamp:
+def _parse_stamp(text: str) -> Stamp:
     return Stamp(*map(int, text.split()))

@@ -72,7 +72,7 @@ def line(outcome: Outcome, total: int, *, would: bool = False) -> str:
 def text(outcome: Outcome, total: int, *, would: bool = False) -> str:
     """The counts of a run, and the reasons of unreadable files; of a dry run also the planned changes."""
     found = lists(outcome) if would else {}
-    acts = [f"  {name}: {_shown(entry)}" for name, entries in found.items() for entry in entries]
+    acts = [f"  {name}: {_show_entry(entry)}" for name, entries in found.items() for entry in entries]
     reasons = [f"  {reason}" for reason in outcome.refused.values()]
     shut = [f"  {reason}; its pictures stay" for reason in outcome.closed.values()]
     objection = [f"it would be refused without --allow-removal: {outcome.objection}"] if outcome.objection else []
@@ -80,5 +80,5 @@ def text(outcome: Outcome, total: int, *, would: bool = False) -> str:
     return "\n".join([line(outcome, total, would=would), *found_lines, *objection])
 
 
-def _shown(entry: dict[str, str]) -> str:
+def _show_entry(entry: dict[str, str]) -> str:
     return f"{entry['from']} -> {entry['to']}" if "to" in entry else entry["path"]

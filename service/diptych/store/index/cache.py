@@ -26,16 +26,17 @@ _NUMBERS = {"generation": int, "count": int, "made_for": int, "recall": int | fl
 def save(directory: Path, vectors: Vectors, facts: Mapping[str, Any]) -> None:
     """Write the vectors and then the manifest of `facts`. Raises OSError if the disk does not take them."""
     path = directory / CACHE
+    # A kill between the two leaves a manifest whose digest is not that of the vectors: the cache is then made anew.
     with replacing(path, path.with_name(f".{CACHE}.tmp")) as file:
         taken = _Digesting(file)
         vectors.write(cast("Any", taken))
-    manifest = {**facts, "sha256": _signed(taken.found, facts)}
+    manifest = {**facts, "sha256": _sign(taken.found, facts)}
     write_atomic(directory / MANIFEST, json.dumps(manifest, indent=2).encode())
 
 
 def load(directory: Path, manifest: Mapping[str, Any]) -> tuple[Vectors | None, str | None]:
     """The vectors, if they and the manifest have its digest and belong together, or else the fault."""
-    reason = fault(directory, manifest)
+    reason = find_fault(directory, manifest)
     if reason is not None:
         return None, reason
     try:
@@ -68,14 +69,14 @@ def read_manifest(directory: Path) -> tuple[dict[str, Any], str | None]:
     return manifest, None
 
 
-def layout(directory: Path) -> dict[str, Any] | None:
+def read_layout(directory: Path) -> dict[str, Any] | None:
     """The layout of the saved index by its manifest (see `CandidateIndex.layout`); None if that says nothing of it."""
     manifest, _ = read_manifest(directory)
     found = {key: manifest[key] for key in ("kind", "lists", "probes", "recall", "made_for") if key in manifest}
     return found or None
 
 
-def fault(directory: Path, manifest: Mapping[str, Any]) -> str | None:
+def find_fault(directory: Path, manifest: Mapping[str, Any]) -> str | None:
     """The fault of the cache's bytes, if they and the manifest do not have its digest."""
     try:
         found = digest(directory, manifest)
@@ -89,10 +90,10 @@ def fault(directory: Path, manifest: Mapping[str, Any]) -> str | None:
 def digest(directory: Path, manifest: Mapping[str, Any]) -> str:
     """The digest of the cache and its manifest: a generation too high would leave out changes in the replay."""
     with open_own(directory / CACHE) as file:
-        return _signed(hashlib.file_digest(file, "sha256"), manifest)
+        return _sign(hashlib.file_digest(file, "sha256"), manifest)
 
 
-def _signed(found: Any, manifest: Mapping[str, Any]) -> str:
+def _sign(found: Any, manifest: Mapping[str, Any]) -> str:
     facts = {key: value for key, value in manifest.items() if key != "sha256"}
     found = found.copy()
     found.update(json.dumps(facts, sort_keys=True).encode())

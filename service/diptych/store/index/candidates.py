@@ -5,18 +5,20 @@ The database is the truth. The cache only saves time at the start, so whatever i
 
 from __future__ import annotations
 
+import ctypes
 import logging
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
 from pathlib import Path
-from threading import Lock
-from typing import Any
+from threading import Lock, Thread
+from typing import Any, Protocol
 
 import numpy as np
 
 from diptych.store.index import cache
 from diptych.store.index.layout import Kind, lists_for, needs_relayout
-from diptych.store.index.source import Source
 from diptych.store.index.vectors import Vectors, centroids
+from diptych.store.records import Change
 from diptych_runtime.errors import ArgumentError
 from diptych_runtime.paths import shell_word
 
@@ -27,6 +29,37 @@ _STEP = 4096
 _SAMPLED = 64  # vectors a list, of which its centroid is learnt
 
 logger = logging.getLogger(__name__)
+
+
+class Source(Protocol):
+    """The database that an index follows: embeddings by row, and the journal of what became of them."""
+
+    directory: Path
+    identity: str
+
+    def index_kind(self) -> Kind:
+        """The kind of index that was asked for."""
+        ...
+
+    def sequence(self) -> int:
+        """The number of the last change; it only ever grows."""
+        ...
+
+    def count(self) -> int:
+        """The number of pictures."""
+        ...
+
+    def embeddings(self, after: int, limit: int) -> dict[int, bytes]:
+        """Embeddings by row number behind row `after`, empty where they are damaged."""
+        ...
+
+    def changes(self, after: int, limit: int) -> list[Change]:
+        """The next steps of the journal behind sequence number `after`."""
+        ...
+
+    def embedding_checksums(self) -> tuple[int, dict[int, int]]:
+        """The number of the last change, and the CRC-32 of every embedding by row, both of one moment."""
+        ...
 
 
 class CandidateIndex:
@@ -64,7 +97,7 @@ class CandidateIndex:
         reason = index._load(store.directory, store.sequence())
         if reason is None:
             index.catch_up(store)
-            reason = index._difference(store)
+            reason = index._find_difference(store)
         if reason is not None:
             index.relayout(store, exact=True)
             if len(index):
@@ -98,7 +131,7 @@ class CandidateIndex:
         fresh = CandidateIndex(self.dimension, self.revision, self.identity)
         fresh.generation = store.sequence()
         if not exact:
-            fresh._vectors = self._empty(store)
+            fresh._vectors = self._make_empty(store)
         after = 0
         while found := store.embeddings(after, _STEP):
             after = max(found)
@@ -111,7 +144,7 @@ class CandidateIndex:
                 self._vectors, self.generation = fresh._vectors, fresh.generation
                 self.made_for, self.recall = len(fresh), recall
 
-    def _empty(self, store: Source) -> Vectors:
+    def _make_empty(self, store: Source) -> Vectors:
         """The empty vectors for the pictures of the database: one list, or lists learnt from a sample of them."""
         count = store.count()
         wanted = lists_for(count, self.kind, self.lists)
@@ -120,7 +153,7 @@ class CandidateIndex:
         random, sample, after = np.random.default_rng(0), [], 0
         while found := store.embeddings(after, _STEP):
             after = max(found)
-            usable = list(_usable(found, self.dimension).values())
+            usable = list(_select_usable(found, self.dimension).values())
             sample += [
                 usable[place] for place in np.flatnonzero(random.random(len(usable)) < _SAMPLED * wanted / count)
             ]
@@ -146,7 +179,7 @@ class CandidateIndex:
                 self._update(present, changes[-1].sequence, store.directory)
         return not changes
 
-    def _difference(self, store: Source) -> str | None:
+    def _find_difference(self, store: Source) -> str | None:
         """The difference from the database, in words; None without one, and beside a writer, who has compared it and is
         further on.
         """
@@ -157,11 +190,11 @@ class CandidateIndex:
         if len(self) != count:
             return f"it has {len(self)} entries after the replay and the database {count}"
         with self._lock:
-            others = different(self._vectors.checksums(), stored)
-        return foreign(others) if others else None
+            others = find_differences(self._vectors.checksums(), stored)
+        return describe_differences(others) if others else None
 
     def _update(self, present: Mapping[int, bytes | None], generation: int, directory: Path) -> None:
-        usable = _usable(present, self.dimension)
+        usable = _select_usable(present, self.dimension)
         damaged = sum(blob is not None for blob in present.values()) - len(usable)
         if damaged:
             logger.warning(
@@ -215,7 +248,7 @@ class CandidateIndex:
     def save(self, directory: Path) -> None:
         """Write the cache and then its manifest, each in one step; raises OSError if the disk does not take them."""
         with self._changing:
-            facts = {"generation": self.generation, "count": len(self), **self._wanted(), **self.layout()}
+            facts = {"generation": self.generation, "count": len(self), **self._state_facts(), **self.layout()}
             cache.save(directory, self._vectors, facts)
             self.saved_generation = self.generation
 
@@ -224,7 +257,7 @@ class CandidateIndex:
         manifest, reason = cache.read_manifest(directory)
         if reason is not None:
             return reason
-        for key, wanted in self._wanted().items():
+        for key, wanted in self._state_facts().items():
             if manifest.get(key) != wanted:
                 return f"it was made for {key} {manifest.get(key)!r}, not {wanted!r}"
         if manifest["generation"] > sequence:
@@ -236,23 +269,68 @@ class CandidateIndex:
         self.generation = self.saved_generation = manifest["generation"]
         return None
 
-    def _wanted(self) -> dict[str, Any]:
+    def _state_facts(self) -> dict[str, Any]:
         """The facts that a cache of this index must state."""
         facts = {"format": FORMAT, "dimension": self.dimension, "metric": METRIC}
         return {**facts, "revision": self.revision, "identity": self.identity}
 
 
-def different(one: Mapping[int, int], other: Mapping[int, int]) -> set[int]:
+class Relayout:
+    """A thread that lays an index out anew and then calls `save`: `maybe_start` after each change, then `close`."""
+
+    def __init__(self, index: CandidateIndex, store: Source, save: Callable[[], None]) -> None:
+        self.index, self.store, self.save = index, store, save
+        self._thread: Thread | None = None
+        self._over = False
+        self._lock = Lock()
+
+    def maybe_start(self) -> None:
+        """Begin if the index has outgrown its layout and no relayout is running."""
+        with self._lock:
+            if self._over or (self._thread is not None and self._thread.is_alive()) or not self.index.needs_relayout():
+                return
+            self._thread = Thread(target=self._run, name="diptych-index", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Begin no more, and wait for a relayout in progress: seconds for a million pictures."""
+        with self._lock:
+            self._over = True
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self.index.relayout(self.store)
+            self.save()
+            _give_back_memory()
+            layout = self.index.layout()
+            logger.info(
+                "%s: %d pictures in the index, in %d lists", self.store.directory, len(self.index), layout["lists"]
+            )
+        except Exception as error:
+            # What there is still answers; trying again with every change would fail as often.
+            self._over = True
+            logger.warning("%s: the index was not made anew and stays as it is: %s", self.store.directory, error)
+
+
+def _give_back_memory() -> None:
+    """Let glibc give back the memory of the old index, which it would keep for good: a millisecond for 100 MB."""
+    with suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def find_differences(one: Mapping[int, int], other: Mapping[int, int]) -> set[int]:
     """The rows that two collections of checksums by row do not have alike."""
     return {row for row, _ in one.items() ^ other.items()}
 
 
-def foreign(rows: Set[int]) -> str:
+def describe_differences(rows: Set[int]) -> str:
     """In words, that an index differs from the database in these rows."""
     return f"{len(rows)} of its entries are not the database's, the first of row {min(rows)}"
 
 
-def _usable(present: Mapping[int, bytes | None], dimension: int) -> dict[int, np.ndarray]:
+def _select_usable(present: Mapping[int, bytes | None], dimension: int) -> dict[int, np.ndarray]:
     """The embeddings float32 (e,) that are there, whole and finite, by row."""
     vectors = {
         row: np.frombuffer(blob, "<f4")

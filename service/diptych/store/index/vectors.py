@@ -36,7 +36,7 @@ class Vectors:
     def __init__(self, dimension: int, centroids: np.ndarray | None = None) -> None:
         """Room for vectors of `dimension` numbers, in as many lists as `centroids` float32 (L, e), or in one."""
         coarse = faiss.IndexFlatIP(dimension)
-        _add(coarse, np.zeros((1, dimension), np.float32) if centroids is None else centroids)
+        _add_centroids(coarse, np.zeros((1, dimension), np.float32) if centroids is None else centroids)
         self._index: Any = faiss.IndexIVFFlat(coarse, dimension, coarse.ntotal, faiss.METRIC_INNER_PRODUCT)
         self._index.set_direct_map_type(_FAISS.DirectMap.Hashtable)
         self.probes: dict[int, int] = {}
@@ -56,15 +56,15 @@ class Vectors:
 
     def labels(self) -> np.ndarray:
         """All labels int64 (n,), ascending."""
-        return np.sort(np.concatenate(self._listed()))
+        return np.sort(np.concatenate(self._list_labels()))
 
-    def _listed(self) -> list[np.ndarray]:
+    def _list_labels(self) -> list[np.ndarray]:
         """The labels int64 (n,) in each list, copied."""
-        return [self._stored(i)[0].astype(np.int64) for i in range(self.lists)]
+        return [self._view_list(i)[0].astype(np.int64) for i in range(self.lists)]
 
     def _lists_of(self, labels: np.ndarray) -> np.ndarray:
         """The list int64 (...) that each of the labels int64 (...) is in."""
-        listed = self._listed()
+        listed = self._list_labels()
         every, lists = np.concatenate(listed), np.repeat(np.arange(len(listed)), [len(part) for part in listed])
         order = np.argsort(every)
         return lists[order[np.searchsorted(every, labels, sorter=order)]]
@@ -73,7 +73,7 @@ class Vectors:
         """The CRC-32 of every vector's little-endian bytes, by label."""
         size, found = self._index.code_size, {}
         for place in range(self.lists):
-            labels, codes = self._stored(place)
+            labels, codes = self._view_list(place)
             parts = (codes.data[at : at + size] for at in range(0, len(codes), size))
             found.update(zip(labels.tolist(), map(zlib.crc32, parts), strict=True))
         return found
@@ -102,11 +102,11 @@ class Vectors:
         count = min(count, len(self) if among is None else len(among), len(self))
         if count == 0:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        options = {} if among is None else {"sel": _only(among)}
-        probes = self.lists if exact or among is not None else self._probes(count)
+        options = {} if among is None else {"sel": _select_labels(among)}
+        probes = self.lists if exact or among is not None else self._count_probes(count)
         fetched = min(count + _SPARE, len(self))
         while True:
-            labels, cosines = self._nearest(vector, fetched, probes, options)
+            labels, cosines = self._search_lists(vector, fetched, probes, options)
             if len(labels) < count and probes < self.lists:
                 probes = self.lists  # there were too few in the lists that were looked into
             elif len(labels) == fetched < len(self) and cosines[-1] == cosines[count - 1]:
@@ -120,7 +120,7 @@ class Vectors:
         """Measure how many lists a search has to look into for `RECALL`; returns that recall, measured, at 100."""
         if self.lists == 1 or not len(self):
             return 1.0
-        queries, deepest = self._queries(), min(max(DEPTHS), len(self))
+        queries, deepest = self._sample_queries(), min(max(DEPTHS), len(self))
         found = np.stack([self.search(query, deepest, exact=True)[0] for query in queries])
         with _one_thread():
             order = self._index.quantizer.search(queries, self.lists)[1]
@@ -134,7 +134,7 @@ class Vectors:
     def recall(self) -> float:
         """The share of the exact 100 nearest that searches find now, for queries a little off a sample of vectors."""
         count, kept = min(DEPTHS[0], len(self)), []
-        for query in self._queries():
+        for query in self._sample_queries():
             exact, found = self.search(query, count, exact=True)[0], self.search(query, count)[0]
             kept.append(np.isin(exact, found).mean())
         return float(np.mean(kept)) if kept else 1.0
@@ -147,7 +147,7 @@ class Vectors:
         file.write(self._index.quantizer.reconstruct_n(0, self.lists).data)
         file.write(sizes.data)
         for i in lists:
-            for part in self._stored(i):
+            for part in self._view_list(i):
                 file.write(part.data)
 
     @classmethod
@@ -164,8 +164,8 @@ class Vectors:
             raise ValueError(f"{size:,} bytes are not what its head says")
         file.seek(_HEADER.size)
         found, sizes = np.empty((lists, dimension), np.float32), np.empty(lists, np.int64)
-        _fill(file, found)
-        _fill(file, sizes)
+        _fill_array(file, found)
+        _fill_array(file, sizes)
         if sizes.min() < 0 or sizes.max() > count or sizes.sum() != count:
             raise ValueError("its lists have not as many vectors as its head says")
         vectors = cls(dimension, found)
@@ -173,25 +173,25 @@ class Vectors:
         index.set_direct_map_type(_FAISS.DirectMap.NoMap)
         for i, many in enumerate(sizes.tolist()):
             index.invlists.resize(i, many)
-            for part in vectors._stored(i):
-                _fill(file, part)
+            for part in vectors._view_list(i):
+                _fill_array(file, part)
         index.ntotal = count
         if count and vectors.labels()[0] < 0:
             raise ValueError("it has labels below 0")
         index.set_direct_map_type(_FAISS.DirectMap.Hashtable)
         return vectors
 
-    def _stored(self, place: int) -> tuple[np.ndarray, np.ndarray]:
+    def _view_list(self, place: int) -> tuple[np.ndarray, np.ndarray]:
         """The labels int64 (n,) and the bytes uint8 (n 4 e,) of a list's vectors, where FAISS keeps them."""
         inverted = self._index.invlists
         many = inverted.list_size(place)
         codes = faiss.rev_swig_ptr(inverted.get_codes(place), many * self._index.code_size)
         return faiss.rev_swig_ptr(inverted.get_ids(place), many), codes
 
-    def _probes(self, count: int) -> int:
+    def _count_probes(self, count: int) -> int:
         return min((self.probes[depth] for depth in sorted(self.probes) if count <= depth), default=self.lists)
 
-    def _queries(self) -> np.ndarray:
+    def _sample_queries(self) -> np.ndarray:
         """Sampled vectors moved towards others, float32 (q, e), q <= QUERIES; the same ones for the same vectors."""
         labels = self.labels()
         random = np.random.default_rng(0)
@@ -200,7 +200,7 @@ class Vectors:
         queries = np.array(moved, np.float32).reshape(-1, self.dimension)
         return queries / np.linalg.norm(queries, axis=1, keepdims=True).clip(1e-6)
 
-    def _nearest(
+    def _search_lists(
         self, vector: np.ndarray, count: int, probes: int, options: dict[str, Any]
     ) -> tuple[np.ndarray, np.ndarray]:
         with _one_thread():
@@ -229,7 +229,7 @@ def centroids(sample: np.ndarray, lists: int) -> np.ndarray:
     return means.centroids
 
 
-def _fill(file: BinaryIO, array: np.ndarray) -> None:
+def _fill_array(file: BinaryIO, array: np.ndarray) -> None:
     """Fill an array with the next bytes of a file; raises ValueError if it ends before."""
     view = array.reshape(-1).view(np.uint8).data
     done = 0
@@ -240,11 +240,11 @@ def _fill(file: BinaryIO, array: np.ndarray) -> None:
         done += more
 
 
-def _add(index: Any, vectors: np.ndarray) -> None:
+def _add_centroids(index: Any, vectors: np.ndarray) -> None:
     index.add(np.ascontiguousarray(vectors, np.float32))
 
 
-def _only(labels: Sequence[int] | np.ndarray) -> Any:
+def _select_labels(labels: Sequence[int] | np.ndarray) -> Any:
     """A selector of labels: a bit for each that there may be, the fastest of FAISS's for few and for many."""
     chosen = np.array(labels, np.int64)
     bits = np.zeros(chosen.max() + 1, bool)

@@ -41,12 +41,12 @@ class Server:
             ) from None
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it logs what it raises
         self.address = address
-        self._faults = (pymilvus.MilvusException, *_rpc_errors())
+        self._faults = (pymilvus.MilvusException, *_list_rpc_errors())
         self._vague = pymilvus.MilvusException
         try:
             self.client = pymilvus.MilvusClient(address.server, token=address.token, timeout=SECONDS, dedicated=True)
         except self._faults as error:
-            raise self._ours(error) from None
+            raise self._translate_error(error) from None
         self.version = str(self.call("get_server_version"))
         found = re.search(r"(\d+)\.(\d+)", self.version)
         if found and (int(found[1]), int(found[2])) < OLDEST:
@@ -62,7 +62,7 @@ class Server:
         try:
             return getattr(self.client, method)(*arguments, timeout=timeout, **options)
         except self._faults as error:
-            raise self._ours(error) from None
+            raise self._translate_error(error) from None
 
     def ask(self, method: str, collection: str, *arguments: Any, **options: Any) -> Any:
         """`call` on a collection, which is loaded where a restart or another name left it unloaded."""
@@ -78,7 +78,7 @@ class Server:
         """The names of all collections there are."""
         return self.call("list_collections")
 
-    def _ours(self, error: Exception) -> StoreError:
+    def _translate_error(self, error: Exception) -> StoreError:
         text = re.sub(r"\s+", " ", str(getattr(error, "message", error)))[:300]
         number = getattr(error, "code", None)
         if re.search("(?i)unauthenticated|auth check failure|permission denied|PERMISSION_DENIED", text):
@@ -105,7 +105,7 @@ _PASSING = re.compile(
 )
 
 
-def _rpc_errors() -> tuple[type[Exception], ...]:
+def _list_rpc_errors() -> tuple[type[Exception], ...]:
     import grpc  # pyright: ignore[reportMissingImports]
 
     return (grpc.RpcError, grpc.FutureTimeoutError)

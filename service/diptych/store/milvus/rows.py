@@ -85,12 +85,12 @@ class Layout:
         facts |= {"metadata": new.metadata, "added": added, "revision": new.revision, "kept": new.data is not None}
         tokens = new.tokens if len(new.tokens) == self.token_bytes else numbers(new.tokens).astype("<f2").tobytes()
         facts |= {"embedding_crc": zlib.crc32(new.embedding), "tokens_crc": zlib.crc32(tokens)}
-        return self._row(facts, np.frombuffer(new.embedding, "<f4"), b64encode(tokens).decode())
+        return self._make_row(facts, np.frombuffer(new.embedding, "<f4"), b64encode(tokens).decode())
 
     def changed(self, row: Mapping[str, Any], **facts: Any) -> dict[str, Any]:
         """A row read with `fields`, with some of its facts changed."""
         tokens = "".join(row[part] for part in self.parts)
-        return self._row(self.facts(row) | facts, np.asarray(row[self.vector], "<f4"), tokens)
+        return self._make_row(self.facts(row) | facts, np.asarray(row[self.vector], "<f4"), tokens)
 
     def faults(self, row: Mapping[str, Any]) -> list[str]:
         """The faults of the embedding and the tokens of a row whose record is whole."""
@@ -104,7 +104,7 @@ class Layout:
             faults.append("its tokens are not finite")
         return faults
 
-    def _row(self, facts: dict[str, Any], embedding: np.ndarray, tokens: str) -> dict[str, Any]:
+    def _make_row(self, facts: dict[str, Any], embedding: np.ndarray, tokens: str) -> dict[str, Any]:
         text = json.dumps(facts, ensure_ascii=False, default=asdict)  # a stamp
         record, asked = f"{zlib.crc32(text.encode()):08x}{text}", facets(facts["metadata"])
         size = max(len(record.encode()), len(json.dumps(asked, ensure_ascii=False).encode()))
@@ -121,10 +121,10 @@ class Layout:
         """The facts in the record of a row. Raises StoreError if it is not as it was written."""
         text = row["record"][8:]
         if f"{zlib.crc32(text.encode()):08x}" != row["record"][:8]:
-            raise damaged(row["id"], "record", f"remove the picture {row['id']} and add it again")
+            raise make_damage_error(row["id"], "record", f"remove the picture {row['id']} and add it again")
         facts = json.loads(text)
         if facts["id"] != row["id"]:
-            raise damaged(row["id"], "record", f"remove the picture {row['id']} and add it again")
+            raise make_damage_error(row["id"], "record", f"remove the picture {row['id']} and add it again")
         return facts
 
     def record(self, row: Mapping[str, Any]) -> Record:
@@ -141,19 +141,19 @@ class Layout:
             tokens = b64decode("".join(row[part] for part in self.parts), validate=True)
         except (Base64Error, ValueError):
             tokens = b""
-        if zlib.crc32(tokens) != self._made(row)["tokens_crc"] or len(tokens) != self.token_bytes:
-            raise damaged(row["id"], "list of tokens", "`diptych index rebuild` embeds it anew")
+        if zlib.crc32(tokens) != self._read_own_facts(row)["tokens_crc"] or len(tokens) != self.token_bytes:
+            raise make_damage_error(row["id"], "list of tokens", "`diptych index rebuild` embeds it anew")
         return tokens
 
     def embedding(self, row: Mapping[str, Any]) -> bytes:
         """The embedding in a row with `id`, `record` and `vector`. Raises StoreError like `record`."""
-        wanted = self._made(row)["embedding_crc"]
+        wanted = self._read_own_facts(row)["embedding_crc"]
         embedding = np.asarray(row[self.vector], "<f4").tobytes()
         if zlib.crc32(embedding) != wanted:
-            raise damaged(row["id"], "embedding", "`diptych index rebuild` embeds it anew")
+            raise make_damage_error(row["id"], "embedding", "`diptych index rebuild` embeds it anew")
         return embedding
 
-    def _made(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_own_facts(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """The facts of a row whose features are of our model."""
         facts = self.facts(row)
         if facts["revision"] != self.revision:
@@ -163,6 +163,6 @@ class Layout:
         return facts
 
 
-def damaged(id: str, what: str, remedy: str) -> StoreError:
+def make_damage_error(id: str, what: str, remedy: str) -> StoreError:
     """The error for a part of a row that has not the checksum it was written with."""
     return StoreError(f"the picture {id} of the collection is damaged: its {what} has another checksum; {remedy}")

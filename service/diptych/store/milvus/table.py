@@ -46,7 +46,7 @@ class Table:
         """
         step = max(1, _SENT // (2 * self.layout.token_bytes + 4 * self.layout.dimension + 1024))
         for start in range(0, len(rows), step):
-            self._ask("upsert", list(rows[start : start + step]))
+            self._call_table("upsert", list(rows[start : start + step]))
         ids = {row["id"] for row in rows}
         if missing := ids - self.settled(sorted(ids)):
             message = (
@@ -57,7 +57,7 @@ class Table:
     def delete(self, ids: Sequence[str]) -> None:
         """Delete rows; afterwards no reader finds them."""
         for start in range(0, len(ids), _NAMED):
-            self._ask("delete", ids=list(ids[start : start + _NAMED]))
+            self._call_table("delete", ids=list(ids[start : start + _NAMED]))
         self.settled(ids)
 
     def rows(self, ids: Sequence[str], fields: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -90,7 +90,7 @@ class Table:
 
     def hits(self, embedding: np.ndarray, count: int, where: str, *, with_facts: bool) -> list[dict[str, Any]]:
         """The `count` nearest rows that meet an expression: `id`, `distance` (cosine), and `entity` with the record."""
-        (hits,) = self._ask(
+        (hits,) = self._call_table(
             "search",
             [np.ascontiguousarray(embedding, np.float32)],
             anns_field=self.layout.vector,
@@ -118,12 +118,12 @@ class Table:
         """Rows that meet an expression, in any order; those that matter to `scan` and `rows` are asked for there."""
         fields = fields if "count(*)" in fields else ["id", *fields]
         return list(
-            self._ask(
+            self._call_table(
                 "query", filter=where, output_fields=list(fields), consistency_level=level or self.level, **options
             )
         )
 
-    def _ask(self, method: str, *arguments: Any, **options: Any) -> Any:
+    def _call_table(self, method: str, *arguments: Any, **options: Any) -> Any:
         """A call about this collection. What it refuses after a rebuild is a ModelMismatchError.
 
         A server that was started anew has yet to read its log: the first reading waits for that.

@@ -37,14 +37,14 @@ class Adopted(Labels):
 
     def adopted(self) -> AdoptedModel | None:
         """The model that was adopted last; None where there is none, or where the pictures are of others since."""
-        found = self._all("SELECT value FROM facts WHERE key='model'")
+        found = self._fetch_all("SELECT value FROM facts WHERE key='model'")
         if not found:
             return None
         try:
             known = _ADOPTED.validate_python(parse_json(found[0]["value"]))
         except (ValueError, TypeError):  # not written by Diptych: as good as none, and `models use` replaces it
             return None
-        revisions = {row["revision"] for row in self._all("SELECT DISTINCT revision FROM pictures")}
+        revisions = {row["revision"] for row in self._fetch_all("SELECT DISTINCT revision FROM pictures")}
         return known if not revisions or known.revision in revisions else None
 
     def adopt(self, model: AdoptedModel, same_panel: Collection[str]) -> int:

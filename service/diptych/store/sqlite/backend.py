@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from diptych.errors import ModelMismatchError, StoreError
-from diptych.store.embedder import Embedder, OnFailure, OnProgress
+from diptych.store.embedder import Rebuild
 from diptych.store.filters import Filter
 from diptych.store.index import cache
-from diptych.store.index.candidates import CandidateIndex
-from diptych.store.index.layout import Kind
-from diptych.store.index.relayout import Relayout
+from diptych.store.index.candidates import CandidateIndex, Relayout
 from diptych.store.other_model import ways_out
 from diptych.store.records import NewPicture
 from diptych.store.reports import RebuildReport, VerifyReport
-from diptych.store.sqlite.database import MEND, Store
+from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.rebuild import reembed
-from diptych.store.sqlite.rows import JOINED, checked, damaged
 from diptych.store.sqlite.verify import verify
 from diptych_runtime.atomic import disk_bytes
 
@@ -56,13 +53,13 @@ class SqliteBackend(Store):
         """
         store = cls.open(directory, create=create, read_only=read_only)
         try:
-            store._attach(runtime)
+            store._open_index(runtime)
         except BaseException:
             Store.close(store)
             raise
         return store
 
-    def _attach(self, runtime: Runtime) -> None:
+    def _open_index(self, runtime: Runtime) -> None:
         others = {revision: n for revision, n in self.revisions().items() if revision != runtime.revision}
         if others:
             count, whole = sum(others.values()), self.count()
@@ -72,10 +69,10 @@ class SqliteBackend(Store):
                 f"{ways_out(self.directory, runtime.revision, others, partly=count < whole)}"
             )
         self._index = CandidateIndex.open(self, runtime.embedding_dim, runtime.revision)
-        self.renewal = Relayout(self._index, self, self._save)
+        self.renewal = Relayout(self._index, self, self._save_index)
         if not self.read_only:
             if self._index.saved_generation != self._index.generation:
-                self._save()
+                self._save_index()
             self.renewal.maybe_start()
 
     @property
@@ -104,55 +101,36 @@ class SqliteBackend(Store):
             self.renewal.close()
             with self.changing:
                 if not self.read_only and self._index.saved_generation != self._index.generation:
-                    self._save()
+                    self._save_index()
         super().close()
 
     def insert(self, pictures: Sequence[NewPicture]) -> list[bool]:
         """As the store does, and the index follows."""
-        with self._followed():
+        with self._update_index_after():
             return super().insert(pictures)
 
     def remove(self, ids: Sequence[str]) -> list[bool]:
         """As the store does, and the index follows."""
-        with self._followed():
+        with self._update_index_after():
             return super().remove(ids)
 
     def relocate(self, places: Iterable[tuple[str, str, str | None]]) -> None:
         """As the store does, and the index follows."""
-        with self._followed():
+        with self._update_index_after():
             super().relocate(places)
-
-    def ids(self, most: int | None = None) -> list[str]:
-        """The ids of all pictures, or of the `most` lowest, in order; no record is looked at."""
-        return [
-            row[0] for row in self._all("SELECT id FROM pictures ORDER BY id LIMIT ?", (-1 if most is None else most,))
-        ]
-
-    def embeddings_of(self, ids: Sequence[str]) -> dict[str, bytes]:
-        """Embeddings float32, little-endian, by id; pictures that are not there are left out.
-
-        Raises StoreError if one is damaged.
-        """
-        query = f"SELECT row, id, p.embedding, d.embedding FROM {JOINED} WHERE id IN (SELECT value FROM json_each(?))"
-        found = {}
-        for row, id, *both in self._all(query, (json.dumps(list(ids)),)):
-            if not (whole := checked(*both)):
-                raise damaged(row, "embedding", MEND)
-            found[id] = whole
-        return found
 
     def nearest(self, embedding: np.ndarray, count: int, where: Filter | None) -> tuple[np.ndarray, np.ndarray]:
         """Rows int64 (n,) and cosines float32 (n,) of the n <= `count` nearest that meet a condition, nearest first."""
         if self.read_only:
-            self._keep_up()
+            self._follow_writer()
         found = self.index.search(embedding, count, None if where is None else self.rows(where))
-        if self._strays(found[0]):
+        if self._has_strays(found[0]):
             logger.warning("%s: the index has pictures that the database has not; it is made anew", self.directory)
             self.index.relayout(self)
             found = self.index.search(embedding, count, None if where is None else self.rows(where))
         return found
 
-    def _keep_up(self) -> None:
+    def _follow_writer(self) -> None:
         """Take up the changes of the writer, who may have restored another state."""
         if self.present_identity() != self.identity:
             with self._restored:  # who comes meanwhile waits for the index of the present state
@@ -161,10 +139,10 @@ class SqliteBackend(Store):
                     self.identity = self.index.identity = identity
         self.index.catch_up(self)
 
-    def _strays(self, rows: np.ndarray) -> bool:
+    def _has_strays(self, rows: np.ndarray) -> bool:
         """True if some of the rows are in the index and not in the database, and the journal does not explain it."""
         query = "SELECT row FROM pictures WHERE row IN (SELECT value FROM json_each(?))"
-        missing = set(rows.tolist()).difference(row for (row,) in self._all(query, (json.dumps(rows.tolist()),)))
+        missing = set(rows.tolist()).difference(row for (row,) in self._fetch_all(query, (json.dumps(rows.tolist()),)))
         if missing:  # as a rule removed since the search
             self.index.catch_up(self)
         return bool(missing) and not missing.isdisjoint(self.index.rows().tolist())
@@ -180,7 +158,7 @@ class SqliteBackend(Store):
     def index_facts(self) -> dict[str, Any]:
         """The state of the index; without a model, that of the saved one."""
         if self._index is None:
-            return {"asked": self.index_kind(), **(cache.layout(self.directory) or {})}
+            return {"asked": self.index_kind(), **(cache.read_layout(self.directory) or {})}
         return {
             "count": len(self.index),
             "dimension": self.index.dimension,
@@ -199,37 +177,31 @@ class SqliteBackend(Store):
         """Check the database, every stored feature and the index cache."""
         return verify(self)
 
-    def rebuild(
-        self,
-        embedder: Embedder,
-        *,
-        everything: bool = False,
-        index: Kind | None = None,
-        on_error: OnFailure | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> RebuildReport:
-        """Embed damaged pictures (with `everything`: all of them) anew, and make the index from the database alone."""
+    def rebuild(self, work: Rebuild) -> RebuildReport:
+        """Embed damaged pictures anew, and make the index from the database alone."""
         with self.changing:
-            report = reembed(self, embedder, everything=everything, on_error=on_error, on_progress=on_progress)
-            if index is not None:
-                self.set_index_kind(index)
+            report = reembed(self, work)
+            if work.index is not None:
+                self.set_index_kind(work.index)
             self.index.relayout(self)
-            self._save()
+            self._save_index()
         return report
 
     @contextmanager
-    def _followed(self) -> Iterator[None]:
+    def _update_index_after(self) -> Iterator[None]:
         """Let the index take up the writes of the enclosed block; its cache is saved when enough have come together."""
+        # The database first: an index that lacks a change replays it; one ahead of it would find what is not there.
         with self.changing:
             yield
             if self._index is None:
                 return
             self._index.catch_up(self)
             if self._index.generation - self._index.saved_generation >= max(_SAVE_AFTER, len(self._index) // 8):
-                self._save()
+                self._save_index()
             self.renewal.maybe_start()
 
-    def _save(self) -> None:
+    def _save_index(self) -> None:
+        # The cache before the journal: a kill between leaves steps too many, and never a cache that lacks some.
         try:
             self.index.save(self.directory)
         except OSError as error:

@@ -64,10 +64,10 @@ def backup(store: Store, target: Path, progress: Callable[[int, int], None] = la
     try:
         with store.reading() as source, closing(sqlite3.connect(growing)) as copy:
             copy.execute("PRAGMA synchronous=FULL")
-            _copy(source, copy, progress)
-        if (own := _calibration(store.directory)) is not None:
+            _copy_database(source, copy, progress)
+        if (own := _read_calibration(store.directory)) is not None:
             write_atomic(target / CALIBRATION, own)
-        growing.replace(final)
+        growing.replace(final)  # last, as who finds a database there takes the backup for whole
         sync_folder(target)
     except (OSError, sqlite3.Error) as error:
         growing.unlink(missing_ok=True)
@@ -97,7 +97,7 @@ def restore(
     if damage := copy.damage():
         raise StoreError(f"the backup {copy.directory} is damaged ({damage[0]}); nothing was changed")
     with SqliteBackend.open(target, create=True) as store:
-        if not replace and (lost := _lost(store, copy)):
+        if not replace and (lost := _find_losses(store, copy)):
             raise StoreError(
                 f"{target} holds {lost} that the backup {copy.directory} does not have; nothing was changed. Make "
                 "a backup of them with `diptych index backup`, and then use --replace"
@@ -105,43 +105,44 @@ def restore(
         try:
             with copy.reading() as source, store.reading() as connection:
                 try:
-                    _copy(source, connection, progress)
+                    _copy_database(source, connection, progress)
                     prepare(connection, store.path, create=False)  # a backup of an earlier version
                 finally:
                     # Whoever knows the old state, as a reader with its index does, is to see that this is another.
                     connection.execute("UPDATE facts SET value=? WHERE key='identity'", (uuid.uuid4().hex,))
+            # A kill before these are gone is no harm: they are of the identity before.
             for name in (cache.MANIFEST, cache.CACHE):
                 (target / name).unlink(missing_ok=True)
-            if (own := _calibration(copy.directory)) is not None:
+            if (own := _read_calibration(copy.directory)) is not None:
                 write_atomic(target / CALIBRATION, own)
         except OSError as error:
             raise StoreError(f"{target} cannot be written: {error.strerror}; restore it again") from None
         return store.count()
 
 
-def _lost(store: SqliteBackend, copy: SqliteBackend) -> str | None:
+def _find_losses(store: SqliteBackend, copy: SqliteBackend) -> str | None:
     """The pictures and labels of a store that its backup lacks and the pictures whose metadata it would change, in
     numbers, and the calibration that the backup's would replace; None if there are none.
     """
     here, there = ({(*one.pair, one.question, one.answer) for one in each.labels()} for each in (store, copy))
     numbers = {"picture": len(set(store.ids()).difference(copy.ids())), "label": len(here - there)}
     lost = [counted(number, kind) for kind, number in numbers.items() if number]
-    before, after = (_metadata(each) for each in (copy, store))
+    before, after = (_hash_metadata(each) for each in (copy, store))
     if changed := sum(id in before and before[id] != text for id, text in after.items()):
         lost.append(f"the metadata of {counted(changed, 'picture')}")
-    own, others = _calibration(store.directory), _calibration(copy.directory)
+    own, others = _read_calibration(store.directory), _read_calibration(copy.directory)
     if None not in (own, others) and own != others:
         lost.append("a calibration")
     return " and ".join(lost) or None
 
 
-def _metadata(store: SqliteBackend) -> dict[str, int]:
+def _hash_metadata(store: SqliteBackend) -> dict[str, int]:
     """The metadata of every picture by its id, as a number that tells different ones apart."""
     pages = store.pages(_RECORDS)
     return {record.id: hash(json.dumps(record.metadata, sort_keys=True)) for page in pages for record in page}
 
 
-def _calibration(folder: Path) -> bytes | None:
+def _read_calibration(folder: Path) -> bytes | None:
     """The collection's own calibration as it is written; None if it has none."""
     try:
         with open_own(folder / CALIBRATION, may_link=True) as file:
@@ -150,5 +151,7 @@ def _calibration(folder: Path) -> bytes | None:
         return None
 
 
-def _copy(source: sqlite3.Connection, target: sqlite3.Connection, progress: Callable[[int, int], None]) -> None:
+def _copy_database(
+    source: sqlite3.Connection, target: sqlite3.Connection, progress: Callable[[int, int], None]
+) -> None:
     source.backup(target, pages=_PAGES, progress=lambda _, left, total: progress(total - left, total))

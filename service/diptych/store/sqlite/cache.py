@@ -8,7 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
-from diptych.store.sqlite.guard import LONGEST, ForeignFileError, check_files, foreign_parts, has_tables
+from diptych.store.sqlite.guard import (
+    ForeignFileError,
+    check_files,
+    foreign_parts,
+    has_tables,
+    open_guarded,
+    open_transaction,
+)
 from diptych_runtime.errors import DiptychError
 
 
@@ -40,10 +47,8 @@ class CacheDatabase:
         """A connection, by autocommit, which any thread may use; raises sqlite3.Error for a file that is damaged."""
         if isinstance(path, Path):
             check_files(path)
-        connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        connection = open_guarded(path)
         try:
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
-            connection.execute("PRAGMA trusted_schema=OFF")
             if foreign_parts(connection) or (version_of(connection) == 0 and has_tables(connection)):
                 raise ForeignFileError("it is the database of another program; move it away")
             connection.execute("PRAGMA journal_mode=WAL")
@@ -62,15 +67,8 @@ class CacheDatabase:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._understood():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+        with self._understood(), open_transaction(self._connection) as connection:
+            yield connection
 
     def _failed(self, error: sqlite3.Error) -> DiptychError:
         if isinstance(error, ForeignFileError):

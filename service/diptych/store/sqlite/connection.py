@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Any
 
 from diptych.errors import ReadOnlyError, StoreError
+from diptych.store.sqlite.guard import open_transaction
 from diptych.store.sqlite.schema import connect
 
 
@@ -20,7 +21,7 @@ class Connections:
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self.path = path
         self.read_only = read_only
-        self._file: tuple[int, int] | None = None
+        self._identify_file: tuple[int, int] | None = None
         self._writing = Lock()
         self._idle: deque[sqlite3.Connection] = deque()
         self._closed = False
@@ -31,16 +32,16 @@ class Connections:
         with self._connection() as connection:
             yield connection
 
-    def _disconnect(self) -> None:
+    def _close_connections(self) -> None:
         self._closed = True
         while self._idle:
             self._idle.pop().close()
 
-    def _stay(self) -> None:
+    def _remember_file(self) -> None:
         """Stay with the file that has the name now: from here on another one in its place is an error."""
-        self._file = _file(self.path)
+        self._identify_file = _identify_file(self.path)
 
-    def _all(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+    def _fetch_all(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
         with self._connection() as connection:
             return connection.execute(query, values).fetchall()
 
@@ -49,7 +50,7 @@ class Connections:
         """A connection for one reader at a time, so that reads see committed states only, and wait for no writer."""
         if self._closed:
             raise StoreError(f"the collection {self.path.parent} is closed")
-        connection = self._take()
+        connection = self._take_connection()
         try:
             yield connection
         except sqlite3.Error as error:
@@ -60,7 +61,7 @@ class Connections:
             else:
                 self._idle.append(connection)
 
-    def _take(self) -> sqlite3.Connection:
+    def _take_connection(self) -> sqlite3.Connection:
         try:
             return self._idle.pop()
         except IndexError:
@@ -75,7 +76,7 @@ class Connections:
 
     def _check_file(self) -> None:
         """Raise StoreError if another file has the database's name by now: what goes into the old one would be lost."""
-        if self._file is not None and _file(self.path) != self._file:
+        if self._identify_file is not None and _identify_file(self.path) != self._identify_file:
             raise StoreError(
                 f"{self.path} was taken away or replaced by another file while it was in use; nothing was written. "
                 "Stop what uses it, and start that again"
@@ -87,17 +88,11 @@ class Connections:
             raise ReadOnlyError(f"the collection {self.path.parent} was opened for reading only; nothing was changed")
         with self._writing, self._connection() as connection:
             self._check_file()
-            connection.execute("BEGIN IMMEDIATE")
-            try:
+            with open_transaction(connection):
                 yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
 
 
-def _file(path: Path) -> tuple[int, int] | None:
+def _identify_file(path: Path) -> tuple[int, int] | None:
     """Which file has this name: its device and its number there; None if there is none."""
     try:
         found = path.stat()

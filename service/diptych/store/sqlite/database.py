@@ -16,15 +16,28 @@ from diptych.store.index.layout import KINDS, Kind
 from diptych.store.lock import LOCK, WriterLock
 from diptych.store.records import Change, FileStamp, NewPicture, Record
 from diptych.store.sqlite.adopted import Adopted
-from diptych.store.sqlite.rows import COLUMNS, FEATURES, JOINED, checked, damaged, record, stamp_text
 from diptych.store.sqlite.schema import DATABASE, DIGESTS, FACTS, checksum, missing, prepare
 from diptych_runtime.atomic import disk_bytes, sync_folder
 from diptych_runtime.errors import ArgumentError
+from diptych_runtime.parsing import parse_json
 
 _LAST = "SELECT coalesce(max(sequence), 0) AS last FROM changes"
 _WHOLE = f"{FACTS}=(SELECT facts FROM digests WHERE digests.row=pictures.row)"
 _STEP = 4096
-MEND = "`diptych index rebuild` embeds it anew"
+# A path that is no text was not written by Diptych, whatever its checksum.
+_PATH = "d.path IS crc32(p.path) AND typeof(p.path)<>'blob'"
+_COLUMNS = (
+    "row, id, sha256, p.path, media_type, width, height, metadata, p.revision, added, bytes IS NOT NULL AS kept, stamp,"
+    " frames,"
+    f" d.facts IS {FACTS} AND {_PATH} AND d.revision IS crc32(p.revision) AS whole"
+)
+_FEATURES = (
+    f"row, id, sha256, p.path, p.embedding, p.tokens, bytes, d.facts IS {FACTS} AND {_PATH}"
+    " AND d.revision IS crc32(p.revision) AS record_whole,"
+    " d.embedding IS crc32(p.embedding) AND d.tokens IS crc32(p.tokens) AS features_whole"
+)
+_JOINED = "pictures p LEFT JOIN digests d USING (row)"
+_MEND = "`diptych index rebuild` embeds it anew"
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +82,7 @@ class Store(Adopted):
         try:
             with store._connection() as connection:
                 prepare(connection, path, create=create and not read_only, read_only=read_only)
-            store._stay()
+            store._remember_file()
             store.identity = store.present_identity()
         except BaseException:
             if new and path.exists() and not path.stat().st_size:
@@ -80,7 +93,7 @@ class Store(Adopted):
 
     def close(self) -> None:
         """Close the database and let the next writer in."""
-        self._disconnect()
+        self._close_connections()
         if self._lock is not None:
             self._lock.release()
 
@@ -90,7 +103,7 @@ class Store(Adopted):
         Raises OSError; the database is closed then too. Nobody may be reading or writing.
         """
         # First closed, then moved: SQLite removes its log by name, which may be another collection's by then.
-        self._disconnect()
+        self._close_connections()
         try:
             sync_folder(self.directory)
             self.directory.rename(target)
@@ -110,11 +123,11 @@ class Store(Adopted):
         Of one that is there already, only a missing path or missing kept bytes are filled in. One without metadata gets
         those back that `relocate` kept of the same content.
         """
-        added = _time(datetime.now(UTC))
+        added = _format_time(datetime.now(UTC))
         created = []
         with self._transaction() as connection:
             for new in pictures:
-                metadata = json.dumps(new.metadata or _removed(connection, [new.id]).get(new.id, {}))
+                metadata = json.dumps(new.metadata or _read_removed(connection, [new.id]).get(new.id, {}))
                 cursor = connection.execute(
                     "INSERT INTO pictures (id, sha256, path, media_type, width, height, metadata, revision, added,"
                     " embedding, tokens, bytes) VALUES (?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING",
@@ -124,10 +137,10 @@ class Store(Adopted):
                     ),
                 )
                 created.append(cursor.rowcount == 1)
-                if created[-1]:
+                if created[-1]:  # in one transaction with its step of the journal and its checksums
                     connection.execute("INSERT INTO changes (row) VALUES (?)", (cursor.lastrowid,))
                     connection.execute(f"{DIGESTS} WHERE row=?", (cursor.lastrowid,))
-                    beside = (stamp_text(new.stamp), new.frames, cursor.lastrowid)
+                    beside = (_stamp_text(new.stamp), new.frames, cursor.lastrowid)
                     connection.execute("UPDATE digests SET stamp=?, frames=? WHERE row=?", beside)
                     connection.execute("DELETE FROM removed WHERE id=?", (new.id,))
                 else:
@@ -142,10 +155,10 @@ class Store(Adopted):
 
     def note_stamps(self, seen: Iterable[tuple[str, str, FileStamp]]) -> None:
         """Remember how files were when they were read: (id, path, stamp) each, of pictures with that path."""
-        wanted = {id: (path, stamp_text(stamp)) for id, path, stamp in seen}
-        ids, query = [*wanted], f"SELECT id, p.path, stamp FROM {JOINED} WHERE id IN (SELECT value FROM json_each(?))"
+        wanted = {id: (path, _stamp_text(stamp)) for id, path, stamp in seen}
+        ids, query = [*wanted], f"SELECT id, p.path, stamp FROM {_JOINED} WHERE id IN (SELECT value FROM json_each(?))"
         for start in range(0, len(ids), _STEP):
-            found = self._all(query, (json.dumps(ids[start : start + _STEP]),))
+            found = self._fetch_all(query, (json.dumps(ids[start : start + _STEP]),))
             other = [id for id, path, stamp in found if wanted[id][0] == path and wanted[id][1] != stamp]
             if other:
                 with self._transaction() as connection:
@@ -157,13 +170,13 @@ class Store(Adopted):
     def removed_metadata(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """The metadata kept of pictures that `relocate` removed, by id: of those of the given ids that have some."""
         with self._connection() as connection:
-            return _removed(connection, ids)
+            return _read_removed(connection, ids)
 
     def forget_removed(self, until: datetime) -> None:
         """Forget the metadata of pictures that were removed at a moment or before."""
-        if self._all("SELECT 1 FROM removed WHERE at <= ? LIMIT 1", (_time(until),)):
+        if self._fetch_all("SELECT 1 FROM removed WHERE at <= ? LIMIT 1", (_format_time(until),)):
             with self._transaction() as connection:
-                connection.execute("DELETE FROM removed WHERE at <= ?", (_time(until),))
+                connection.execute("DELETE FROM removed WHERE at <= ?", (_format_time(until),))
 
     def replace_metadata(self, given: Iterable[tuple[str, dict[str, Any]]]) -> None:
         """Give stored pictures other metadata: (id, metadata) each, in one transaction; unknown ids are left out.
@@ -212,7 +225,7 @@ class Store(Adopted):
         """
         here = "FROM pictures WHERE id=? AND path=?"
         lone = f"{here} AND bytes IS NULL"
-        kept, now = "SELECT id, metadata, ?, crc32(id, metadata, ?)", _time(datetime.now(UTC))
+        kept, now = "SELECT id, metadata, ?, crc32(id, metadata, ?)", _format_time(datetime.now(UTC))
         with self._transaction() as connection:
             for id, path, new in places:
                 if new is None:
@@ -228,26 +241,26 @@ class Store(Adopted):
 
     def get(self, id: str) -> Record | None:
         """The record of a picture, or None."""
-        found = self._all(f"SELECT {COLUMNS} FROM {JOINED} WHERE id=?", (id,))
-        return record(found[0]) if found else None
+        found = self._fetch_all(f"SELECT {_COLUMNS} FROM {_JOINED} WHERE id=?", (id,))
+        return _read_record(found[0]) if found else None
 
     def data(self, id: str) -> bytes | None:
         """The kept bytes of a picture, or None."""
-        found = self._all("SELECT bytes FROM pictures WHERE id=?", (id,))
+        found = self._fetch_all("SELECT bytes FROM pictures WHERE id=?", (id,))
         return found[0]["bytes"] if found else None
 
     def known(self, ids: Sequence[str], *, kept: bool = False) -> set[str]:
         """The given ids that are in the collection; with `kept`, only those with their bytes."""
         query = f"SELECT id FROM pictures WHERE id IN (SELECT value FROM json_each(?)) {kept * 'AND bytes IS NOT NULL'}"
-        return {row["id"] for row in self._all(query, (json.dumps(list(ids)),))}
+        return {row["id"] for row in self._fetch_all(query, (json.dumps(list(ids)),))}
 
     def records(self, rows: Sequence[int]) -> dict[int, Record]:
         """Records by row number; rows that are gone are left out, and so, with a warning, are damaged ones."""
-        query = f"SELECT {COLUMNS} FROM {JOINED} WHERE row IN (SELECT value FROM json_each(?))"
+        query = f"SELECT {_COLUMNS} FROM {_JOINED} WHERE row IN (SELECT value FROM json_each(?))"
         whole = {}
-        for row in self._all(query, (json.dumps(list(rows)),)):
+        for row in self._fetch_all(query, (json.dumps(list(rows)),)):
             try:
-                whole[row["row"]] = record(row)
+                whole[row["row"]] = _read_record(row)
             except StoreError as fault:
                 self._left_out(fault)
         return whole
@@ -256,13 +269,13 @@ class Store(Adopted):
         """Tokens by row number, as they were written; rows that are gone are left out, and so, with a warning, are
         damaged ones: one picture of many must not keep a search from the others.
         """
-        query = f"SELECT row, p.tokens, d.tokens FROM {JOINED} WHERE row IN (SELECT value FROM json_each(?))"
+        query = f"SELECT row, p.tokens, d.tokens FROM {_JOINED} WHERE row IN (SELECT value FROM json_each(?))"
         whole = {}
-        for row, tokens, digest in self._all(query, (json.dumps(list(rows)),)):
+        for row, tokens, digest in self._fetch_all(query, (json.dumps(list(rows)),)):
             if checksum(tokens) == digest:
                 whole[row] = tokens
             else:
-                self._left_out(damaged(row, "list of tokens", MEND))
+                self._left_out(_make_damage_error(row, "list of tokens", _MEND))
         return whole
 
     def panels(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
@@ -271,15 +284,35 @@ class Store(Adopted):
         Raises StoreError if one is damaged.
         """
         query = (
-            f"SELECT row, id, p.tokens, p.embedding, d.tokens, d.embedding FROM {JOINED}"
+            f"SELECT row, id, p.tokens, p.embedding, d.tokens, d.embedding FROM {_JOINED}"
             " WHERE id IN (SELECT value FROM json_each(?))"
         )
         found = {}
-        for row, id, tokens, embedding, *digests in self._all(query, (json.dumps(list(ids)),)):
+        for row, id, tokens, embedding, *digests in self._fetch_all(query, (json.dumps(list(ids)),)):
             if [checksum(tokens), checksum(embedding)] != digests:
-                raise damaged(row, "embedding or list of tokens", MEND)
+                raise _make_damage_error(row, "embedding or list of tokens", _MEND)
             found[id] = tokens, embedding
         return found
+
+    def embeddings_of(self, ids: Sequence[str]) -> dict[str, bytes]:
+        """Embeddings float32, little-endian, by id; pictures that are not there are left out.
+
+        Raises StoreError if one is damaged.
+        """
+        query = f"SELECT row, id, p.embedding, d.embedding FROM {_JOINED} WHERE id IN (SELECT value FROM json_each(?))"
+        found = {}
+        for row, id, *both in self._fetch_all(query, (json.dumps(list(ids)),)):
+            if not (whole := _check_embedding(*both)):
+                raise _make_damage_error(row, "embedding", _MEND)
+            found[id] = whole
+        return found
+
+    def ids(self, most: int | None = None) -> list[str]:
+        """The ids of all pictures, or of the `most` lowest, in order; no record is looked at."""
+        return [
+            row[0]
+            for row in self._fetch_all("SELECT id FROM pictures ORDER BY id LIMIT ?", (-1 if most is None else most,))
+        ]
 
     def page(self, limit: int, after: str | None = None, where: Filter | None = None) -> list[Record]:
         """Up to `limit` records that meet a condition, in the order they were added, beginning behind `after`.
@@ -291,26 +324,26 @@ class Store(Adopted):
     def pages(self, size: int, where: Filter | None = None, after: str | None = None) -> Iterator[list[Record]]:
         """All that `page` gives, page by page, whatever is removed meanwhile."""
         text, values = to_sql(where or {})
-        query = f"SELECT {COLUMNS} FROM {JOINED} WHERE row > ? AND {text} ORDER BY row LIMIT ?"
-        behind = [] if after is None else self._all("SELECT row FROM pictures WHERE id=?", (after,))
+        query = f"SELECT {_COLUMNS} FROM {_JOINED} WHERE row > ? AND {text} ORDER BY row LIMIT ?"
+        behind = [] if after is None else self._fetch_all("SELECT row FROM pictures WHERE id=?", (after,))
         if after is not None and not behind:
             raise UnknownPictureError(f"the picture {after} is not there any more; begin with the first page")
         last = behind[0]["row"] if behind else 0
-        while rows := self._all(query, (last, *values, size)):
-            yield [record(row) for row in rows]
+        while rows := self._fetch_all(query, (last, *values, size)):
+            yield [_read_record(row) for row in rows]
             last = rows[-1]["row"]
 
     def rows(self, where: Filter) -> list[int]:
         """The row numbers of the pictures whose metadata meet a condition."""
         text, values = to_sql(where)
-        return [row["row"] for row in self._all(f"SELECT row FROM pictures WHERE {text}", values)]
+        return [row["row"] for row in self._fetch_all(f"SELECT row FROM pictures WHERE {text}", values)]
 
     def under(self, path: str) -> dict[str, str]:
         """Id and path of the pictures whose path is `path` or lies in the folder `path`."""
         folder = path.rstrip("/") + "/"
         # "0" is the character behind "/": the range is everything beneath the folder, found through the path's index.
         query = "SELECT id, path FROM pictures WHERE path=? OR (path > ? AND path < ?) ORDER BY row"
-        return {row["id"]: row["path"] for row in self._all(query, (path, folder, folder[:-1] + "0"))}
+        return {row["id"]: row["path"] for row in self._fetch_all(query, (path, folder, folder[:-1] + "0"))}
 
     def changes(self, after: int, limit: int) -> list[Change]:
         """The next steps of the journal behind sequence number `after`, as one consistent view."""
@@ -318,7 +351,10 @@ class Store(Adopted):
             "SELECT c.sequence, row, p.embedding, d.embedding FROM changes c LEFT JOIN pictures p USING (row)"
             " LEFT JOIN digests d USING (row) WHERE c.sequence > ? ORDER BY c.sequence LIMIT ?"
         )
-        return [Change(sequence, row, checked(*both)) for sequence, row, *both in self._all(query, (after, limit))]
+        return [
+            Change(sequence, row, _check_embedding(*both))
+            for sequence, row, *both in self._fetch_all(query, (after, limit))
+        ]
 
     def shorten_journal(self, keep: int) -> None:
         """Forget all steps of the journal but the last `keep` >= 1: who is further behind reads all embeddings."""
@@ -329,12 +365,12 @@ class Store(Adopted):
 
     def embeddings(self, after: int, limit: int) -> dict[int, bytes]:
         """Embeddings by row number behind row `after`, empty where they are damaged."""
-        query = f"SELECT row, p.embedding, d.embedding FROM {JOINED} WHERE row > ? ORDER BY row LIMIT ?"
-        return {row: checked(*both) or b"" for row, *both in self._all(query, (after, limit))}
+        query = f"SELECT row, p.embedding, d.embedding FROM {_JOINED} WHERE row > ? ORDER BY row LIMIT ?"
+        return {row: _check_embedding(*both) or b"" for row, *both in self._fetch_all(query, (after, limit))}
 
     def present_identity(self) -> str:
         """The name the database got when it was made or restored; `identity` is its name when this was opened."""
-        return self._all("SELECT value FROM facts WHERE key='identity'")[0]["value"]
+        return self._fetch_all("SELECT value FROM facts WHERE key='identity'")[0]["value"]
 
     def embedding_checksums(self) -> tuple[int, dict[int, int]]:
         """The number of the last change, and the CRC-32 of every embedding by row, both of one moment."""
@@ -348,15 +384,15 @@ class Store(Adopted):
 
     def sequence(self) -> int:
         """The number of the last change; it only ever grows."""
-        return self._all(_LAST)[0]["last"]
+        return self._fetch_all(_LAST)[0]["last"]
 
     def count(self) -> int:
         """The number of pictures."""
-        return self._all("SELECT count(*) AS n FROM pictures")[0]["n"]
+        return self._fetch_all("SELECT count(*) AS n FROM pictures")[0]["n"]
 
     def revisions(self) -> dict[str, int]:
         """The number of pictures that each model revision embedded."""
-        found = self._all("SELECT revision, count(*) AS n FROM pictures GROUP BY revision ORDER BY n DESC")
+        found = self._fetch_all("SELECT revision, count(*) AS n FROM pictures GROUP BY revision ORDER BY n DESC")
         return {row["revision"]: row["n"] for row in found}
 
     def replace_tokens(self, tokens: Mapping[int, bytes]) -> None:
@@ -369,34 +405,34 @@ class Store(Adopted):
     def tokens_of_size(self, revision: str, size: int, after: int, limit: int) -> dict[int, bytes]:
         """Tokens of a revision by row number behind row `after` that take so many bytes and are whole."""
         whole = "row > ? AND p.revision = ? AND length(p.tokens) = ? AND crc32(p.tokens) IS d.tokens"
-        query = f"SELECT row, p.tokens FROM {JOINED} WHERE {whole} ORDER BY row LIMIT ?"
-        return {row["row"]: row["tokens"] for row in self._all(query, (after, revision, size, limit))}
+        query = f"SELECT row, p.tokens FROM {_JOINED} WHERE {whole} ORDER BY row LIMIT ?"
+        return {row["row"]: row["tokens"] for row in self._fetch_all(query, (after, revision, size, limit))}
 
     def outdated(self, revision: str, sizes: tuple[int, int], after: int, limit: int) -> list[tuple[int, Record]]:
         """(row, record) behind row `after` of another revision, or whose embedding or tokens are damaged or have not
         these sizes: the bytes of the one, and the numbers of the others.
         """
         query = (
-            f"SELECT {COLUMNS} FROM {JOINED} WHERE row > ? AND"
+            f"SELECT {_COLUMNS} FROM {_JOINED} WHERE row > ? AND"
             " (p.revision <> ? OR length(p.embedding) <> ? OR token_numbers(p.tokens) <> ?"
             " OR crc32(p.embedding) IS NOT d.embedding OR crc32(p.tokens) IS NOT d.tokens) ORDER BY row LIMIT ?"
         )
-        return [(row["row"], record(row)) for row in self._all(query, (after, revision, *sizes, limit))]
+        return [(row["row"], _read_record(row)) for row in self._fetch_all(query, (after, revision, *sizes, limit))]
 
     def features(self, after: int, limit: int) -> list[sqlite3.Row]:
         """Rows with row, id, sha256, path, embedding, tokens and bytes behind row `after`, for checks.
 
         `record_whole` and `features_whole` say whether they have their checksums.
         """
-        return self._all(f"SELECT {FEATURES} FROM {JOINED} WHERE row > ? ORDER BY row LIMIT ?", (after, limit))
+        return self._fetch_all(f"SELECT {_FEATURES} FROM {_JOINED} WHERE row > ? ORDER BY row LIMIT ?", (after, limit))
 
     def damage(self) -> list[str]:
         """The faults that SQLite's own integrity check finds; empty if all is well."""
-        return [text for (text,) in self._all("PRAGMA integrity_check") if text != "ok"]
+        return [text for (text,) in self._fetch_all("PRAGMA integrity_check") if text != "ok"]
 
     def index_kind(self) -> Kind:
         """The requested kind of candidate index, by default "auto"."""
-        found = self._all("SELECT value FROM facts WHERE key='index'")
+        found = self._fetch_all("SELECT value FROM facts WHERE key='index'")
         return found[0]["value"] if found else "auto"
 
     def set_index_kind(self, kind: Kind) -> None:
@@ -408,7 +444,7 @@ class Store(Adopted):
 
     def stats(self) -> dict[str, Any]:
         """Counts and sizes: pictures, kept (pictures with bytes), revisions, sequence, disk_bytes."""
-        kept = self._all("SELECT count(*) AS n FROM pictures WHERE bytes IS NOT NULL")[0]["n"]
+        kept = self._fetch_all("SELECT count(*) AS n FROM pictures WHERE bytes IS NOT NULL")[0]["n"]
         return {
             "directory": str(self.directory),
             "pictures": self.count(),
@@ -423,13 +459,13 @@ class Store(Adopted):
         logger.warning("%s: left out of a search: %s", self.directory, fault)
 
 
-def _removed(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _read_removed(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
     whole = "crc32(id, metadata, at)=digest"
     query = f"SELECT id, metadata FROM removed WHERE id IN (SELECT value FROM json_each(?)) AND {whole}"
     return {id: json.loads(metadata) for id, metadata in connection.execute(query, (json.dumps(list(ids)),))}
 
 
-def _time(moment: datetime) -> str:
+def _format_time(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds")
 
 
@@ -444,3 +480,50 @@ def _fill_in(connection: sqlite3.Connection, id: str, path: str | None, data: by
         " WHERE id=? AND (path IS NULL AND ? IS NOT NULL OR bytes IS NULL AND ? IS NOT NULL)",
         (path, data, id, path, data),
     )
+
+
+def _read_record(row: sqlite3.Row) -> Record:
+    """The record in a row selected with `_COLUMNS` from `_JOINED`. Raises StoreError if it is not as it was written."""
+    if not row["whole"]:
+        raise _make_damage_error(row["row"], "record", f"remove the picture {row['id']} and add it again")
+    try:
+        metadata = parse_json(row["metadata"])
+    except ValueError:  # not written by Diptych, with a checksum that is right
+        raise _make_damage_error(row["row"], "metadata", f"remove the picture {row['id']} and add it again") from None
+    return Record(
+        id=row["id"],
+        path=row["path"],
+        metadata=metadata,
+        width=row["width"],
+        height=row["height"],
+        original_kept=bool(row["kept"]),
+        added=row["added"],
+        media_type=row["media_type"],
+        sha256=row["sha256"],
+        revision=row["revision"],
+        stamp=_read_stamp(row["stamp"]),
+        frames=row["frames"],
+    )
+
+
+def _read_stamp(text: str | None) -> FileStamp | None:
+    try:
+        size, modified = map(int, (text or "").split())
+    except ValueError:  # there is none, or a disk gave back other bits
+        return None
+    return FileStamp(size, modified)
+
+
+def _stamp_text(stamp: FileStamp | None) -> str | None:
+    """A stamp as the column has it."""
+    return None if stamp is None else f"{stamp.bytes} {stamp.modified}"
+
+
+def _check_embedding(embedding: bytes | None, digest: int | None) -> bytes | None:
+    """An embedding with its checksum, empty if it has another; None stays None."""
+    return embedding if embedding is None or checksum(embedding) == digest else b""
+
+
+def _make_damage_error(row: int, what: str, remedy: str) -> StoreError:
+    """The error for a part of a row that has not the checksum it was written with."""
+    return StoreError(f"row {row} of the collection is damaged: its {what} has another checksum; {remedy}")

@@ -6,6 +6,8 @@ import os
 import re
 import sqlite3
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from diptych_runtime.own_files import open_own
@@ -44,6 +46,38 @@ def check_files(path: Path) -> None:
             continue
         except OSError as error:
             raise ForeignFileError(f"{beside.name} cannot be read: {error.strerror}") from None
+
+
+def open_guarded(database: Path | str, **options: bool) -> sqlite3.Connection:
+    """Open a database by autocommit, for any thread, so that a stranger's does no harm until `foreign_parts` is asked.
+
+    Raises sqlite3.Error.
+    """
+    connection = sqlite3.connect(database, timeout=30, isolation_level=None, check_same_thread=False, **options)
+    try:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+        connection.execute("PRAGMA trusted_schema=OFF")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+@contextmanager
+def open_transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Commit what the enclosed block writes, all of it, or after an error nothing.
+
+    It takes the write lock at its beginning: one that took it at its first write could fail there, with what it had
+    read out of date.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield connection
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 def _names_another(journal: Path) -> bool:

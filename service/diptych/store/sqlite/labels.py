@@ -33,7 +33,7 @@ class Labels(Connections):
         Raises ArgumentError for an unknown answer, and for a picture with itself.
         """
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        rows = [_row(label, now) for label in labels]
+        rows = [_make_row(label, now) for label in labels]
         with self._transaction() as connection:
             connection.executemany(
                 "INSERT INTO labels (a, b, question, answer, added, digest) VALUES (?,?,?,?,?,?)",
@@ -58,11 +58,11 @@ class Labels(Connections):
 
         Damaged ones are left out, with a warning.
         """
-        return self._whole(self._all(f"{_ALL} WHERE {_LATEST} ORDER BY sequence", (question, question)))
+        return self._read_whole(self._fetch_all(f"{_ALL} WHERE {_LATEST} ORDER BY sequence", (question, question)))
 
     def label_pages(self, size: int, question: str | None = None) -> Iterator[list[Label]]:
         """The `labels` in pages of `size`; answers that are given meanwhile are not among them."""
-        ((last,),) = self._all("SELECT coalesce(max(sequence), 0) FROM labels")
+        ((last,),) = self._fetch_all("SELECT coalesce(max(sequence), 0) FROM labels")
         after: int | None = 0
         while after is not None:
             page, after = self.label_page(size, after, question, last)
@@ -76,30 +76,30 @@ class Labels(Connections):
         """
         # Of each row by itself whether it is the latest: a page takes as long as it has rows.
         newer = "SELECT 1 FROM labels n WHERE n.question=l.question AND n.a=l.a AND n.b=l.b"
-        found = self._all(
+        found = self._fetch_all(
             f"{_ALL} WHERE sequence>? AND sequence<=? AND (? IS NULL OR question=?)"
             f" AND NOT EXISTS ({newer} AND n.sequence>l.sequence AND n.sequence<=?) ORDER BY sequence LIMIT ?",
             (after, last, question, question, last, limit + 1),
         )
         more, found = len(found) > limit, found[:limit]
-        return self._whole(found), found[-1]["sequence"] if more else None
+        return self._read_whole(found), found[-1]["sequence"] if more else None
 
     def label_of(self, a: str, b: str, question: str) -> Label | None:
         """The latest answer about a pair to a question; None if there is none, or it is damaged."""
         query = f"{_ALL} WHERE question=? AND a=? AND b=? ORDER BY sequence DESC LIMIT 1"
-        return next(iter(self._whole(self._all(query, (question, *sorted((a, b)))))), None)
+        return next(iter(self._read_whole(self._fetch_all(query, (question, *sorted((a, b)))))), None)
 
     def label_counts(self, question: str | None = None) -> Counter[Answer]:
         """The number of `labels` with each answer."""
         query = f"SELECT answer, count(*) FROM labels WHERE {_LATEST} AND {_IS_WHOLE} GROUP BY answer"
-        return Counter(dict(map(tuple, self._all(query, (question, question)))))
+        return Counter(dict(map(tuple, self._fetch_all(query, (question, question)))))
 
     def labelled_pairs(self, question: str) -> list[tuple[str, str]]:
         """The ids of the pairs that `labels` are about, the lower first."""
         query = f"SELECT a, b FROM labels WHERE {_LATEST} AND {_IS_WHOLE} ORDER BY sequence"
-        return [(a, b) for a, b in self._all(query, (question, question))]
+        return [(a, b) for a, b in self._fetch_all(query, (question, question))]
 
-    def _whole(self, rows: Iterable[sqlite3.Row]) -> list[Label]:
+    def _read_whole(self, rows: Iterable[sqlite3.Row]) -> list[Label]:
         whole = []
         for sequence, *row, digest, path_a, path_b in rows:
             if checksum(*row) == digest:
@@ -110,11 +110,11 @@ class Labels(Connections):
 
     def damaged_labels(self) -> list[int]:
         """The numbers of the labels that have another checksum than they were written with."""
-        found = self._all("SELECT sequence, a, b, question, answer, added, digest FROM labels ORDER BY sequence")
+        found = self._fetch_all("SELECT sequence, a, b, question, answer, added, digest FROM labels ORDER BY sequence")
         return [sequence for sequence, *row, digest in found if checksum(*row) != digest]
 
 
-def _row(label: NewLabel, now: str) -> tuple[str, ...]:
+def _make_row(label: NewLabel, now: str) -> tuple[str, ...]:
     if label.answer not in ANSWERS:
         raise ArgumentError(f"expected an answer of {', '.join(map(repr, ANSWERS))}, got {label.answer!r}")
     if label.a == label.b:

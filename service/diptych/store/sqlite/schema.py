@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from diptych.errors import StoreError
-from diptych.store.sqlite.guard import LONGEST, check_files, foreign_parts, has_tables
+from diptych.store.sqlite.guard import check_files, foreign_parts, has_tables, open_guarded
 from diptych_runtime.paths import shell_word
 from diptych_runtime.token_codec import numbers
 
@@ -111,17 +111,9 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
         log = [path.with_name(f"{path.name}-{part}") for part in ("wal", "shm")]
         nobody = path.exists() and os.statvfs(path).f_flag & os.ST_RDONLY and not any(map(Path.exists, log))
         mode = "?mode=ro&immutable=1" if nobody else "?mode=ro"
-    connection = sqlite3.connect(
-        path.resolve().as_uri() + mode,
-        uri=True,
-        timeout=30,
-        isolation_level=None,
-        check_same_thread=False,
-    )
+    connection = open_guarded(path.resolve().as_uri() + mode, uri=True)
     try:
         connection.row_factory = sqlite3.Row
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
-        connection.execute("PRAGMA trusted_schema=OFF")  # a stranger's, too
         connection.create_function("crc32", -1, checksum, deterministic=True)
         connection.create_function("token_numbers", 1, token_numbers, deterministic=True)
         version = connection.execute("PRAGMA user_version").fetchone()[0] if read_only else VERSION
@@ -136,7 +128,7 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
             columns = "sequence, a, b, question, answer, added, digest"
             connection.execute(f"CREATE TEMP VIEW labels ({columns}) AS {_NO_LABELS}")
         # Another program's stays as it is: `prepare` refuses it.
-        if not read_only and (_application(connection) == _APPLICATION or not has_tables(connection)):
+        if not read_only and (_read_application_id(connection) == _APPLICATION or not has_tables(connection)):
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
     except sqlite3.OperationalError as error:
@@ -148,7 +140,7 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     return connection
 
 
-def _application(connection: sqlite3.Connection) -> int:
+def _read_application_id(connection: sqlite3.Connection) -> int:
     return connection.execute("PRAGMA application_id").fetchone()[0]
 
 
@@ -176,7 +168,7 @@ def prepare(connection: sqlite3.Connection, path: Path, *, create: bool, read_on
     A writer brings a database of an earlier version to ours. Version 4 has the tables of version 3: its number keeps
     programs away that do not know tokens in 8 bits.
     """
-    application = _application(connection)
+    application = _read_application_id(connection)
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
     if create and empty:

@@ -13,9 +13,9 @@ from diptych.console import counted
 from diptych.errors import StoreError
 from diptych.pictures.content import picture_id
 from diptych.store.index import cache
-from diptych.store.index.candidates import different, foreign
+from diptych.store.index.candidates import describe_differences, find_differences
 from diptych.store.index.vectors import RECALL
-from diptych.store.other_model import embedded_by, obstacle
+from diptych.store.other_model import embedded_by, find_obstacle
 from diptych.store.reports import VerifyReport
 from diptych.store.sqlite.database import Store
 from diptych_runtime.token_codec import numbers
@@ -37,7 +37,7 @@ def verify(store: Store) -> VerifyReport:
             after = rows[-1]["row"]
             pictures += len(rows)
             for row in rows:
-                faults, size = _faults(row)
+                faults, size = _find_faults(row)
                 sizes[len(row["embedding"]) // 4, size] += 1
                 problems += [f"picture {row['id']}: {text}" for text in faults]
                 missing += row["bytes"] is None and not (isinstance(row["path"], str) and Path(row["path"]).is_file())
@@ -55,7 +55,7 @@ def verify(store: Store) -> VerifyReport:
             "rebuild` makes them anew"
         )
     remarks = []
-    if len(revisions) == 1 and (reason := obstacle(next(iter(revisions)), adopted.model if adopted else None)):
+    if len(revisions) == 1 and (reason := find_obstacle(next(iter(revisions)), adopted.model if adopted else None)):
         remarks.append(reason)
     if missing:
         remarks.append(f"pictures with neither kept bytes nor a file, which cannot be embedded again: {missing:,}")
@@ -67,17 +67,17 @@ def verify(store: Store) -> VerifyReport:
         vectors, fault = cache.load(store.directory, manifest)
         if vectors is not None:
             recall = vectors.recall() if vectors.lists > 1 else None
-            replayed = _replayed(store, manifest["generation"])
+            replayed = _find_replayed_rows(store, manifest["generation"])
             if replayed is None:
                 fault = "it is further behind than the journal goes back"
             else:
-                others = different(vectors.checksums(), stored) - replayed
+                others = find_differences(vectors.checksums(), stored) - replayed
     if fault is None and (manifest.get("identity") != store.identity or manifest["generation"] > now):
         fault = "it belongs to another state of the database"
     if fault is not None:
         remarks.append(f"index cache: {fault}; the next writer makes it again")
     elif others:
-        problems.append(f"index cache: {foreign(others)}; the next search or writer makes it again")
+        problems.append(f"index cache: {describe_differences(others)}; the next search or writer makes it again")
     elif manifest["generation"] < now:
         behind = counted(now - manifest["generation"], "change")
         remarks.append(f"index cache: {behind} behind, replayed when it is opened")
@@ -86,7 +86,7 @@ def verify(store: Store) -> VerifyReport:
     return VerifyReport(pictures, problems, remarks, recall)
 
 
-def _replayed(store: Store, generation: int) -> set[int] | None:
+def _find_replayed_rows(store: Store, generation: int) -> set[int] | None:
     """The rows that a cache of this generation takes up anew; None where the journal does not go back that far."""
     rows: set[int] = set()
     while changes := store.changes(generation, _STEP):
@@ -97,7 +97,7 @@ def _replayed(store: Store, generation: int) -> set[int] | None:
     return rows
 
 
-def _faults(row: Row) -> tuple[list[str], int]:
+def _find_faults(row: Row) -> tuple[list[str], int]:
     """The faults of a picture, and how many numbers its tokens have."""
     faults = []
     if picture_id(row["sha256"]) != row["id"]:
@@ -110,10 +110,10 @@ def _faults(row: Row) -> tuple[list[str], int]:
         embedding, tokens = np.frombuffer(row["embedding"], "<f4"), numbers(row["tokens"])
     except (ValueError, TypeError):  # the latter for what is no bytes at all
         return [*faults, "its features are cut short"], 0
-    return [*faults, *_feature_faults(embedding, tokens, whole=row["features_whole"])], tokens.size
+    return [*faults, *_find_feature_faults(embedding, tokens, whole=row["features_whole"])], tokens.size
 
 
-def _feature_faults(embedding: np.ndarray, tokens: np.ndarray, *, whole: bool) -> list[str]:
+def _find_feature_faults(embedding: np.ndarray, tokens: np.ndarray, *, whole: bool) -> list[str]:
     faults = []
     norm = float(np.linalg.norm(embedding))
     if not abs(norm - 1.0) < 1e-3:

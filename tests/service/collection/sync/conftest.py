@@ -34,7 +34,7 @@ def sync(diptych, artifact, store) -> Callable[..., Any]:
 def cost(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[int, int]]:
     """How many files were read and how many pictures embedded since it was asked last."""
     done = {"read": 0, "embedded": 0}
-    read, features = run._read, ingest.features
+    read, features = run._read_file, ingest.features
 
     def reading(path, limits):
         done["read"] += 1
@@ -44,7 +44,7 @@ def cost(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[int, int]]:
         done["embedded"] += len(pixels)
         return features(pixels, scorer)
 
-    monkeypatch.setattr(run, "_read", reading)
+    monkeypatch.setattr(run, "_read_file", reading)
     monkeypatch.setattr(ingest, "features", embedding)
 
     def ask() -> tuple[int, int]:

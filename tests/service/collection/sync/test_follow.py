@@ -105,7 +105,7 @@ def test_a_read_that_hangs_does_not_keep_the_service_from_ending(scorer, store, 
         go.wait(60)
 
     others = set(threading.enumerate())
-    monkeypatch.setattr("diptych.collection.sync.run._read", hanging)
+    monkeypatch.setattr("diptych.collection.sync.run._read_file", hanging)
     with Collection.open(store, scorer, create=True) as collection, Follower(collection, [folder], 0.05):
         assert begun.wait(30)
     (left,) = set(threading.enumerate()) - others

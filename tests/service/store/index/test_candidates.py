@@ -51,24 +51,6 @@ def test_the_same_database_gives_the_same_index_to_the_bit(store):
         assert len({(store.directory / name / file).read_bytes() for name in ("one", "other")}) == 1
 
 
-def test_a_whole_search_is_exact_nearest_first_with_the_rows_of_the_database(store):
-    index = CandidateIndex.rebuilt(store, SIZE, "r")
-    index._vectors.probes.clear()
-    found, cosines = index.search(unit(3), 4)
-    expected = np.array([unit(number) @ unit(3) for number in range(1, 8)])
-    order = np.argsort(-expected)[:4]
-    assert found.tolist() == (order + 1).tolist()
-    np.testing.assert_allclose(cosines, expected[order], atol=1e-6)
-    assert found.dtype == np.int64
-    assert cosines.dtype == np.float32
-
-
-def test_asking_for_more_than_there_is_gives_what_there_is(store, tmp_path):
-    assert rows(CandidateIndex.rebuilt(store, SIZE, "r"), 1000) == [1, 2, 3, 4, 5, 6, 7]
-    empty, cosines = CandidateIndex(SIZE, "r", "x").search(unit(1), 10)
-    assert empty.shape == cosines.shape == (0,)
-
-
 def test_a_query_that_is_not_finite_is_refused(store):
     with pytest.raises(ValueError, match="finite embedding of 5 numbers"):
         CandidateIndex.rebuilt(store, SIZE, "r").search(np.full(SIZE, np.nan, np.float32), 3)
@@ -94,17 +76,6 @@ def test_a_right_cache_is_loaded_without_a_word_and_newer_changes_are_replayed(s
     assert index.saved_generation == 7
     assert index.generation == store.sequence()
     assert (index.lists > 1) == (store.index_kind() == "ivf")
-
-
-def test_the_manifest_says_what_the_cache_is(store):
-    saved(store)
-    manifest = json.loads((store.directory / MANIFEST).read_text())
-    assert manifest["count"] == 7
-    assert manifest["generation"] == 7
-    assert manifest["dimension"] == SIZE
-    assert manifest["metric"] == "inner product"
-    assert manifest["revision"] == "r"
-    assert len(manifest["sha256"]) == 64
 
 
 def flip_a_bit(directory):
@@ -174,12 +145,6 @@ def test_a_generation_that_was_flipped_upwards_leaves_no_change_out_of_the_repla
     with caplog.at_level(logging.WARNING):
         assert rows(opened(store)) == [1, 3, 4, 5, 6, 7, 8]
     assert "checksum is wrong" in caplog.text
-
-
-def test_a_damaged_journal_hides_no_picture_from_an_index_that_is_made_anew(store):
-    tamper(store, "UPDATE changes SET row=99 WHERE row=4")
-    assert rows(CandidateIndex.rebuilt(store, SIZE, "r")) == [1, 2, 3, 4, 5, 6, 7]
-    assert rows(opened(store)) == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_a_cache_that_missed_a_removal_is_found_out_by_its_count(store, caplog):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -14,7 +15,6 @@ import pytest
 from diptych import Collection, find_duplicates
 from diptych.collection.ingest import Incoming
 from diptych.errors import ModelMismatchError, StoreError, UnknownPictureError
-from diptych.scoring.scorer import Scorer
 from diptych.store.sqlite.backup import lines
 from diptych_runtime.errors import PictureError
 
@@ -100,7 +100,7 @@ def test_a_record_comes_back_as_it_was_given(collection, photo_bytes):
     assert (record.id, record.metadata, record.path) == (id, metadata, '/ü "x"\\.jpg')
     assert (record.width, record.height, record.media_type, record.original_kept) == (90, 70, "image/jpeg", False)
     assert record.revision == collection.scorer.runtime.revision
-    assert record.sha256.startswith(id)
+    assert (record.sha256, id) == (digest := hashlib.sha256(photo_bytes(0, (90, 70))).hexdigest(), digest[:32])
 
 
 def test_what_is_removed_is_gone_and_may_come_again(filled, photo_bytes):
@@ -180,9 +180,8 @@ def test_a_filter_leaves_exactly_the_pictures_that_meet_it(filled, photo_bytes):
             assert sorted(match.metadata["n"] for match in found.matches) == list(wanted)
 
 
-def test_pictures_of_another_model_are_refused_with_the_command_that_embeds_them_anew(filled, place, other_artifact):
+def test_pictures_of_another_model_are_refused_with_the_command_that_embeds_them_anew(filled, place, other):
     filled.close()
-    other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
     with pytest.raises(ModelMismatchError, match=r"diptych index rebuild --store "):
         Collection.open(place, other)
 
@@ -217,7 +216,7 @@ def test_export_stats_and_duplicates_say_what_there_is(filled, photo_bytes):
 
 
 def test_pictures_are_found_by_their_path_and_by_the_folder_they_lie_in(collection, photo_bytes):
-    paths = ["/a/1.jpg", "/a/b/2.jpg", "/ab/3.jpg", '/ü"/4.jpg', "/a.jpg"]
+    paths = ["/a/1.jpg", "/a/b/2.jpg", "/ab/3.jpg", '/ü"/4.jpg', "/a.jpg", "/a0"]
     ids = {path: collection.add(photo_bytes(seed), path=path)[0].id for seed, path in enumerate(paths)}
     for asked, wanted in [("/a", 2), ("/a/", 2), ("/a/1.jpg", 1), ('/ü"', 1), ("/b", 0)]:
         found = collection.backend.under(asked)

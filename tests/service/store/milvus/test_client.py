@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from diptych import Collection
+from diptych.collection.rebuild import rebuild
 from diptych.errors import ModelMismatchError, StoreError, UnreachableError
-from diptych.scoring.scorer import Scorer
-from diptych.store.location import Address, parse_location
 from diptych.store.milvus.backend import MilvusBackend
 from diptych.store.milvus.client import Server
+from diptych.store.milvus.table import layout_of, make
+from diptych_runtime.errors import PictureError
 
 
 def test_without_the_package_the_error_has_the_line_that_installs_it(monkeypatch, scorer):
@@ -35,12 +36,12 @@ def test_a_host_that_is_not_there_is_said_within_seconds(port, diptych):
     assert "secret" not in found.err
 
 
-def test_a_server_that_is_too_old_is_refused(address, monkeypatch):
+def test_a_server_that_is_too_old_is_refused(located, monkeypatch):
     from pymilvus import MilvusClient  # pyright: ignore[reportMissingImports]
 
     monkeypatch.setattr(MilvusClient, "get_server_version", lambda *_, **__: "v2.2.16")
     with pytest.raises(StoreError, match=r"is a Milvus v2\.2\.16; expected 2\.3 or newer"):
-        Server(parse_location(address))  # pyright: ignore[reportArgumentType]
+        Server(located)
 
 
 def test_a_collection_that_is_not_there_is_made_only_by_who_adds(address, diptych, scorer):
@@ -51,15 +52,13 @@ def test_a_collection_that_is_not_there_is_made_only_by_who_adds(address, diptyc
         Collection.open(address, scorer)
 
 
-def test_what_something_else_made_and_another_format_are_refused(address, scorer):
+def test_what_something_else_made_and_another_format_are_refused(address, located, scorer):
     Collection.open(address, scorer, create=True).close()
-    found = parse_location(address)
-    server = Server(found)  # pyright: ignore[reportArgumentType]
-    server.call("alter_collection_properties", found.collection, properties={"diptych.format": "99"})  # pyright: ignore
+    server, name = Server(located), located.collection
+    server.call("alter_collection_properties", name, properties={"diptych.format": "99"})
     with pytest.raises(StoreError, match="has the format version 99, and this Diptych reads version 1"):
         Collection.open(address, scorer)
-    other = f"{found.collection}_other"  # pyright: ignore[reportAttributeAccessIssue]
-    server.call("create_collection", other, dimension=4)
+    server.call("create_collection", f"{name}_other", dimension=4)
     with pytest.raises(StoreError, match="something else than Diptych"):
         Collection.open(address.replace("?", "_other?"), scorer)
     server.close()
@@ -102,9 +101,8 @@ def test_damage_is_left_out_of_searches_with_a_warning_found_by_verify_and_mende
 
 
 def test_another_model_embeds_all_anew_beside_it_and_what_was_left_running_gives_no_wrong_answer(
-    address, scorer, gallery, photo_bytes, diptych, other_artifact
+    address, scorer, gallery, photo_bytes, diptych, other, other_artifact
 ):
-    other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
     old = Collection.open(address, scorer, create=True)
     ids = [added.id for added in old.add(sorted(gallery.rglob("*.jpg")))]
     lost = old.add(photo_bytes(50))[0].id
@@ -125,33 +123,20 @@ def test_another_model_embeds_all_anew_beside_it_and_what_was_left_running_gives
         assert new.verify().healthy
 
 
-@pytest.mark.parametrize("at", ["rename_collection", "drop_collection"])
+@pytest.mark.parametrize(("at", "number"), [("rename_collection", 2), ("drop_collection", 1)])
 def test_a_rebuild_that_ends_while_the_names_change_is_taken_up_by_the_next(
-    address, scorer, gallery, other_artifact, monkeypatch, at
+    address, located, scorer, gallery, other, cut, monkeypatch, at, number
 ):
-    from diptych.collection.rebuild import rebuild
-
-    found = parse_location(address)
     with Collection.open(address, scorer, create=True) as collection:
         count = len(collection.add(sorted(gallery.rglob("*.jpg"))))
-    other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
-    call, seen = Server.call, []
-
-    def broken(self: Server, method: str, *arguments: object, **options: Any) -> object:
-        if method == at:
-            seen.append(arguments)
-            if len(seen) == (2 if at == "rename_collection" else 1):
-                raise UnreachableError("the line is cut", seconds=1)
-        return call(self, method, *arguments, **options)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Server, "call", broken)
-        with pytest.raises(UnreachableError, match="the line is cut"):
-            rebuild(found, other)  # pyright: ignore[reportArgumentType]
+    cut(at, number)
+    with pytest.raises(UnreachableError, match="the line is cut"):
+        rebuild(located, other)
+    monkeypatch.undo()
     if at == "rename_collection":
         with pytest.raises(StoreError, match="finish it with `diptych index rebuild"):
             Collection.open(address, other, create=True)
-    report = rebuild(found, other)  # pyright: ignore[reportArgumentType]
+    report = rebuild(located, other)
     assert (report.pictures, report.embedded, report.failed) == (count, 0, 0)
     with Collection.open(address, other) as collection:
         assert len(collection) == count
@@ -159,57 +144,40 @@ def test_a_rebuild_that_ends_while_the_names_change_is_taken_up_by_the_next(
 
 @pytest.mark.parametrize("ending", ["_rebuilding", "_replaced"])
 def test_a_rebuild_touches_no_collection_that_only_has_a_name_of_its_own(
-    address, scorer, photo_bytes, other_artifact, ending
+    address, located, scorer, photo_bytes, other, ending
 ):
-    from diptych.collection.rebuild import rebuild
-    from diptych.store.milvus.table import layout_of, make
-
-    found = parse_location(address)
-    assert isinstance(found, Address)
     with Collection.open(address, scorer, create=True) as collection:
         collection.add(photo_bytes(0), keep_originals=True)
-    server, name = Server(found), f"{found.collection}{ending}"
-    make(server, name, layout_of(server, found.collection))
-    other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
+    server, name = Server(located), f"{located.collection}{ending}"
+    make(server, name, layout_of(server, located.collection))
     with pytest.raises(StoreError, match=f"expected {name} .* to be left by a rebuild"):
-        rebuild(found, other)
+        rebuild(located, other)
     assert name in server.names()
     server.call("drop_collection", name)
-    assert rebuild(found, other).embedded == 1
+    assert rebuild(located, other).embedded == 1
     server.close()
 
 
 @pytest.mark.parametrize("ends_between", [False, True])
 def test_what_changes_while_all_is_embedded_anew_is_as_it_was_last(
-    address, scorer, photo_bytes, other_artifact, monkeypatch, ends_between
+    address, located, scorer, photo_bytes, other, cut, ends_between
 ):
     """Removed and added again, completed, added and removed, between the first filling and the change of names."""
-    from diptych.collection.rebuild import rebuild
-
-    found = parse_location(address)
-    assert isinstance(found, Address)
-    other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
     with Collection.open(address, scorer, create=True) as collection:
         ids = [collection.add(photo_bytes(n), metadata={"n": n}, keep_originals=True)[0].id for n in range(4)]
-        call, changed = Server.call, []
 
-        def meanwhile(self: Server, method: str, *arguments: Any, **options: Any) -> Any:
-            if method == "rename_collection" and not changed:
-                changed.append(arguments)
-                collection.remove(ids[0])
-                collection.add(photo_bytes(0), metadata={"n": 100}, keep_originals=True)
-                collection.add(photo_bytes(1), path="/later.jpg")
-                collection.add(photo_bytes(9), metadata={"n": 9}, keep_originals=True)
-                collection.remove(ids[2])
-                if ends_between:
-                    raise UnreachableError("the line is cut", seconds=1)
-            return call(self, method, *arguments, **options)
+        def change() -> None:
+            collection.remove(ids[0])
+            collection.add(photo_bytes(0), metadata={"n": 100}, keep_originals=True)
+            collection.add(photo_bytes(1), path="/later.jpg")
+            collection.add(photo_bytes(9), metadata={"n": 9}, keep_originals=True)
+            collection.remove(ids[2])
 
-        monkeypatch.setattr(Server, "call", meanwhile)
+        cut("rename_collection", 1, change, breaks=ends_between)
         if ends_between:
             with pytest.raises(UnreachableError, match="the line is cut"):
-                rebuild(found, other)
-        report = rebuild(found, other)
+                rebuild(located, other)
+        report = rebuild(located, other)
         assert (report.pictures, report.embedded, report.failed) == (4, 1 if ends_between else 5, 0)
     with Collection.open(address, other) as collection:
         records = {record.metadata["n"]: record for record in collection.list(10)}
@@ -249,8 +217,6 @@ def test_every_call_of_a_check_is_bounded(address, scorer, monkeypatch):
 
 
 def test_metadata_that_milvus_cannot_hold_are_refused_with_their_size(address, scorer, photo_bytes, tmp_path):
-    from diptych_runtime.errors import PictureError
-
     with Collection.open(address, scorer, create=True) as collection:
         collection.add(photo_bytes(0), metadata={"text": "x" * 60_000})
         with pytest.raises(PictureError, match="Milvus holds 65,535"):

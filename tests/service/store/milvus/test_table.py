@@ -41,7 +41,7 @@ def test_the_first_reading_and_that_after_a_server_was_away_wait_for_all_that_wa
             table.query("", ["record"])
     server.away = False
     server.levels.clear()
-    table._ask("upsert", [])
+    table._call_table("upsert", [])
     for _ in range(2):
         table.query("", ["record"])
     assert server.levels == ["None", "Strong", "Bounded"]

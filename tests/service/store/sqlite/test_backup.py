@@ -268,13 +268,3 @@ def test_a_damaged_backup_and_a_restore_that_is_broken_off_leave_the_collection_
             restore(copy, collection.directory, replace=True)
     with open_store(collection.directory, read_only=True) as store:
         assert [record.id for record in store.page(99)] == before
-
-
-def test_the_command_restores_a_backup(diptych, collection, older):
-    collection.close()
-    command = ["index", "restore", older.folder, "--store", collection.directory]
-    refused = diptych(*command)
-    assert (refused.code, refused.out) == (1, "")
-    assert "use --replace" in refused.err
-    assert diptych(*command, "--replace", "--json").json == {"store": str(collection.directory), "pictures": 12}
-    assert diptych("index", "verify", "--store", collection.directory).code == 0

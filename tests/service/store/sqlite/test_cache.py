@@ -3,7 +3,7 @@ import sqlite3
 import pytest
 
 from diptych.errors import SyncError
-from diptych.store.sqlite.cache import CacheDatabase, in_one_step, paths_below, version_of
+from diptych.store.sqlite.cache import CacheDatabase, in_one_step, version_of
 
 
 class Numbers(CacheDatabase):
@@ -45,9 +45,3 @@ def test_tables_are_made_in_one_step_or_not_at_all(tmp_path):
     assert version_of(connection) == 0
     assert connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
     connection.close()
-
-
-def test_the_paths_in_a_folder_lie_between_two_bounds():
-    low, high = paths_below("/p/a/")
-    assert [low < path < high for path in ("/p/a/1.jpg", "/p/a/b/1.jpg", "/p/a/~")] == [True] * 3
-    assert [low < path < high for path in ("/p/a", "/p/ab/1.jpg", "/p/a.jpg", "/p/b")] == [False] * 4

@@ -1,7 +1,6 @@
 import os
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from embedded import BEFORE_5, tamper
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.store.records import NewPicture
 from diptych.store.sqlite.database import Store
-from diptych.store.sqlite.schema import DATABASE, VERSION, checksum, connect
+from diptych.store.sqlite.schema import DATABASE, VERSION, connect
 from diptych.store.sqlite.verify import verify
 
 
@@ -38,51 +37,11 @@ def store(tmp_path):
         yield store
 
 
-def test_a_row_comes_back_as_it_was_written(store):
-    assert store.insert([new(1), new(2, data=b"bytes", path=None)]) == [True, True]
-    record = store.get(new(1).id)
-    assert (record.path, record.width, record.height, record.metadata) == ("/pictures/1.jpg", 31, 17, {"number": 1})
-    assert (record.original_kept, record.media_type, record.revision) == (False, "image/jpeg", "r1")
-    assert record.added.endswith("+00:00")
-    assert store.get(new(2).id).original_kept
-    assert store.data(new(2).id) == b"bytes"
-    assert store.tokens([1, 2, 99]) == {1: new(1).tokens, 2: new(2).tokens}
-    assert store.get("none") is None
-
-
-def test_the_same_picture_twice_is_one_row_that_keeps_what_it_has_and_gains_what_it_lacked(store):
-    store.insert([new(1, path=None)])
-    assert store.insert([new(1, path="/a", data=b"first"), new(1, path="/b", data=b"second")]) == [False, False]
-    assert store.count() == 1
-    assert store.get(new(1).id).path == "/a"
-    assert store.data(new(1).id) == b"first"
-    assert store.sequence() == 1, "what an index need not know is no change"
-
-
-def test_the_journal_grows_with_every_addition_and_removal_and_shows_the_present_state(store):
-    store.insert([new(1), new(2)])
-    assert store.remove([new(1).id, "none"]) == [True, False]
-    assert [(change.sequence, change.row, change.embedding is None) for change in store.changes(0, 10)] == [
-        (1, 1, True),
-        (2, 2, False),
-        (3, 1, True),
-    ]
-    assert [change.sequence for change in store.changes(1, 1)] == [2]
-
-
 def test_a_row_number_is_never_given_twice(store):
     store.insert([new(1)])
     store.remove([new(1).id])
     store.insert([new(1)])
     assert [change.row for change in store.changes(0, 10)] == [1, 1, 2]
-
-
-def test_pages_follow_each_other_without_gap_or_overlap(store):
-    store.insert([new(number) for number in range(7)])
-    first = store.page(3)
-    second = store.page(3, first[-1].id)
-    third = store.page(3, second[-1].id)
-    assert [record.id for record in first + second + third] == [new(number).id for number in range(7)]
 
 
 def test_pages_go_on_where_pictures_are_removed_meanwhile(store):
@@ -93,35 +52,6 @@ def test_pages_go_on_where_pictures_are_removed_meanwhile(store):
     assert [record.id for page in pages for record in page] == [new(number).id for number in range(3, 7)]
     with pytest.raises(UnknownPictureError, match="is not there any more; begin with the first page"):
         store.page(3, first[-1].id)
-
-
-def test_a_folder_names_what_lies_beneath_it_and_nothing_beside_it(store):
-    paths = ["/a/b", "/a/b/1.jpg", "/a/b/c/2.jpg", "/a/b.jpg", "/a/b0", "/a/bb/3.jpg"]
-    store.insert([new(number, path=path) for number, path in enumerate(paths)])
-    assert store.under("/a/b/") == {new(1).id: paths[1], new(2).id: paths[2]}
-    assert list(store.under("/a/b")) == [new(0).id, new(1).id, new(2).id]
-    assert list(store.under("/a/b.jpg")) == [new(3).id]
-
-
-def test_a_picture_that_was_relocated_is_whole_and_has_all_but_its_path_as_before(store):
-    store.insert([new(1, path="/a/1.jpg", metadata={"a": 1}), new(2, path=None), new(4, path="/a/4.jpg")])
-    before = store.get(new(1).id)
-    store.relocate((new(number).id, f"/a/{number}.jpg", f"/b/{number}.jpg") for number in (1, 2, 3))
-    store.relocate([(new(4).id, "/a/other.jpg", "/b/4.jpg")])
-    assert store.get(new(1).id) == replace(before, path="/b/1.jpg")
-    assert [store.get(new(number).id).path for number in (2, 4)] == [None, "/a/4.jpg"]
-    assert store.sequence() == 3
-
-
-def test_with_its_file_a_picture_goes_only_from_the_path_it_had_and_kept_bytes_stay_without_one(store):
-    pictures = [new(1), new(2, path=None), new(3, path="/other"), new(4, data=b"kept")]
-    store.insert(pictures)
-    kept = store.get(new(4).id)
-    store.relocate((new(number).id, f"/pictures/{number}.jpg", None) for number in range(1, 6))
-    assert [record.path for record in store.page(10)] == [None, "/other", None]
-    assert store.get(new(4).id) == replace(kept, path=None)
-    assert store.data(new(4).id) == b"kept"
-    assert [(change.row, change.embedding is None) for change in store.changes(4, 10)] == [(1, True)]
 
 
 def damage(store, column, value):
@@ -165,13 +95,6 @@ def test_what_is_damaged_is_left_out_of_a_search_with_a_warning_and_the_others_a
     assert ask(store) == {2: before[2]}
     (warning,) = caplog.messages
     assert "left out of a search: row 1 of the collection is damaged" in warning
-
-
-def test_a_damaged_embedding_is_empty_for_the_index_and_the_others_are_not(store):
-    store.insert([new(1), new(2)])
-    damage(store, "embedding", new(2).embedding)
-    assert [change.embedding for change in store.changes(0, 10)] == [b"", new(2).embedding]
-    assert store.embeddings(0, 10) == {1: b"", 2: new(2).embedding}
 
 
 @pytest.mark.parametrize("column", ["embedding", "tokens"])
@@ -262,46 +185,12 @@ def test_a_failed_transaction_leaves_nothing_behind(store):
     assert store.insert([new(1)]) == [True]
 
 
-def test_a_second_writer_is_refused_by_the_number_of_the_first(store):
-    with pytest.raises(StoreError, match=rf"being written by process {os.getpid()}"):
-        Store.open(store.directory)
-
-
-def test_the_next_writer_gets_in_when_the_first_is_gone(tmp_path):
-    Store.open(tmp_path, create=True).close()
-    with Store.open(tmp_path) as store:
-        assert store.insert([new(1)]) == [True]
-
-
-def test_a_reader_sees_what_the_writer_commits_and_may_not_write(store):
-    store.insert([new(1)])
-    with Store.open(store.directory, read_only=True) as reader:
-        assert reader.count() == 1
-        store.insert([new(2)])
-        assert reader.count() == 2
-        with pytest.raises(StoreError, match="opened for reading only"):
-            reader.remove([new(1).id])
-
-
-def test_a_reader_needs_no_writer(tmp_path):
-    with Store.open(tmp_path, create=True) as store:
-        store.insert([new(1)])
-    with Store.open(tmp_path, read_only=True) as reader:
-        assert reader.count() == 1
-
-
 def test_a_folder_without_a_collection_is_refused_with_the_command_that_makes_one(tmp_path):
     for read_only in (False, True):
         said = r"`diptych index add .* PICTURES` \(in Python: create=True\), or name another"
         with pytest.raises(StoreError, match=said):
             Store.open(tmp_path / "nothing", read_only=read_only)
     assert not (tmp_path / "nothing").exists()
-
-
-def test_a_file_that_is_no_database_is_refused(tmp_path):
-    (tmp_path / "collection.sqlite").write_bytes(b"not a database at all, but long enough to look like one" * 9)
-    with pytest.raises(StoreError, match="file is not a database"):
-        Store.open(tmp_path)
 
 
 @pytest.mark.parametrize("version", [0, VERSION + 1, 99])
@@ -317,12 +206,6 @@ def test_writes_are_synchronous_and_in_a_write_ahead_log(store):
     with closing(connect(store.path, read_only=False)) as connection:  # which every connection of a store is made by
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
         assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2
-
-
-def test_the_checksums_of_all_embeddings_are_those_of_one_moment(store):
-    store.insert([new(1), new(2)])
-    store.remove([new(1).id])
-    assert store.embedding_checksums() == (3, {2: checksum(new(2).embedding)})
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")

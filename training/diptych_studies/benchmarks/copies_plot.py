@@ -7,28 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diptych.console import counted
-from diptych.errors import BenchError
 from diptych_runtime.atomic import replacing_file
+from diptych_training.plot_files import check_plot
 
 if TYPE_CHECKING:
     from matplotlib.text import Annotation
 
-FORMATS = (".png", ".svg", ".pdf")
 # Points from a dot to its name, and the end of the name that is there.
 PLACES = ((7, 5, "left"), (7, -12, "left"), (-7, 5, "right"), (-7, -12, "right"), (7, 18, "left"), (7, -25, "left"))
 OURS, OTHERS, GREY = "#d55e00", "#0072b2", "#666666"  # told apart with any colour vision
-
-
-def check_plot(path: Path) -> None:
-    """Raise BenchError where no plot could be written there, before anything has been measured for it."""
-    if path.suffix.lower() not in FORMATS:
-        raise BenchError(f"the name of a plot ends in {', '.join(FORMATS)}; got {path.name}")
-    if not path.parent.is_dir():
-        raise BenchError(f"there is no folder {path.parent} to write {path.name} to")
-    try:
-        import matplotlib.figure  # noqa: F401 - whether it is there
-    except ImportError as error:
-        raise BenchError(f"a plot needs matplotlib; install it with `pip install 'diptych[train]'`: {error}") from None
 
 
 def plot(result: Mapping[str, Any], path: Path) -> None:

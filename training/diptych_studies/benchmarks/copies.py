@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from diptych.bench.command import run_command
-from diptych.bench.copies.ways import CANDIDATES, Copies, Search, searches
 from diptych.bench.model import processor
 from diptych.console import QUIET, Console, counted, table
 from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
+from diptych_studies.benchmarks.searches import CANDIDATES, Copies, Search, searches
 
 # The encoder as ImageNet left it and late interaction have what the model has, the last two are what a cross-encoder of
 # two pictures would cost, and find nothing: nobody has trained them for it.

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diptych.bench import labels
-from diptych.bench.label_figures import Pairs, figures, gains, text
-from diptych.bench.labels import Setting, halves, measure
 from diptych.errors import BenchError
+from diptych_studies.benchmarks import labels
+from diptych_studies.benchmarks.label_figures import Pairs, figures, gains, text
+from diptych_studies.benchmarks.labels import Setting, halves, measure
 
 STATED = {"0.01": 0.8, "0.001": 0.95}
 
@@ -47,9 +47,7 @@ def test_a_gain_has_an_interval_that_holds_it():
     assert found["same"][0] > 0.5
 
 
-def test_a_measurement_goes_from_labels_to_the_adopted_model(
-    artifact, other_artifact, photo_bytes, tmp_path, monkeypatch
-):
+def test_a_measurement_goes_from_labels_to_the_adopted_model(artifact, photo_bytes, tmp_path, monkeypatch):
     """Training and export, which have tests of their own, are in the place of their commands."""
     lines = []
 
@@ -59,7 +57,10 @@ def test_a_measurement_goes_from_labels_to_the_adopted_model(
             assert "image_a,image_b,question,answer" in (tmp_path / "pairs.csv").read_text()
             return json.dumps({"questions": {"match": {"strength": 3.0}}})
         assert environment
-        shutil.copytree(other_artifact, Path(environment["DIPTYCH_MODELS"]) / "labels")
+        tuned = Path(environment["DIPTYCH_MODELS"]) / "labels"
+        shutil.copytree(artifact, tuned)
+        manifest = json.loads((tuned / "manifest.json").read_text())
+        (tuned / "manifest.json").write_text(json.dumps(manifest | {"revision": "0123456789ab"}))
         return json.dumps({"model": "labels", "rebuilt": None})
 
     monkeypatch.setattr(labels, "run_command", command)

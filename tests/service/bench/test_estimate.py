@@ -6,7 +6,7 @@ import pytest
 
 from diptych.bench.estimate import plan as module
 from diptych.bench.estimate.figures import Figures
-from diptych.bench.estimate.plan import INDEX_OVERHEAD, Load, Machine, planned, simulated
+from diptych.bench.estimate.plan import INDEX_OVERHEAD, Load, Machine, planned, simulate_queue
 from diptych.cli.estimate import text
 from diptych.cli.main import main
 from diptych_runtime.manifest import Manifest
@@ -74,13 +74,10 @@ def test_memory_makes_shards_and_queries_make_groups():
     assert busy.dollars["disks"] == pytest.approx(busy.groups * planned(FIGURES, LOAD, MACHINE).dollars["disks"])
 
 
-def test_reads_beyond_the_free_ones_are_paid():
+def test_reads_beyond_the_free_ones_are_paid_and_no_more_are_made_than_there_are_pictures():
     plan = planned(FIGURES, replace(LOAD, queries=60.0), replace(MACHINE, free_reads=1000))
     assert plan.reads == 60 * 100 / plan.machines
     assert plan.dollars["reads"] == pytest.approx(plan.machines * (plan.reads - 1000) * 0.005)
-
-
-def test_no_more_candidates_are_looked_at_than_there_are_pictures():
     plan = planned(FIGURES, replace(LOAD, pictures=10), MACHINE)
     assert plan.core_seconds["scoring pairs"] == pytest.approx(10 * FIGURES.pair_seconds)
     assert plan.reads == 10 * 10
@@ -110,10 +107,10 @@ def test_the_queue_is_the_known_one_where_there_is_a_formula():
     figures = replace(FIGURES, picture_seconds=1e-9, vector_seconds=1e-15, fetch_seconds=0.0)
     served = 100 * figures.pair_seconds / MACHINE.cores
     for rho, x in ((0.5, 1.2564), (0.9, 0.2070)):
-        _, p99 = simulated(figures, replace(LOAD, queries=rho / served), MACHINE, 1, 1)
+        _, p99 = simulate_queue(figures, replace(LOAD, queries=rho / served), MACHINE, 1, 1)
         wait = math.log(100 * (1 - rho) / (rho * math.exp(x) - 1)) / x
         assert p99 / served == pytest.approx(1 + wait, rel=0.15)
-    alone = simulated(figures, replace(LOAD, queries=1e-9), MACHINE, 1, 1)
+    alone = simulate_queue(figures, replace(LOAD, queries=1e-9), MACHINE, 1, 1)
     assert alone == pytest.approx((served, served), rel=1e-5)
 
 

@@ -13,7 +13,7 @@ from time import perf_counter, sleep
 import numpy as np
 
 from diptych.bench.graphs import open_yardstick
-from diptych.bench.peers import channels_first, inliers, keypoints, normalised
+from diptych.bench.peers import channels_first, count_inliers, find_keypoints, normalise_tokens
 from diptych.collection.collection import Collection as Pictures
 from diptych.console import Console
 from diptych.errors import BenchError
@@ -85,7 +85,7 @@ class _Peers:
         self._first = _search(stored, 0)  # in crops of the query too, as far as the model looks for copies in these
         self._whole = _search(stored, 0, "thing")
         self._candidates = cache(self._found)  # of a query, for all peers
-        self._keypoints = cache(lambda path: keypoints(Path(path).read_bytes()))
+        self._keypoints = cache(lambda path: find_keypoints(Path(path).read_bytes()))
 
     def work(self, peer: str) -> Search:
         """A search by this peer."""
@@ -115,9 +115,9 @@ class _Peers:
             candidates = [self._keypoints(path) for path in self._candidates(query)]
 
             def verify() -> None:
-                asked = keypoints(query.read_bytes())
+                asked = find_keypoints(query.read_bytes())
                 for candidate in candidates:
-                    inliers(asked, candidate)
+                    count_inliers(asked, candidate)
 
             return self._first(query) + _seconds(verify)
 
@@ -127,7 +127,7 @@ class _Peers:
         session = open_yardstick("late", self._scorer.runtime.threads)
 
         def search(query: Path) -> float:
-            tokens = normalised(self._scorer.panels([query, *self._candidates(query)]).tokens)
+            tokens = normalise_tokens(self._scorer.panels([query, *self._candidates(query)]).tokens)
             # The query's tokens are there after the first stage.
             return self._whole(query) + _seconds(lambda: session.run(None, {"a": tokens[:1], "b": tokens[1:]}))
 

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from diptych.bench.command import run_command
-from diptych.bench.label_figures import Pairs, figures, gains
 from diptych.bench.model import processor
 from diptych.collection.adoption import adopt
 from diptych.collection.collection import Collection
@@ -31,6 +30,7 @@ from diptych_runtime.decoder import PictureSource
 from diptych_runtime.judgement import deserving, probabilities
 from diptych_runtime.manifest import digest
 from diptych_runtime.models import OWN_MODELS
+from diptych_studies.benchmarks.label_figures import Pairs, figures, gains
 
 NEAREST = 10  # pictures that each held-out one is paired with
 _RECIPE = 'name = "labels"\nstart = {start}\nthreads = {threads}\n\n[labels]\ntable = {table}\n'

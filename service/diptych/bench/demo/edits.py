@@ -9,14 +9,12 @@ from PIL import Image, ImageDraw, ImageEnhance, ImageFont, ImageOps
 WORDS = ["for sale", "look at this", "2019", "draft", "the view", "SAMPLE", "so calm", "no. 7", "wish you were here"]
 
 
-def edited(picture: Image.Image, rng: np.random.Generator) -> tuple[Image.Image, list[str]]:
-    """A copy with one to three different edits, saved once more as a small JPEG, and the names of the edits."""
+def edit_copy(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """A copy with one to three different edits, saved once more as a small JPEG."""
     names = [str(name) for name in rng.choice(list(EDITS), int(rng.integers(1, 4)), replace=False)]
     for name in names:
         picture = EDITS[name](picture, rng)
-    if "jpeg" not in names:
-        picture = _jpeg(picture, rng, quality=88)
-    return picture, names
+    return picture if "jpeg" in names else _jpeg(picture, rng, quality=88)
 
 
 def _crop(picture: Image.Image, rng: np.random.Generator) -> Image.Image:

@@ -19,7 +19,7 @@ import numpy as np
 from diptych.batch.parts.folder import folder_of
 from diptych.batch.tables.read import digest
 from diptych.bench.collection import cuts
-from diptych.bench.command import started
+from diptych.bench.command import start_process
 from diptych.bench.model import processor
 from diptych.console import QUIET, Console, table
 from diptych.errors import BenchError
@@ -162,7 +162,7 @@ def _killed(pairs: Path, output: Path, options: list[str]) -> dict[str, Any]:
 def _score(pairs: Path, output: Path, options: list[str]) -> AbstractContextManager[subprocess.Popen[str]]:
     words = ["score", pairs, "-o", output, "--no-closer-look", "--json", *options]
     command = [sys.executable, "-P", "-m", "diptych", *words]
-    return started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return start_process(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @contextmanager
@@ -172,7 +172,7 @@ def _cluster(nodes: int) -> Iterator[str | None]:
         yield None
         return
     command = [sys.executable, "-P", "-c", _NODES, str(nodes)]
-    with started(
+    with start_process(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
         assert process.stdin

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from diptych.batch.workers import ray as cluster
-from diptych.batch.workers.retries import RetryQueue
+from diptych.batch.workers.executor import RetryQueue
 from diptych.errors import BatchError
 
 

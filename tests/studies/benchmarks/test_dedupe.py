@@ -2,15 +2,15 @@ import io
 import json
 from contextlib import redirect_stdout
 
+import numpy as np
 import pytest
 from exported import drawn_collection
 
-from diptych.bench import dedupe
 from diptych.bench.command import run_command
-from diptych.bench.dedupe import EACH, THRESHOLDS, measure, text
-from diptych.bench.hashes import HASHES
 from diptych.cli.main import main
 from diptych.errors import BenchError
+from diptych_studies.benchmarks import dedupe
+from diptych_studies.benchmarks.dedupe import EACH, HASHES, THRESHOLDS, close_pairs, figures, measure, text
 
 COUNT = 24
 
@@ -68,9 +68,21 @@ def test_a_command_that_fails_ends_it_with_its_words(photos, tmp_path, monkeypat
         measure(tmp_path / "a", photos, 12, "no-such-model")
 
 
-def test_the_command_hands_on_what_it_is_told_prints_json_and_leaves_nothing_behind(
-    diptych, photos, artifact, tmp_path, monkeypatch
-):
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        ([["a", "a1", "a2"], ["b1", "b"]], (2, 3, 0, 0.0, 1.0, 1.0, 1.0)),
+        ([["a", "a1", "b1"], ["a2", "c"]], (2, 3, 2, 2 / 3, 1 / 4, 1 / 4, 1 / 3)),
+        ([], (0, 0, 0, 0.0, 1.0, 0.0, 0.0)),
+    ],
+)
+def test_what_is_wrong_and_what_is_missed_is_counted(groups, expected):
+    truth = {"a": "a", "a1": "a", "a2": "a", "b": "b", "b1": "b", "c": "c"}
+    names = ("groups", "could_go", "wrong", "wrong_share", "pair_precision", "pair_recall", "to_original")
+    assert figures(groups, truth) == dict(zip(names, expected, strict=True))
+
+
+def test_the_command_hands_on_what_it_is_told_prints_json_and_leaves_nothing_behind(photos, tmp_path, monkeypatch):
     told = []
 
     def stub(folder, photos, count, model, say):
@@ -80,16 +92,21 @@ def test_the_command_hands_on_what_it_is_told_prints_json_and_leaves_nothing_beh
 
     monkeypatch.setattr(dedupe, "measure", stub)
     monkeypatch.setattr(dedupe, "text", str)
-    found = diptych("bench", "dedupe", photos, "--count", 12, "--folder", tmp_path, "--model", artifact, "--json")
-    assert found.code == 0
-    assert told == [(photos, 12, str(artifact))]
-    assert found.json == {"count": 12}
+    said = here("bench", "dedupe", photos, "--count", 12, "--folder", tmp_path, "--model", "photo-small", "--json")
+    assert told == [(photos, 12, "photo-small")]
+    assert json.loads(said) == {"count": 12}
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
-def test_the_command_measures_prints_json_and_leaves_nothing_behind(diptych, photos, artifact, tmp_path):
-    found = diptych("bench", "dedupe", photos, "--count", 12, "--folder", tmp_path, "--model", artifact, "--json")
-    assert found.code == 0
-    assert json.loads(found.out)["count"] == 12
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("words", [1, 4])
+def test_close_pairs_are_those_that_plain_loops_find(words, monkeypatch):
+    monkeypatch.setattr(dedupe, "_ROWS", 7)
+    random = np.random.default_rng(1)
+    made = random.integers(0, 2**63, (23, words), dtype=np.uint64)
+    made[11] = made[3] ^ np.uint64(5)
+    made[20] = made[3]
+    distance = [[sum((int(x) ^ int(y)).bit_count() for x, y in zip(a, b, strict=True)) for b in made] for a in made]
+    for tolerance in (0, 1, 2, 8, 64 * words):
+        expected = [(a, b) for a in range(23) for b in range(a + 1, 23) if distance[a][b] <= tolerance]
+        assert sorted(close_pairs(made, tolerance)) == expected
+    assert close_pairs(made, 0) == [(3, 20)]

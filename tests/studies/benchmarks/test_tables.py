@@ -1,30 +1,15 @@
 import itertools
+import json
 import os
 import subprocess
 import sys
 
 import pytest
 
-from diptych.bench import pairs
-from diptych.bench.pairs import memory, text
+from diptych.cli.main import main
 from diptych.errors import BenchError
-
-
-@pytest.mark.slow
-def test_every_way_writes_the_same_bytes_and_is_measured(diptych, artifact, tmp_path):
-    options = ("--pairs", 20_000, "--pictures", 7, "--workers", 2, "--folder", tmp_path, "--model", artifact)
-    found = diptych("bench", "score", *options, "--json")
-    assert found.code == 0
-    runs = found.json["runs"]
-    assert list(runs) == ["one process", "--workers 2", "killed and resumed"]
-    assert found.json["same_bytes"] is True
-    assert runs["one process"]["scored"] == runs["--workers 2"]["scored"] == 20_000
-    assert runs["killed and resumed"]["scored"] < 20_000
-    assert all(each["peak_bytes"] > 2**24 for each in runs.values())
-    assert list(tmp_path.iterdir()) == []
-    shown = text(found.json)
-    assert "20,000 pairs" in shown
-    assert "every output has the same bytes" in shown
+from diptych_studies.benchmarks import tables
+from diptych_studies.benchmarks.tables import memory, text
 
 
 @pytest.fixture
@@ -43,35 +28,32 @@ def told(monkeypatch):
             return figures | {"peak_bytes": 2**25, "sha256": next(self.digests)}
 
     told = Told()
-    monkeypatch.setattr(pairs, "_scored", told.run)
-    monkeypatch.setattr(pairs, "_killed", told.run)
+    monkeypatch.setattr(tables, "_scored", told.run)
+    monkeypatch.setattr(tables, "_killed", told.run)
     return told
 
 
-def test_the_command_lays_every_way_beside_the_others_and_leaves_nothing_behind(told, diptych, tmp_path):
-    options = ("--pairs", 1000, "--pictures", 7, "--workers", 2, "--folder", tmp_path, "--model", "photo", "--json")
-    found = diptych("bench", "score", *options)
-    assert found.code == 0
-    assert list(found.json["runs"]) == ["one process", "--workers 2", "killed and resumed"]
+def test_every_way_is_laid_beside_the_others(told, tmp_path):
+    found = tables.measure(tmp_path, pairs=1000, pictures=7, workers=[2])
+    assert list(found["runs"]) == ["one process", "--workers 2", "killed and resumed"]
     assert [run[:3] for run in told] == [(1000, "--model", "photo")] * 3
     assert [run[3:] for run in told] == [(), ("--workers", "2"), ()]
-    assert found.json["same_bytes"] is True
-    assert list(tmp_path.iterdir()) == []
-    shown = text(found.json)
+    assert found["same_bytes"] is True
+    shown = text(found)
     assert "1,000 pairs, model photo" in shown
     assert "every output has the same bytes" in shown
 
 
 def test_outputs_that_differ_are_said(told, tmp_path):
     told.digests = iter(["one", "one", "other"])
-    found = pairs.measure(tmp_path, pairs=10, pictures=2, workers=[2])
+    found = tables.measure(tmp_path, pairs=10, pictures=2, workers=[2])
     assert found["same_bytes"] is False
     assert "THE OUTPUTS DIFFER" in text(found)
 
 
 def test_a_run_that_fails_ends_it_with_its_words(tmp_path):
     with pytest.raises(BenchError, match=r"(?s)`diptych score --model no-such-model` ended with 1: .*no-such-model"):
-        pairs.measure(tmp_path, pairs=10, pictures=2, model="no-such-model")
+        tables.measure(tmp_path, pairs=10, pictures=2, model="no-such-model")
 
 
 def test_memory_is_that_of_a_process_and_of_all_below_it():
@@ -84,3 +66,14 @@ def test_memory_is_that_of_a_process_and_of_all_below_it():
         process.communicate(b"\n")
     assert memory(2**30) == 0
     assert memory(os.getpid()) > 2**24
+
+
+@pytest.mark.slow
+def test_every_way_writes_the_same_bytes_and_leaves_nothing_behind(artifact, tmp_path, capsys):
+    options = ("--pairs", "20000", "--pictures", "7", "--folder", str(tmp_path), "--model", str(artifact))
+    assert main(["bench", "score", *options, "--json"]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert runs["one process"]["scored"] == runs["--workers 2"]["scored"] == 20_000
+    assert runs["killed and resumed"]["scored"] < 20_000
+    assert all(each["peak_bytes"] > 2**24 for each in runs.values())
+    assert list(tmp_path.iterdir()) == []

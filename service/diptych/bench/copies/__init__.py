@@ -1,1 +1,0 @@
-"""The copies that a search finds, and its milliseconds, beside the usual alternatives."""

@@ -1,0 +1,207 @@
+"""The folder of a job: who may go on with it, whose files it may hold, and what its files keep."""
+
+import dataclasses
+import json
+from contextlib import closing, nullcontext
+
+import numpy as np
+import pytest
+
+from diptych.batch.parts.folder import folder_of, open_job, remove_folder, specify_job
+from diptych.batch.parts.manifest import Manifest, Step, part_sizes, write_part
+from diptych.batch.parts.picture_names import PictureNames, describe, names_between
+from diptych.batch.parts.tokens import Tokens
+from diptych.errors import BatchError, StoreError
+
+SHAPE = (2, 3, 5)
+STEP = Step("pictures", 17, 7)
+
+
+@pytest.fixture
+def begin(artifact):
+    """`with begin(table, output) as manifest` opens the folder of a job."""
+
+    def make(table, output, *, model=artifact, resume=False, force=False, **asked):
+        bar = lambda unit, count, done: nullcontext(lambda count: None)  # noqa: E731
+        spec = specify_job(table, str(model), **asked)
+        return open_job(spec, folder_of(output), resume=resume, force=force, bar=bar)
+
+    return make
+
+
+def test_two_processes_do_not_work_on_one_job(begin, pairs, tmp_path):
+    output = tmp_path / "out.csv"
+    for force in (False, True):
+        with (
+            begin(pairs, output, force=True) as manifest,
+            pytest.raises(StoreError, match="is being written by process"),
+            begin(pairs, output, resume=not force, force=force),
+        ):
+            pass
+        with begin(pairs, output, resume=True) as again:
+            assert again == manifest, "the second one has touched nothing"
+
+
+def test_another_job_is_not_resumed(begin, other_artifact, artifact_of_two, pairs, tmp_path):
+    output, elsewhere = tmp_path / "out.csv", tmp_path / "pairs.csv"
+    elsewhere.write_bytes(pairs.read_bytes())
+    with begin(pairs, output):
+        pass
+    with begin(pairs, output, resume=True, question="copy"):
+        pass  # the model answers one question alone
+    with begin(pairs, tmp_path / "two.csv", model=artifact_of_two, question="copy"):
+        pass
+    refused = [
+        (output, pairs, {"model": other_artifact}, "the model"),
+        (output, pairs, {"sides": ("image_b", "image_a")}, "the pair of columns"),
+        (output, elsewhere, {}, "the table's folder"),
+        (tmp_path / "two.csv", pairs, {"model": artifact_of_two}, r"the question .*\(then copy, now thing\)"),
+        (output, pairs, {}, "the table"),
+    ]
+    for place, table, changed, what in refused:
+        if what == "the table":
+            with pairs.open("a") as file:
+                file.write("x,01.jpg,02.jpg\n")
+        what = what if ".*" in what else f"{what} is not the one this run began with"
+        with pytest.raises(BatchError, match=what), begin(table, place, resume=True, **changed):
+            pass
+
+
+def test_a_table_that_cannot_be_read_leaves_no_folder_behind(begin, pairs, tmp_path):
+    with pairs.open("a") as file:
+        file.write("one field\n")
+    with pytest.raises(BatchError, match="1 fields, the header has 3"), begin(pairs, tmp_path / "out.csv"):
+        pass
+    assert not folder_of(tmp_path / "out.csv").exists()
+
+
+def test_what_a_kill_left_of_the_reading_is_read_anew_and_half_parts_are_cleared_away(begin, pairs, tmp_path):
+    folder = folder_of(tmp_path / "out.csv")
+    folder.mkdir()
+    (folder / "names.sqlite").write_bytes(b"half of one")
+    with begin(pairs, tmp_path / "out.csv") as manifest:
+        assert (manifest.pictures, manifest.rows) == (15, 1000)
+    assert len(names_between(folder / "names.sqlite", 0, 99)) == 15
+    (folder / ".pairs-000000.part.123.tmp").write_bytes(b"half of one")
+    with begin(pairs, tmp_path / "out.csv", resume=True):
+        assert sorted(path.name for path in folder.iterdir()) == ["job.json", "lock", "names.sqlite", "pairs.u4"]
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "lock", "names.sqlite", "pairs.u4", ".job.json.tmp", ""])
+def test_a_folder_with_files_of_the_users_own_or_links_is_refused_and_keeps_them(begin, pairs, tmp_path, name):
+    folder, own = tmp_path / "out.csv.parts", tmp_path / "own"
+    own.mkdir()
+    (own / "job.json").write_text("precious")
+    if not name:
+        folder.symlink_to(own)
+    else:
+        folder.mkdir()
+        if name == "notes.txt":
+            (folder / name).write_text("mine")
+        else:
+            (folder / name).symlink_to(own / "job.json")
+    reason = "not of an unfinished run" if name else "is a link"
+    before = sorted(path.name for path in folder.iterdir())
+    for force in (False, True):
+        with pytest.raises(BatchError, match=reason), begin(pairs, tmp_path / "out.csv", force=force):
+            pass
+    assert sorted(path.name for path in folder.iterdir()) == before, "not even a lock was made"
+    assert (own / "job.json").read_text() == "precious"
+
+
+def test_taking_the_folder_away_leaves_what_came_into_it_meanwhile(begin, pairs, tmp_path):
+    output = tmp_path / "out.csv"
+    with begin(pairs, output):
+        (folder_of(output) / "notes.txt").write_text("mine")
+    remove_folder(folder_of(output))
+    assert [path.name for path in folder_of(output).iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", json.dumps({"format": 2})])
+def test_a_manifest_of_another_version_is_refused(tmp_path, content):
+    (tmp_path / "job.json").write_text(content)
+    with pytest.raises(BatchError, match=r"job.json .*; begin anew with --force"):
+        Manifest.load(tmp_path)
+
+
+@pytest.mark.parametrize("count", [0, 1, 6, 7, 8, 700])
+def test_the_parts_of_a_step_are_its_items_each_once(count, tmp_path):
+    step = Step("pairs", count, 7)
+    items = [item for number in range(step.parts) for item in range(*step.bounds(number))]
+    assert items == list(range(count))
+    for number in range(0, step.parts, 2):
+        write_part(tmp_path / step.file(number), b"")
+    assert step.done(tmp_path) == set(range(0, step.parts, 2))
+    assert step.items(set(range(step.parts))) == count
+
+
+@pytest.mark.parametrize("pairs", [0, 1, 1000, 20_000, 10**6, 10**9])
+def test_a_part_is_seconds_of_work_and_there_are_never_too_many(pairs):
+    of_pictures, of_pairs = part_sizes(pairs // 200, pairs)
+    assert of_pictures >= 512
+    assert 256 <= of_pairs <= (4096 if pairs <= 10**6 else pairs)
+    assert -(-pairs // of_pairs) <= 4096
+
+
+def test_names_have_places_in_the_order_in_which_they_came_and_each_only_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("diptych.batch.parts.picture_names._REMEMBERED", 3)
+    path = tmp_path / "a name?.sqlite"
+    given = ["b", "a", "", "b", "ä\n", "\ud800", "a", "x" * 5000, "b"]
+    with closing(PictureNames(path)) as names:
+        places = [names.place(name) for name in given]
+        names.finish()
+        assert len(names) == 6
+    assert places == [0, 1, 2, 0, 3, 4, 1, 5, 0]
+    assert names_between(path, 0, 6) == list(dict.fromkeys(given))
+    assert names_between(path, 2, 4) == ["", "ä\n"]
+    step = Step("pictures", 3, 2)
+    assert [describe(step, 0, path), describe(step, 1, None)] == [
+        *("the pictures 1 to 2 (b to a)", "the pictures 3 to 3"),
+    ]
+
+
+def test_names_that_cannot_be_written_are_told(tmp_path):
+    (tmp_path / "names").mkdir()
+    (tmp_path / "other").write_bytes(b"no database " * 100)
+    for name in ("names", "other"):
+        with pytest.raises(BatchError, match=f"{name} cannot be written: .*; make room"):
+            PictureNames(tmp_path / name)
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """The tokens of 17 pictures in three parts, of which the 8th could not be read."""
+    whole = np.random.default_rng(0).normal(size=(17, *SHAPE)).astype(np.float16)
+    tokens = Tokens(tmp_path, STEP, SHAPE)
+    for number in range(3):
+        tokens.write(number, whole[slice(*STEP.bounds(number))], {1: "gone"} if number == 1 else {})
+    return whole, tokens
+
+
+def test_tokens_come_in_the_order_in_which_they_are_asked_for_and_errors_by_place(kept):
+    whole, tokens = kept
+    places = np.random.default_rng(1).integers(0, 17, 101)
+    np.testing.assert_array_equal(tokens.take(places), whole[places])
+    assert tokens.take(places[:0]).shape == (0, *SHAPE)
+    assert tokens.errors([0, 8, 16, 8]) == {8: "gone"}
+
+
+def test_a_part_of_tokens_written_twice_has_the_same_bytes_and_one_cut_off_is_refused(kept, tmp_path):
+    whole, tokens = kept
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    tokens.write(1, whole[7:14], {1: "gone"})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert len(before) == 6
+    (tmp_path / "tokens-000002.f16").write_bytes(b"short")
+    with pytest.raises(BatchError, match=r"5 bytes, expected 180; remove it and pictures-000002.part and go on"):
+        Tokens(tmp_path, STEP, SHAPE).take(np.array([16]))
+
+
+def test_the_manifest_has_the_keys_of_its_format(begin, pairs, tmp_path):
+    with begin(pairs, tmp_path / "out.csv") as manifest:
+        kept = json.loads((folder_of(tmp_path / "out.csv") / "job.json").read_text())
+    assert kept == json.loads(json.dumps(dataclasses.asdict(manifest)))
+    assert set(kept) == {
+        *("table", "sha256", "rows", "columns", "sides", "folder", "model", "question", "closer_look", "token_shape"),
+        *("pictures", "pictures_part", "pairs_part", "id", "format", "stamps"),
+    }

