@@ -66,7 +66,6 @@ def compare(a: np.ndarray, b: np.ndarray, corners: np.ndarray = WHOLE) -> Compar
 # Of each edit what the original has and the edited picture lacks.
 EDITS = {
     "scope": cropped,
-    "cleanness": captioned,
     "sharpness": lambda picture: np.asarray(Image.fromarray(picture).filter(ImageFilter.GaussianBlur(3))),
     "colours": lambda picture: np.asarray(Image.fromarray(picture).convert("L").convert("RGB")),
     "shades": lambda picture: picture // 64 * 64,
@@ -89,6 +88,13 @@ def test_what_an_edit_takes_is_lost_with_the_original_and_nothing_with_the_copy_
             assert one.losses["anything"] > other.losses["anything"]
             assert one.losses[loss] > other.losses[loss]
             assert one.losses[loss] > 0 or loss in ("colours", "shades"), "of which a drawn scene has few"
+
+
+def test_words_are_lost_with_the_picture_that_has_them(originals):
+    for original in originals:
+        seen = compare(original, captioned(original))
+        assert seen.a.losses["cleanness"] > 0 > seen.b.losses["cleanness"]
+        assert min(seen.a.losses["anything"], seen.b.losses["anything"]) > 0
 
 
 def test_bars_lie_around_the_other_and_nothing_is_lost_with_them(originals):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from diptych.cli.dedupe.text import found_text
+from diptych.cli.dedupe.text import Refused, found_text
 from diptych.dedupe.duplicates import Duplicates, Group, Member
 from diptych.dedupe.replacement import UNKNOWN
 
@@ -52,7 +52,7 @@ def test_the_terminal_says_why_pictures_are_left_to_a_person(found):
     (line,) = found_text(
         replace(found, groups=[replace(group, others=others)]),
         {"groups": 1, "exact": 0, "could_go": 0, "bytes": 0, "to_look_at": 7},
-        [],
+        Refused(),
         {},
     )
     why = "its tones (3), sharper (2), it shows more (1), ..."
