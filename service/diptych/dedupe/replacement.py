@@ -64,6 +64,20 @@ def better_because(kept: Picture, going: Picture, seen: Comparison | None) -> st
     return "saved without loss" if is_lossless else None
 
 
+def is_likelier_original(one: Picture, other: Picture, seen: Comparison | None) -> bool:
+    """True if the first of two pictures, of which neither need stand for the other, is to be kept rather.
+
+    What only its file holds comes first, then what it shows better; what both show otherwise says nothing.
+    """
+    if seen is None:
+        return False
+    held = _held_by_file(one, other), _held_by_file(other, one)
+    if any(held):
+        return not held[1]
+    mine, its = (max(side.losses[loss] for loss in _WORDS if loss != "part") for side in (seen.a, seen.b))
+    return mine > its
+
+
 def name_edits(kept: Picture, going: Picture, seen: Comparison | None) -> list[str]:
     """What distinguishes `going` from `kept`, in words: "mirrored", "smaller"."""
     if kept.id == going.id or seen is None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from diptych.dedupe.closer import CloserLook
 from diptych.dedupe.keeper import DEFAULT, preferred_reason
 from diptych.dedupe.labelled import NONE, IdPairs
 from diptych.dedupe.pair_cache import PairCache
-from diptych.dedupe.replacement import ENOUGH, UNKNOWN, better_because, can_replace, name_edits
+from diptych.dedupe.replacement import ENOUGH, UNKNOWN, better_because, can_replace, is_likelier_original, name_edits
 from diptych.pictures.file_info import Picture
 from diptych_runtime.closer_look.comparison import Comparison, compare_pixels
 from diptych_runtime.closer_look.verification import placement
@@ -111,7 +112,7 @@ def settle(members: Sequence[Picture], compare: Compare, rules: Sequence[str] = 
                         replaced[kept.id] = kept, one
             stays.append(one)
     _follow(replaced, stays, compare)
-    stays.sort(key=lambda one: (not one.reference, -sum(kept is one for _, kept in replaced.values())))
+    _put_first(stays, replaced, compare, rules)
     reasons, edits = dict[str, str](), dict[str, str]()
     for one in members:
         kept = replaced[one.id][1] if one.id in replaced else stays[0]
@@ -123,6 +124,18 @@ def settle(members: Sequence[Picture], compare: Compare, rules: Sequence[str] = 
         elif one is not kept:
             reasons[one.id] = can_replace(kept, one, seen) or preferred_reason(one, kept, rules) or UNKNOWN
     return Settled([one.id for one in stays], {id: kept.id for id, (_, kept) in replaced.items()}, reasons, edits)
+
+
+def _put_first(
+    stays: list[Picture], replaced: dict[str, tuple[Picture, Picture]], compare: Compare, rules: Sequence[str]
+) -> None:
+    """Put references first, then those that stand for most others, and by the default rules the likeliest original."""
+    stands_for = Counter(kept.id for _, kept in replaced.values())
+    stays.sort(key=lambda one: (not one.reference, -stands_for[one.id]))
+    if _is_default(rules) and not stays[0].reference:
+        equal = [one for one in stays[:_STAYING] if stands_for[one.id] == stands_for[stays[0].id]]
+        first = reduce(lambda best, one: one if is_likelier_original(one, best, compare(one, best)) else best, equal)
+        stays.insert(0, stays.pop(stays.index(first)))
 
 
 def _follow(replaced: dict[str, tuple[Picture, Picture]], stays: list[Picture], compare: Compare) -> None:

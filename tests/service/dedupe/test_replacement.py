@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from diptych.dedupe.replacement import UNKNOWN, better_because, can_replace, name_edits
+from diptych.dedupe.replacement import UNKNOWN, better_because, can_replace, is_likelier_original, name_edits
 from diptych_runtime.closer_look.comparison import NOTHING, Comparison, Side
 
 
@@ -72,6 +72,26 @@ def test_what_only_one_file_holds_stays_even_where_all_pixels_agree(picture, bet
     assert can_replace(other, one, None) == why
     assert can_replace(one, other, same) is None
     assert better_because(one, other, same) == why
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "facts", "is_first"),
+    [
+        (side("colours"), NOTHING, {}, True),
+        (side("part"), side("part"), {}, False),
+        (side("part", "cleanness"), side("part"), {}, True),
+        (NOTHING, side("shades"), {"frames": 12}, True),
+        (side("scope"), NOTHING, {"is_damaged": True}, False),
+    ],
+)
+def test_the_likelier_original_is_what_a_file_alone_holds_or_else_what_shows_better(
+    picture, one, other, facts, is_first
+):
+    pictures = picture(**facts), picture()
+    seen = Comparison(one, other)
+    assert is_likelier_original(*pictures, seen) == is_first
+    assert is_likelier_original(*pictures[::-1], seen.swapped) == (not is_first and one != other)
+    assert not is_likelier_original(*pictures, None)
 
 
 def test_pictures_that_were_not_compared_both_stay_but_exact_copies(picture):

@@ -53,6 +53,19 @@ def test_by_default_the_better_one_takes_the_place_of_the_preferred(sizes):
         assert (found.edits[small.id], found.edits[large.id]) == ("smaller", "")
 
 
+def test_where_nothing_goes_the_likeliest_original_comes_first_but_for_chosen_rules_and_references(sizes, picture):
+    small, _, large = sizes
+
+    def unsure(a, b):
+        seen = by_width(a, b)
+        return Comparison(*(replace(part, losses=part.losses | {"anything": 9.0}) for part in (seen.a, seen.b)))
+
+    assert settle([small, large], unsure).stays == [large.id, small.id]
+    assert settle([small, large], unsure, ["oldest"]).stays == [small.id, large.id]
+    reference = picture(width=50, reference=True)
+    assert settle([reference, small, large], unsure).stays[0] == reference.id
+
+
 def test_rules_that_a_person_chose_are_followed_and_let_no_better_one_go(sizes):
     small, _, large = sizes
     found = settle([small, large], by_width, ["oldest"])

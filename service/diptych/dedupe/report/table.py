@@ -45,12 +45,14 @@ def rows(found: Duplicates) -> Iterator[dict[str, Any]]:
     """A row with `COLUMNS` for every picture of a group, groups numbered from 1; the score is the one to the keeper,
     and `method` the way by which they match: the *digest* of the same bytes, the *network*, or *phash*.
 
-    The `keeper` is a picture for which another goes, and `goes` says that this one does. `kept_because` is the reason
-    for which the other is kept and not this one, or for which this one stays too; the keeper's row has all of its
-    reasons. `edit` is what distinguishes it from that one.
+    The `keeper` is the one to keep first, or another for which one goes, and `goes` says that this one does.
+    `kept_because` is the reason for which the other is kept and not this one, or for which this one stays too; the
+    keeper's row has all of its reasons. `edit` is what distinguishes it from that one.
     """
     for number, group in enumerate(found.groups, 1):
-        needed = {member.replaced_by.path for member in group.others if member.replaced_by is not None}
+        needed = {group.keeper.path} | {
+            member.replaced_by.path for member in group.others if member.replaced_by is not None
+        }
         keeper = Member(group.keeper, 1.0, True, kept_because=", ".join(group.kept_because))
         yield _row(number, keeper, None, needed)
         for member in group.others:

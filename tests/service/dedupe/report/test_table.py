@@ -31,11 +31,11 @@ def test_the_summary_counts_what_could_go(found):
     assert (data["pairs"], data["pairs_scored"], data["refused"]) == (11, 4, [{"path": "x", "reason": "y"}])
 
 
-def test_a_picture_is_marked_as_kept_only_if_another_goes_for_it(found):
+def test_those_to_keep_are_the_first_of_a_group_and_those_for_which_another_goes(found):
     keeper, exact, _, left = (found.groups[0].keeper, *(one.picture for one in found.groups[0].others))
     others = (Member(left, 0.99, False), Member(exact, 1.0, True, replaced_by=left))
     told = [(row["path"], row["keeper"], row["goes"]) for row in rows(replace(found, groups=[Group(keeper, others)]))]
-    assert told == [("/p/a.jpg", False, False), ("/p/d.jpg", True, False), ("/p/b.jpg", False, True)]
+    assert told == [("/p/a.jpg", True, False), ("/p/d.jpg", True, False), ("/p/b.jpg", False, True)]
 
 
 def test_a_table_has_a_line_a_picture_the_keeper_first(found, tmp_path):
