@@ -84,9 +84,7 @@ def test_what_only_one_file_holds_stays_even_where_all_pixels_agree(picture, bet
         (side("scope"), NOTHING, {"is_damaged": True}, False),
     ],
 )
-def test_the_likelier_original_is_what_a_file_alone_holds_or_else_what_shows_better(
-    picture, one, other, facts, is_first
-):
+def test_the_likelier_original_has_what_no_other_file_holds_or_shows_better(picture, one, other, facts, is_first):
     pictures = picture(**facts), picture()
     seen = Comparison(one, other)
     assert is_likelier_original(*pictures, seen) == is_first

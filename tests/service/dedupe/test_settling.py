@@ -58,7 +58,8 @@ def test_where_nothing_goes_the_likeliest_original_comes_first_but_for_chosen_ru
 
     def unsure(a, b):
         seen = by_width(a, b)
-        return Comparison(*(replace(part, losses=part.losses | {"anything": 9.0}) for part in (seen.a, seen.b)))
+        one, other = (replace(part, losses=part.losses | {"anything": 9.0}) for part in (seen.a, seen.b))
+        return Comparison(one, other)
 
     assert settle([small, large], unsure).stays == [large.id, small.id]
     assert settle([small, large], unsure, ["oldest"]).stays == [small.id, large.id]
