@@ -85,11 +85,10 @@ def test_what_only_one_file_holds_stays_even_where_all_pixels_agree(picture, bet
     ],
 )
 def test_the_likelier_original_has_what_no_other_file_holds_or_shows_better(picture, one, other, facts, is_first):
-    pictures = picture(**facts), picture()
-    seen = Comparison(one, other)
-    assert is_likelier_original(*pictures, seen) == is_first
-    assert is_likelier_original(*pictures[::-1], seen.swapped) == (not is_first and one != other)
-    assert not is_likelier_original(*pictures, None)
+    first, second, seen = picture(**facts), picture(), Comparison(one, other)
+    assert is_likelier_original(first, second, seen) == is_first
+    assert is_likelier_original(second, first, seen.swapped) == (not is_first and one != other)
+    assert not is_likelier_original(first, second, None)
 
 
 def test_pictures_that_were_not_compared_both_stay_but_exact_copies(picture):
