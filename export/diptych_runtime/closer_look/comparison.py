@@ -34,6 +34,7 @@ _LEAST = 300  # pixels of either, as a whole, that the other has to show
 _SHIFT = 4.0  # pixels by which a registration may be off in a window
 _DECIMALS = 3  # processors differ in the last bits
 _FINDING = 768  # pixels of the longer side on which windows are chosen
+_FOURTH_POWERS = np.arange(256.0) ** 4
 _POSITIONS = 24  # of windows along a side, at most
 _CORNERS = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], np.float64)
 _HALF = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])  # from the centres of pixels to their edges
@@ -154,17 +155,19 @@ def _lay_whole(going: np.ndarray, kept: np.ndarray, moved: np.ndarray) -> np.nda
     """The whole of a picture and what another shows there, uint8 (SIDE, SIDE, 8). `moved` leads from places in `kept`
     to places in `going`.
     """
-    onto, size = _grid_of_whole(going.shape)
     view = np.zeros((SIDE, SIDE, 8), np.uint8)
-    _fill(view[: size[1], : size[0]], *_lay_both(going, kept, moved, onto, size))
+    both = _lay_both(going, kept, moved, SIDE)
+    _fill(view[: len(both[0]), : len(both[0][0])], *both)
     return view
 
 
 def _lay_both(
-    going: np.ndarray, kept: np.ndarray, moved: np.ndarray, onto: np.ndarray, size: tuple[int, int]
+    going: np.ndarray, kept: np.ndarray, moved: np.ndarray, side: int, *, quickly: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A picture on a grid of this size, `onto` which it lies, what another shows there, and where, bool (h, w)."""
-    return _put(*_shrink(going, onto), size), *_lay(*_shrink(kept, onto @ moved), size)
+    """A picture on a grid of at most this side, what another shows there, and where it does, bool (h, w)."""
+    onto, size = _grid_of_whole(going.shape, side)
+    one, other = _shrink(going, onto, quickly=quickly), _shrink(kept, onto @ moved, quickly=quickly)
+    return _put(*one, size), *_lay(*other, size)
 
 
 def _grid_of_whole(shape: tuple[int, ...], side: int = SIDE) -> tuple[np.ndarray, tuple[int, int]]:
@@ -225,16 +228,16 @@ def _measure_difference(going: np.ndarray, kept: np.ndarray, moved: np.ndarray) 
     more than what sampling left of a page.
     """
     cv2 = opencv()
-    onto, size = _grid_of_whole(going.shape, _FINDING)
-    one, other, shown = _lay_both(going, kept, moved, onto, size)
+    one, other, shown = _lay_both(going, kept, moved, _FINDING, quickly=True)
     soft = [cv2.blur(rgb, (3, 3)) for rgb in (one, other)]
     near = np.ones((3, 3), np.uint8)
     off = [
-        np.maximum(cv2.subtract(a, cv2.dilate(b, near)), cv2.subtract(cv2.erode(b, near), a))
+        cv2.max(cv2.subtract(a, cv2.dilate(b, near)), cv2.subtract(cv2.erode(b, near), a))
         for a, b in (soft, soft[::-1])
     ]
     inner = cv2.erode(shown.astype(np.uint8), near)
-    return np.maximum(*off).max(2).astype(np.float64) ** 4 * inner
+    red, green, blue = cv2.split(cv2.max(*off))
+    return _FOURTH_POWERS[cv2.max(cv2.max(red, green), blue) * inner]
 
 
 def _positions(side: int) -> list[int]:
@@ -247,7 +250,7 @@ def _positions(side: int) -> list[int]:
 
 def _window_totals(measure: np.ndarray, shape: tuple[int, ...], across: list[int], down: list[int]) -> np.ndarray:
     """The sum of a measure of the whole view in each window, (rows of windows, columns of windows)."""
-    sums = np.pad(measure.astype(np.float64).cumsum(0).cumsum(1), ((1, 0), (1, 0)))
+    sums = opencv().integral(measure.astype(np.float64))
     ends = []
     for starts, side, length in ((down, shape[0], measure.shape[0]), (across, shape[1], measure.shape[1])):
         first = np.minimum(np.array(starts) * length // side, length - 1)
@@ -318,13 +321,19 @@ def _orientation(corners: np.ndarray, size_a: tuple[int, int], size_b: tuple[int
     return mirrored, float(np.degrees(math.atan2(across[1], -across[0] if mirrored else across[0])))
 
 
-def _shrink(rgb: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A picture about as large as it becomes on a grid, and its homography onto that: warping picks single pixels."""
+def _shrink(rgb: np.ndarray, moved: np.ndarray, *, quickly: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """A picture about as large as it becomes on a grid, and its homography onto that: warping picks single pixels.
+
+    By Lanczos, or `quickly` by means of areas.
+    """
     shrunk = math.sqrt(abs(np.linalg.det(_jacobian(moved, rgb.shape[1::-1]))))
     if shrunk < 1 / 1.2:
         width, height = rgb.shape[1::-1]
         smaller = max(8, round(width * shrunk)), max(8, round(height * shrunk))
-        rgb = np.asarray(Image.fromarray(rgb).resize(smaller, Image.Resampling.LANCZOS, reducing_gap=2.0))
+        if quickly:
+            rgb = opencv().resize(rgb, smaller, interpolation=opencv().INTER_AREA)
+        else:
+            rgb = np.asarray(Image.fromarray(rgb).resize(smaller, Image.Resampling.LANCZOS, reducing_gap=2.0))
         moved = moved @ np.diag([width / smaller[0], height / smaller[1], 1])
     return rgb, moved
 
