@@ -8,7 +8,7 @@ from diptych_runtime.closer_look.comparison import LOSSES, Comparison, Side
 UNKNOWN = "it cannot be told which of the two is the original"
 ENOUGH = "it shows all that the other shows"
 _MARKED = "something is drawn or written on it"
-_SURELY_NOTHING = -1.6  # log-odds that anything is lost, below which a picture may go
+_SURELY_NOTHING = -2.0  # log-odds that anything is lost, below which a picture may go
 _PIXELS = 0.97  # of the other's along a direction: a picture of as many has no fewer but for rounding
 _HUES, _GREY = 1.5, 0.6  # levels of hues of what has some, and of what has none
 # What is lost, said of the picture that has it and of the one that lacks it.
