@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from diptych_model.attention import relative_attention
-from diptych_model.flops import flops
+from diptych_model.flops import count_flops
 from diptych_model.network import PairNetwork
 from diptych_model.operators import MSAC, SAC
-from diptych_model.panels import sequence, stacked
+from diptych_model.panels import from_sequence, to_sequence
 from diptych_runtime.kernel import DOMAIN, NAME
 
 
@@ -41,8 +41,8 @@ def cost(network: PairNetwork) -> dict[str, int]:
     network = folded(network)
     size, tokens = network.config.pixels, torch.empty(1, *network.config.token_shape)
     return {
-        "panel": flops(network.panel, torch.empty(1, 3, size, size)),
-        "pair": flops(PairModule(network), tokens, tokens),
+        "panel": count_flops(network.panel, torch.empty(1, 3, size, size)),
+        "pair": count_flops(PairModule(network), tokens, tokens),
     }
 
 
@@ -76,11 +76,11 @@ class FoldedMSAC(nn.Module):
         first, *others = (group(x) for group in self.groups)
         for other in others:
             first = first + other
-        return stacked(first, self.msac.sacs[0].panels, *self.msac.sacs[0].scale.grid(*x.shape[1:3]))
+        return from_sequence(first, self.msac.sacs[0].panels, *self.msac.sacs[0].scale.grid(*x.shape[1:3]))
 
-    def across(self, x: Tensor) -> Tensor:
-        """See `MSAC.across`."""
-        return self.msac.across(x)
+    def seam_attention(self, x: Tensor) -> Tensor:
+        """See `MSAC.seam_attention`."""
+        return self.msac.seam_attention(x)
 
 
 class _Group(nn.Module):
@@ -107,9 +107,9 @@ class _Group(nn.Module):
         """(B * panels, N, M, d) -> (B, T, d_phi)."""
         panels, scale = self.sac.panels, self.sac.scale
         if self.projection is None:
-            packed = sequence(self.sac.packed(x), panels)
+            packed = to_sequence(self.sac.project_packed(x), panels)
         else:
-            packed = sequence(x, panels) @ self.projection
+            packed = to_sequence(x, panels) @ self.projection
         packed, beside = packed[..., : self.packed_width], packed[..., self.packed_width :]
         y = self._attend(packed, *scale.grid(*x.shape[1:3]))
         reduced = y @ self.of_values

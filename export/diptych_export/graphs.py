@@ -90,7 +90,7 @@ def export_graphs(network: PairNetwork, *, opset: int = OPSET) -> Graphs:
     return Graphs(
         _export(PanelModule(network), {"pixels": pixels}, ["tokens", "embeddings"], opset),
         _export(PairModule(network), pair, ["logits"], opset),
-        _export(ExplainModule(network), pair, ["attention"], opset) if network.attentive else None,
+        _export(ExplainModule(network), pair, ["attention"], opset) if network.has_attention else None,
     )
 
 

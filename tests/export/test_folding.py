@@ -30,7 +30,7 @@ def test_the_folded_network_computes_what_the_network_does(form: str) -> None:
     a, b = (torch.randn(3, *network.config.token_shape, generator=generator) for _ in range(2))
     with torch.no_grad():
         torch.testing.assert_close(made.relate(a, b), network.relate(a, b), rtol=1e-5, atol=1e-6)
-        if network.attentive:
+        if network.has_attention:
             torch.testing.assert_close(made.attention(a, b), network.attention(a, b), rtol=1e-5, atol=1e-6)
 
 

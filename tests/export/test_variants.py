@@ -32,7 +32,7 @@ def assert_passes_the_gate(made: PairNetwork) -> None:
     parity.require()
     assert {difference.batches for difference in parity.differences} >= {(1, 2, 3, 8)}
     shown = {difference.output for difference in parity.differences if difference.graph == "explain"}
-    assert shown == ({"attention"} if made.attentive else set())
+    assert shown == ({"attention"} if made.has_attention else set())
 
 
 @pytest.mark.parametrize("kind", USUAL)

@@ -113,7 +113,7 @@ def test_the_definition_is_what_the_network_computes():
     config = PairConfig(pixels=64, correspondence=True, merge=2, width=10, embedding=8, channels=16)
     module = Correspondence(config)
     a, b = drawn(2, config.grid, config.grid, 12)
-    unit_a, _, s = module._compared(torch.from_numpy(a)[None], torch.from_numpy(b)[None])
+    unit_a, _, s = module._compare_tokens(torch.from_numpy(a)[None], torch.from_numpy(b)[None])
     x, y = np.meshgrid(*[(np.arange(config.grid) + 0.5) * 2 / config.grid - 1] * 2)
     place = np.stack([x.ravel(), y.ravel()], 1).astype(np.float32)
     made = correspondence(a, b, place, sharpness=module.sharpness.exp().item(), width=10, merge=2)
