@@ -14,7 +14,7 @@ from diptych.batch.tables.read import digest, open_table
 from diptych.batch.tables.scores import Scores
 from diptych.batch.tables.write import make_writer
 from diptych.errors import BatchError
-from diptych_runtime.atomic import replacing, write_atomic
+from diptych_runtime.atomic import replacing_stream, write_atomic
 from diptych_runtime.parsing import parse_json
 
 Tick = Callable[[int], object]
@@ -38,7 +38,7 @@ def assemble(manifest: Manifest, output: Path, format: str, schema: Any, tick: T
     Path(manifest.table).stat()  # as the system says it: what is done is kept
     parts = _Parts(folder, manifest)
     rows = 0
-    with open_table(manifest.table, manifest.sides) as table, replacing(output, temporary) as stream:
+    with open_table(manifest.table, manifest.sides) as table, replacing_stream(output, temporary) as stream:
         writer = make_writer(format, stream, manifest.columns, lambda: schema)
         for batch in table.batches:
             rows += len(batch)

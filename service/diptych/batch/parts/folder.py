@@ -30,7 +30,7 @@ from diptych.errors import BatchError
 from diptych.store.lock import WriterLock
 from diptych.store.records import FileStamp
 from diptych_runtime.atomic import sync_folder
-from diptych_runtime.calibration.questions import THING, answered
+from diptych_runtime.calibration.questions import THING, resolve_question
 from diptych_runtime.manifest import Manifest as Model
 from diptych_runtime.models import find_artifact
 
@@ -66,7 +66,7 @@ class JobSpec:
     ) -> JobSpec:
         """Look at the table and the model. Raises BatchError and ArtifactError."""
         found = Model.load(find_artifact(model))
-        asked = answered(question, found.questions, found.name)
+        asked = resolve_question(question, found.questions, found.name)
         return cls(table, sides, digest(table), _stamps(table, sides), found, asked, closer_look)
 
     @property

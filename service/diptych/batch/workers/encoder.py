@@ -21,7 +21,7 @@ from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.closer_look.verification import View
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import PictureError
-from diptych_runtime.judgement import Judgement, deserving, judge
+from diptych_runtime.judgement import Judgement, judge_pairs, needs_closer_look
 from diptych_runtime.paths import existing_form
 
 _LOOKED = 16  # pairs whose pictures are read at once for a closer look
@@ -160,10 +160,10 @@ def score_pairs(
         logits = scorer.all_logits(tokens_a if whole else tokens_a[good], tokens_b if whole else tokens_b[good])
         questions, asked = scorer.runtime.manifest.questions, scorer.runtime.question
         seen: list[Evidence | None] = [None] * len(good)
-        if look is not None and len(worth := np.flatnonzero(deserving(questions, logits, asked) & ~same[good])):
+        if look is not None and len(worth := np.flatnonzero(needs_closer_look(questions, logits, asked) & ~same[good])):
             for place, evidence in zip(worth.tolist(), look(good[worth].tolist()), strict=True):
                 seen[place] = evidence
-        answers = judge(questions, logits, seen, same=same[good])[asked]
+        answers = judge_pairs(questions, logits, seen, same=same[good])[asked]
         for place, judgement in zip(good.tolist(), answers, strict=True):
             judged[place] = judgement
     return Scores.of(judged, errors)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diptych.console import Console, counted
-from diptych_runtime.atomic import temporary, write_atomic
+from diptych_runtime.atomic import temporary_path, write_atomic
 from diptych_runtime.errors import DiptychError
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _copy(picture: Picture, path: Path) -> Picture:
 def _check(folder: Path, planned: set[Path]) -> None:
     if folder.exists() and not folder.is_dir():
         raise DemonstrationError(f"expected a folder, but {folder} is a file; name a new or empty folder")
-    ours = planned | {folder / "photos", folder / "queries", folder / STORE} | set(map(temporary, planned))
+    ours = planned | {folder / "photos", folder / "queries", folder / STORE} | set(map(temporary_path, planned))
     foreign = sorted(
         path for part in (".", "photos", "queries") for path in folder.glob(f"{part}/*") if path not in ours
     )

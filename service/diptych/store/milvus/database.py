@@ -28,7 +28,7 @@ from diptych.store.milvus.rows import Layout
 from diptych.store.milvus.table import MOST, Table, layout_of, make
 from diptych.store.other_model import ways_out
 from diptych.store.records import FileStamp, NewPicture, Record
-from diptych_runtime.atomic import replacing
+from diptych_runtime.atomic import replacing_stream
 from diptych_runtime.paths import shell_word
 from diptych_runtime.runtime import Runtime
 
@@ -336,7 +336,9 @@ class Originals:
             return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path, path.with_name(f".{id}.{uuid4().hex}")) as file:  # others may be at the same one
+            with replacing_stream(
+                path, path.with_name(f".{id}.{uuid4().hex}")
+            ) as file:  # others may be at the same one
                 file.write(data)
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror}; is the folder shared with us?") from None
