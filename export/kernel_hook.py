@@ -22,10 +22,10 @@ class KernelHook(BuildHookInterface):
         library: Path = BUILD["library_path"]()
         try:
             if version == "editable":
-                BUILD["build"]()
+                BUILD["build_library"]()
                 return
             self._folder = tempfile.TemporaryDirectory()
-            built = BUILD["build"](Path(self._folder.name) / library.name)
+            built = BUILD["build_library"](Path(self._folder.name) / library.name)
         except BUILD["KernelError"] as error:
             self.app.display_warning(f"the kernel is left out: {error}")
             return

@@ -331,10 +331,10 @@ def unchecked() -> Iterator[None]:
 def library(tmp_path_factory: pytest.TempPathFactory):
     """The kernel built from the sources that are there."""
     from diptych_runtime.kernel import KernelError, Library
-    from diptych_runtime.kernel.build import compiler
+    from diptych_runtime.kernel.build import find_compiler
 
     try:
-        compiler()
+        find_compiler()
     except KernelError as error:
         pytest.skip(str(error))
     return Library(copy_of_kernel(tmp_path_factory.mktemp("kernel")))
@@ -343,10 +343,10 @@ def library(tmp_path_factory: pytest.TempPathFactory):
 @pytest.fixture(scope="session")
 def vnni():
     """The kernel as it is installed, where this processor has what the pair graph in 8 bits needs."""
-    from diptych_runtime.kernel import KernelError, kernel
+    from diptych_runtime.kernel import KernelError, load_kernel
 
     try:
-        library = kernel()
+        library = load_kernel()
     except KernelError as error:
         pytest.skip(str(error))
     if not library.byte_instructions:

@@ -67,7 +67,7 @@ def make_tiny_network(*, seed: int = 20, blocks: int = 2, **changes: Any):
 
 def _build_kernel(folder: Path) -> None:
     """That of the installation, compiled when it was set up, where it is of these sources."""
-    from diptych_runtime.kernel.build import KernelError, build, library_path, source_digest
+    from diptych_runtime.kernel.build import KernelError, build_library, library_path, source_digest
     from diptych_runtime.kernel.library import Library
 
     folder.mkdir()
@@ -79,7 +79,7 @@ def _build_kernel(folder: Path) -> None:
     if known:
         shutil.copyfile(built, folder / "kernel.so")
     else:
-        build(folder / "kernel.so")
+        build_library(folder / "kernel.so")
 
 
 def make_literal_network():

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diptych_runtime.kernel.library import Library, attention
+from diptych_runtime.kernel.library import Library, reference_attention
 
 
 class Case(NamedTuple):
@@ -46,7 +46,7 @@ def largest_difference(library: Library, count: int, seed: int, strength: float 
     """Between the kernel, by every set of instructions, and the definition."""
     largest = 0.0
     for projected, table, sizes in cases(count, seed, strength):
-        expected = attention(projected, table, **sizes)
+        expected = reference_attention(projected, table, **sizes)
         for name in instruction_sets(library):
             got = library.attend(projected, table, **sizes, instructions=name)
             # np.max, unlike max, keeps a NaN.

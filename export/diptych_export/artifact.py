@@ -16,16 +16,16 @@ from torch import Tensor
 
 from diptych_export.byte_artifact import byte_pair_if_judged
 from diptych_export.card import make_card, written_here
-from diptych_export.folding import cost
+from diptych_export.folding import count_graph_flops
 from diptych_export.graphs import OPSET, PREPROCESSING, Graphs, export_graphs
-from diptych_export.parity import PAIRS, OnPairs, Parity, compare
+from diptych_export.parity import PAIRS, OnPairs, Parity, compare_graphs
 from diptych_export.precision import PRECISIONS, Pictures, compare_ranking, in_precision
 from diptych_model.checkpoint import checkpoint_files, load_checkpoint
 from diptych_model.correspondence import resized_position
 from diptych_model.embedding import weights_of_parts
 from diptych_model.network import PairNetwork
 from diptych_runtime.atomic import replacing_folder
-from diptych_runtime.calibration.questions import lifted
+from diptych_runtime.calibration.questions import upgrade_to_questions
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import (
     CARD,
@@ -82,9 +82,9 @@ def export_checkpoint(
     begun = metadata.get("panel_of")
     kept = None
     if begun is not None and pixels is None and precision == "float32":
-        kept = PanelGraph.of(str(begun), network)
+        kept = PanelGraph.from_artifact(str(begun), network)
     if pixels is not None:
-        network = resized(network, pixels)
+        network = resize_network(network, pixels)
     return export_artifact(
         network,
         directory,
@@ -115,9 +115,11 @@ class PanelGraph:
     manifest: Manifest
 
     @classmethod
-    def of(cls, model: str, network: PairNetwork) -> PanelGraph:
-        """The panel graph of an artifact, by name or directory. Raises ArtifactError unless its weights are in it and
-        those of the panel part are the network's, to the last bit.
+    def from_artifact(cls, model: str, network: PairNetwork) -> PanelGraph:
+        """The panel graph of an artifact, by name or directory.
+
+        Raises ArtifactError unless the artifact has its weights, and those of the panel part are the network's to the
+        last bit.
         """
         folder = find_artifact(model)
         manifest = Manifest.load(folder)
@@ -133,9 +135,10 @@ class PanelGraph:
             )
         return cls(manifest.read_checked(folder, PANEL_GRAPH), manifest)
 
-    def parity(self, found: Parity) -> Parity:
-        """A parity result with the differences of this panel graph, as they were found when it was exported, in place
-        of those of a graph that is not written.
+    def with_panel_parity(self, found: Parity) -> Parity:
+        """The parity result with the differences that were found when this panel graph was exported.
+
+        They take the place of those of a graph that is not written.
         """
         if not self.manifest.parity:
             return found
@@ -174,9 +177,9 @@ def export_artifact(
     or weights without new ones in their place.
 
     Nothing is written unless torch and every way to run the graphs agree to 1e-5 and rank `pairs` pairs alike (see
-    `compare`, also for `on_pairs`), or fewer where a pair costs more than 100 MFLOP; `check=False` leaves that out, and
-    the manifest's parity empty. An artifact that is there already is replaced as a whole; any other non-empty directory
-    is refused. `questions` are the network's own, of which one that is not given is not calibrated.
+    `compare_graphs`, also for `on_pairs`), or fewer where a pair costs more than 100 MFLOP; `check=False` leaves that
+    out, and the manifest's parity empty. An artifact that is there already is replaced as a whole; any other non-empty
+    directory is refused. `questions` are the network's own, of which one that is not given is not calibrated.
 
     `precision` is one of `PRECISIONS`; other than float32 it is written unless it finds edits of the `pictures`, a
     folder, worse (see `Ranking`). That is never left out. With int8 comes the pair graph in 8 bits, where the processor
@@ -185,11 +188,11 @@ def export_artifact(
     target = Path(directory).absolute()
     _refuse_to_overwrite(target, weights=weights)
     answered = _own_questions(network.config.questions, network.config.parts, questions or {})
-    judges = _judges(precision, pictures, network.config.pixels)
+    judges = _read_judges(precision, pictures, network.config.pixels)
     graphs = export_graphs(network, opset=opset)
-    flops = cost(network)
+    flops = count_graph_flops(network)
     pairs = min(pairs, max(FEWER_PAIRS, MOST_FLOPS // max(1, flops["pair"])))
-    parity = _gate(network, graphs, pairs, panel, on_pairs) if check else None
+    parity = _check_parity(network, graphs, pairs, panel, on_pairs) if check else None
     ranking: dict[str, Any] = {}
     files: dict[str, bytes] = {}
     if judges is not None:
@@ -231,11 +234,16 @@ def export_artifact(
     return manifest
 
 
-def _gate(network: PairNetwork, graphs: Graphs, pairs: int, panel: PanelGraph | None, on_pairs: OnPairs) -> Parity:
-    """The parity of the graphs, with that of a panel graph that is kept. Raises ArtifactError where it falls short."""
-    parity = compare(network, graphs, pairs=pairs, on_pairs=on_pairs)
+def _check_parity(
+    network: PairNetwork, graphs: Graphs, pairs: int, panel: PanelGraph | None, on_pairs: OnPairs
+) -> Parity:
+    """The parity of the graphs, with that of a panel graph that is kept.
+
+    Raises ArtifactError where it falls short.
+    """
+    parity = compare_graphs(network, graphs, pairs=pairs, on_pairs=on_pairs)
     parity.require()
-    return panel.parity(parity) if panel else parity
+    return panel.with_panel_parity(parity) if panel else parity
 
 
 def _in_fewer_bits(
@@ -258,7 +266,7 @@ def _measured_questions(metadata: Mapping[str, Any]) -> dict[str, Question]:
     """
     if not metadata.keys() & {"questions", "calibration", "thresholds"}:
         return {}
-    return TypeAdapter(dict[str, Question]).validate_python(lifted(metadata)["questions"])
+    return TypeAdapter(dict[str, Question]).validate_python(upgrade_to_questions(metadata)["questions"])
 
 
 def _own_questions(names: Sequence[str], parts: int, given: Mapping[str, Question]) -> dict[str, Question]:
@@ -277,7 +285,7 @@ def _own_questions(names: Sequence[str], parts: int, given: Mapping[str, Questio
     return {name: replace(q, weights=tuple(weights_of_parts(names, name))) for name, q in answered.items()}
 
 
-def _judges(precision: str, pictures: str | os.PathLike[str] | None, pixels: int) -> Pictures | None:
+def _read_judges(precision: str, pictures: str | os.PathLike[str] | None, pixels: int) -> Pictures | None:
     if precision not in PRECISIONS:
         raise ArtifactError(f"the precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
     if precision == "float32":
@@ -286,7 +294,7 @@ def _judges(precision: str, pictures: str | os.PathLike[str] | None, pixels: int
         raise ArtifactError(
             f"{precision} is made and judged by pictures; give a folder of some like those to be compared (--pictures)"
         )
-    return Pictures.read(Path(pictures), pixels)
+    return Pictures.read_folder(Path(pictures), pixels)
 
 
 def _refuse_to_overwrite(target: Path, *, weights: bool) -> None:
@@ -328,11 +336,11 @@ def _package_version() -> str:
         return "unknown"
 
 
-def resized(network: PairNetwork, pixels: int) -> PairNetwork:
-    """A network for panels of `pixels` a side with the same weights, its tables of positions brought to that size as
-    the network itself brings them to other panels.
+def resize_network(network: PairNetwork, pixels: int) -> PairNetwork:
+    """A network with the same weights for panels of `pixels` a side.
 
-    Raises ArtifactError for a size it does not take.
+    Its tables of positions are brought to that size as the network itself does it for other panels. Raises
+    ArtifactError for a size that it does not take.
     """
     step = network.config.encoder.divisor
     if not 0 < pixels <= MOST_PIXELS or pixels % step:
@@ -353,15 +361,15 @@ def _fit_table(name: str, theirs: Tensor, mine: Tensor) -> Tensor:
     if name.endswith(("position", "x_seg", "z_seg")):
         return resized_position(theirs, mine.shape[0])
     if name.endswith("bias.table"):
-        rows, cols = (_within(theirs.shape[axis], torch.arange(mine.shape[axis])) for axis in (-2, -1))
+        rows, cols = (_clamp_places(theirs.shape[axis], torch.arange(mine.shape[axis])) for axis in (-2, -1))
         return theirs.index_select(-2, rows).index_select(-1, cols)
     if name.endswith(("r_H.r", "r_W.r")):
         # Vectors of the offsets from -reach to reach.
         reach, theirs_reach = mine.shape[1] // 2, theirs.shape[1] // 2
-        return theirs.index_select(1, _within(theirs.shape[1], torch.arange(-reach, reach + 1) + theirs_reach))
+        return theirs.index_select(1, _clamp_places(theirs.shape[1], torch.arange(-reach, reach + 1) + theirs_reach))
     raise ArtifactError(f"{name} is made for one size of panel; train a network of the size that you need")
 
 
-def _within(size: int, places: Tensor) -> Tensor:
-    """Places of a table, those beyond its ends being its ends."""
+def _clamp_places(size: int, places: Tensor) -> Tensor:
+    """The places in a table of this size; those beyond an end become that end."""
     return places.clamp(0, size - 1)

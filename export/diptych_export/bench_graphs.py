@@ -33,30 +33,30 @@ def sgemm(size: int = SGEMM_SIZE) -> onnx.ModelProto:
 def vit_s16_pair() -> onnx.ModelProto:
     """ViT-S/16 over t = [x, z] and a head of one number; no weights of anybody."""
     lines = [
-        *_weight("embed", WIDTH, 3, PATCH, PATCH),
+        *_weight_lines("embed", WIDTH, 3, PATCH, PATCH),
         f"patches = Conv <strides: ints = [{PATCH}, {PATCH}]> (pixels, embed)",
-        *_shape("sequence", 0, WIDTH, -1),
+        *_shape_lines("sequence", 0, WIDTH, -1),
         "channels = Reshape (patches, sequence)",
         "embedded = Transpose <perm: ints = [0, 2, 1]> (channels)",
-        *_weight("place", 1, TOKENS, WIDTH),
+        *_weight_lines("place", 1, TOKENS, WIDTH),
         "first = Constant <value = int64[1] {0}> ()",
         "second = Constant <value = int64[1] {1}> ()",
         "tokens_axis = Constant <value = int64[1] {1}> ()",
         "one_patch = Slice (embedded, first, second, tokens_axis)",
         "classed = Concat <axis: int = 1> (one_patch, embedded)",
         "x0 = Add (classed, place)",
-        *_weight("scale", WIDTH),
-        *_weight("shift", WIDTH),
-        *_shape("split", 0, TOKENS, 3, HEADS, WIDTH // HEADS),
-        *_shape("joined", 0, TOKENS, WIDTH),
+        *_weight_lines("scale", WIDTH),
+        *_weight_lines("shift", WIDTH),
+        *_shape_lines("split", 0, TOKENS, 3, HEADS, WIDTH // HEADS),
+        *_shape_lines("joined", 0, TOKENS, WIDTH),
         "root = Constant <value = float {0.125}> ()",
     ]
     for layer in range(LAYERS):
-        lines += _layer(layer)
+        lines += _layer_lines(layer)
     lines += [
         f"normed = LayerNormalization (x{LAYERS}, scale, shift)",
         "token = Gather <axis: int = 1> (normed, zero)",
-        *_weight("head", WIDTH, 1),
+        *_weight_lines("head", WIDTH, 1),
         "logits = MatMul (token, head)",
     ]
     lines.insert(0, "zero = Constant <value = int64 {0}> ()")
@@ -69,24 +69,24 @@ def vit_s16_pair() -> onnx.ModelProto:
 def cnn_pair() -> onnx.ModelProto:
     """ResNet-18 over [x; z] in six channels, its norms folded into the convolutions; no weights of anybody."""
     lines = [
-        *_convolution("x0", "pixels", 6, 64, 7, 2),
+        *_convolution_lines("x0", "pixels", 6, 64, 7, 2),
     ]
     lines += ["y0 = MaxPool <kernel_shape: ints = [3, 3], strides: ints = [2, 2], pads: ints = [1, 1, 1, 1]> (x0)"]
     taken = 64
     for block in range(8):
         width, stride = 64 * 2 ** (block // 2), 1 + (block > 0 and block % 2 == 0)
-        lines += _convolution(f"in{block}", f"y{block}", taken, width, 3, stride)
-        lines += _convolution(f"out{block}", f"in{block}", width, width, 3, 1)
+        lines += _convolution_lines(f"in{block}", f"y{block}", taken, width, 3, stride)
+        lines += _convolution_lines(f"out{block}", f"in{block}", width, width, 3, 1)
         kept = f"y{block}"
         if taken != width:
             kept = f"kept{block}"
-            lines += _convolution(kept, f"y{block}", taken, width, 1, stride)
+            lines += _convolution_lines(kept, f"y{block}", taken, width, 1, stride)
         lines += [f"sum{block} = Add (out{block}, {kept})", f"y{block + 1} = Relu (sum{block})"]
         taken = width
     lines += [
         "pooled = GlobalAveragePool (y8)",
         "flat = Flatten (pooled)",
-        *_weight("head", taken, 1),
+        *_weight_lines("head", taken, 1),
         "logits = MatMul (flat, head)",
     ]
     body = "\n".join(lines)
@@ -95,7 +95,7 @@ def cnn_pair() -> onnx.ModelProto:
     )
 
 
-def late() -> onnx.ModelProto:
+def late_interaction() -> onnx.ModelProto:
     """Late interaction of unit tokens, a of a query and b of candidates: the mean of the best matches, both ways."""
     body = """
         query = Cast <to: int = 1> (a)
@@ -116,21 +116,21 @@ def late() -> onnx.ModelProto:
     return onnx.parser.parse_model(f"{_HEAD}late ({taken}) => (float[pairs] scores) {{{body}}}")
 
 
-def _convolution(name: str, x: str, taken: int, given: int, size: int, stride: int) -> list[str]:
+def _convolution_lines(name: str, x: str, taken: int, given: int, size: int, stride: int) -> list[str]:
     """A convolution with bias, then a ReLU. Its weights sum to about one, so that numbers stay finite."""
     pads = ", ".join([str(size // 2)] * 4)
     return [
-        *_weight(f"{name}_w", given, taken, size, size, total=1.0),
-        *_weight(f"{name}_b", given),
+        *_weight_lines(f"{name}_w", given, taken, size, size, total=1.0),
+        *_weight_lines(f"{name}_b", given),
         f"{name}_c = Conv <strides: ints = [{stride}, {stride}], pads: ints = [{pads}]> ({x}, {name}_w, {name}_b)",
         f"{name} = Relu ({name}_c)",
     ]
 
 
-def _layer(n: int) -> list[str]:
+def _layer_lines(n: int) -> list[str]:
     return [
         f"a{n} = LayerNormalization (x{n}, scale, shift)",
-        *_weight(f"qkv_w{n}", WIDTH, 3 * WIDTH),
+        *_weight_lines(f"qkv_w{n}", WIDTH, 3 * WIDTH),
         f"qkv{n} = MatMul (a{n}, qkv_w{n})",
         f"parts{n} = Reshape (qkv{n}, split)",
         f"turned{n} = Transpose <perm: ints = [2, 0, 3, 1, 4]> (parts{n})",
@@ -146,31 +146,31 @@ def _layer(n: int) -> list[str]:
         f"y{n} = MatMul (shares{n}, v{n})",
         f"together{n} = Transpose <perm: ints = [0, 2, 1, 3]> (y{n})",
         f"flat{n} = Reshape (together{n}, joined)",
-        *_weight(f"out_w{n}", WIDTH, WIDTH),
+        *_weight_lines(f"out_w{n}", WIDTH, WIDTH),
         f"out{n} = MatMul (flat{n}, out_w{n})",
         f"mid{n} = Add (x{n}, out{n})",
         f"b{n} = LayerNormalization (mid{n}, scale, shift)",
-        *_weight(f"up_w{n}", WIDTH, 4 * WIDTH),
+        *_weight_lines(f"up_w{n}", WIDTH, 4 * WIDTH),
         f"up{n} = MatMul (b{n}, up_w{n})",
         f"act{n} = Gelu (up{n})",
-        *_weight(f"down_w{n}", 4 * WIDTH, WIDTH),
+        *_weight_lines(f"down_w{n}", 4 * WIDTH, WIDTH),
         f"down{n} = MatMul (act{n}, down_w{n})",
         f"x{n + 1} = Add (mid{n}, down{n})",
     ]
 
 
-def _weight(name: str, *shape: int, total: float | None = None) -> list[str]:
+def _weight_lines(name: str, *shape: int, total: float | None = None) -> list[str]:
     """A weight of one number, about 0.02, or so that those of an output sum to `total`."""
     value = 0.02 + zlib.crc32(name.encode()) / 2**32 / 100
     if total is not None:
         value *= total / 0.025 / prod(shape[1:])
     return [
-        *_shape(f"{name}_shape", *shape),
+        *_shape_lines(f"{name}_shape", *shape),
         f"{name} = ConstantOfShape <value = float[1] {{{value:.8f}}}> ({name}_shape)",
     ]
 
 
-def _shape(name: str, *sizes: int) -> list[str]:
+def _shape_lines(name: str, *sizes: int) -> list[str]:
     listed = ", ".join(map(str, sizes))
     return [f"{name} = Constant <value = int64[{len(sizes)}] {{{listed}}}> ()"]
 
@@ -181,7 +181,7 @@ if __name__ == "__main__":
         ("sgemm", sgemm()),
         ("vit_s16_pair", vit_s16_pair()),
         ("cnn_pair", cnn_pair()),
-        ("late", late()),
+        ("late", late_interaction()),
     ):
         onnx.checker.check_model(model, full_check=True)
         Path(folder, f"{name}.onnx").write_bytes(model.SerializeToString(deterministic=True))

@@ -15,7 +15,7 @@ from diptych_export.graphs import Graphs
 from diptych_export.precision import PAIR_LOSS, Pictures, Ranking, compare_ranking
 from diptych_runtime.atomic import write_atomic
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.kernel import KernelError, Library, kernel
+from diptych_runtime.kernel import KernelError, Library, load_kernel
 from diptych_runtime.manifest import MANIFEST, PAIR_GRAPH, PAIR_INT8_GRAPH, PANEL_GRAPH, Manifest, Question, digest
 from diptych_runtime.models import find_artifact
 from diptych_runtime.parsing import parse_json
@@ -31,9 +31,9 @@ def add_byte_pairs(model: str | os.PathLike[str], pictures: str | os.PathLike[st
     folder = find_artifact(model)
     manifest = Manifest.load(folder)
     panel, pair = (onnx.load_from_string(manifest.read_checked(folder, file)) for file in (PANEL_GRAPH, PAIR_GRAPH))
-    judges = Pictures.read(Path(pictures), manifest.panel_size)
-    library, made = _library(), in_bytes(pair)
-    ranking = _judged(Graphs(panel, pair), made, judges, manifest.questions, library)
+    judges = Pictures.read_folder(Path(pictures), manifest.panel_size)
+    library, made = _load_byte_kernel(), in_bytes(pair)
+    ranking = _judge_byte_pair(Graphs(panel, pair), made, judges, manifest.questions, library)
     data = made.SerializeToString(deterministic=True)
     write_atomic(folder / PAIR_INT8_GRAPH, data)
     described = parse_json((folder / MANIFEST).read_text("utf-8"))  # of which the rest stays as it was written
@@ -50,10 +50,10 @@ def byte_pair_if_judged(
     cannot run it, and where nothing of the graph can be in 8 bits.
     """
     try:
-        library, made = _library(), in_bytes(graphs.pair)
+        library, made = _load_byte_kernel(), in_bytes(graphs.pair)
     except ArtifactError:
         return {}, {}
-    ranking = _judged(graphs, made, pictures, questions, library)
+    ranking = _judge_byte_pair(graphs, made, pictures, questions, library)
     return {PAIR_INT8_GRAPH: made.SerializeToString(deterministic=True)}, {RANKED: ranking.to_dict()}
 
 
@@ -64,18 +64,18 @@ def ranking_texts(ranking: Mapping[str, Any]) -> list[str]:
     return [*texts, f"the pair graph in 8 bits:\n{Ranking(**ranking[RANKED]).text()}"] if RANKED in ranking else texts
 
 
-def _judged(
+def _judge_byte_pair(
     graphs: Graphs, made: onnx.ModelProto, pictures: Pictures, questions: Mapping[str, Question], library: Library
 ) -> Ranking:
-    """The ranking metrics of the pair graph and of the one in 8 bits on the same tokens. Raises ArtifactError."""
+    """The ranking metrics of the pair graph and of its copy in 8 bits. Raises ArtifactError."""
     ranking = compare_ranking(graphs, graphs._replace(pair=made), pictures, questions, library=library)
     ranking.require(PAIR_LOSS)
     return ranking
 
 
-def _library() -> Library:
+def _load_byte_kernel() -> Library:
     try:
-        library = kernel()
+        library = load_kernel()
     except KernelError as error:
         raise ArtifactError(f"the pair graph in 8 bits cannot be judged without the kernel: {error}") from None
     if not library.byte_instructions:

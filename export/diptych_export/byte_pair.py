@@ -30,12 +30,12 @@ def in_bytes(graph: onnx.ModelProto) -> onnx.ModelProto:
             'the pair graph is the whole network (seam = "pixels"); only one that takes tokens can be in 8 bits'
         )
     rewriter = _Rewriter(graph)
-    rewriter.correspondence()
-    rewriter.filters()
-    rewriter.products()
-    rewriter.residuals()
-    rewriter.norms()
-    made = rewriter.model()
+    rewriter.replace_correspondence()
+    rewriter.replace_filters()
+    rewriter.replace_products()
+    rewriter.merge_residuals()
+    rewriter.merge_norms()
+    made = rewriter.build_model()
     if not any(node.op_type == BYTE_PRODUCT for node in made.graph.node):
         raise ArtifactError("the pair graph has no product whose widths are multiples of 16, so none is in 8 bits")
     return made
@@ -48,20 +48,20 @@ class _Rewriter:
         self.source = graph
         self.nodes: list[onnx.NodeProto] = [onnx.NodeProto.FromString(n.SerializeToString()) for n in graph.graph.node]
         self.constants = {each.name: numpy_helper.to_array(each) for each in graph.graph.initializer}
-        self.empty = self._constant("byte_pair.none", np.zeros(0, np.float32))
+        self.empty = self._add_constant("byte_pair.none", np.zeros(0, np.float32))
 
-    def model(self) -> onnx.ModelProto:
-        """The graph as it is now, its nodes sorted, and without unused ones."""
-        self._prune()
+    def build_model(self) -> onnx.ModelProto:
+        """The graph as it is now, with its nodes sorted and unused ones removed."""
+        self._prune_nodes()
         used = {name for node in self.nodes for name in node.input}
         made = onnx.ModelProto.FromString(self.source.SerializeToString())
         del made.functions[:], made.graph.node[:], made.graph.initializer[:], made.graph.value_info[:]
         for value in made.graph.input:  # as they are stored, and half as much to put in order
             value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
-            self._rename(value.name, f"{value.name}.float32", None)
+            self._rename_value(value.name, f"{value.name}.float32", None)
             cast = helper.make_node("Cast", [value.name], [f"{value.name}.float32"], to=onnx.TensorProto.FLOAT)
             self.nodes.append(cast)
-        made.graph.node.extend(self._sorted())
+        made.graph.node.extend(self._sort_nodes())
         made.graph.initializer.extend(
             numpy_helper.from_array(np.ascontiguousarray(value), name)
             for name, value in self.constants.items()
@@ -70,85 +70,88 @@ class _Rewriter:
         onnx.checker.check_model(made)
         return made
 
-    def correspondence(self) -> None:
-        """One node for all that is made of a matrix of cosines which two softmaxes read in both directions."""
-        found = _Correspondence.of(self)
+    def replace_correspondence(self) -> None:
+        """Replace all that computes the correspondence of two panels by one node.
+
+        That is what is made of a matrix of cosines which two softmaxes read in both directions.
+        """
+        found = _Correspondence.find_in(self)
         if found is None:
             return
         merged, bests, means = ([f"byte_pair.{name}_{side}" for side in "ab"] for name in ("merged", "best", "mean"))
         inputs = [
             *found.tokens,
-            self._constant("byte_pair.place", found.place.T),
-            self._constant("byte_pair.sharpness", np.array([found.sharpness], np.float32)),
+            self._add_constant("byte_pair.place", found.place.T),
+            self._add_constant("byte_pair.sharpness", np.array([found.sharpness], np.float32)),
         ]
         node = helper.make_node(
             CORRESPONDENCE, inputs, [*merged, *bests, *means], domain=DOMAIN, width=found.width, merge=found.merge
         )
         self.nodes.append(node)
         for old, new in zip((*found.merged, *found.bests, *found.means), node.output, strict=True):
-            self._rename(old, new, node)
+            self._rename_value(old, new, node)
 
-    def filters(self) -> None:
-        """Depthwise convolutions between two transpositions, which channels last need not."""
+    def replace_filters(self) -> None:
+        """Replace depthwise convolutions between two transpositions, which channels last do not need."""
         for conv in [node for node in self.nodes if node.op_type == "Conv" and len(node.input) == 2]:
             before, after = self._producer(conv.input[0]), self._only_consumer(conv.output[0])
-            weights = self._value(conv.input[1])
+            weights = self._constant_value(conv.input[1])
             if before is None or after is None or weights is None or weights.ndim != 4:
                 continue
             channels, one, *sides = weights.shape
             plain = {"group": channels, "pads": [side // 2 for side in sides] * 2, "strides": [1, 1]}
             if (
                 (before.op_type, after.op_type) != ("Transpose", "Transpose")
-                or (_attribute(before, "perm"), _attribute(after, "perm")) != ([0, 3, 1, 2], [0, 2, 3, 1])
-                or any(_attribute(conv, name, value) != value for name, value in plain.items())
-                or _attribute(conv, "dilations", [1, 1]) != [1, 1]
-                or _attribute(conv, "auto_pad", b"NOTSET") != b"NOTSET"
+                or (_node_attribute(before, "perm"), _node_attribute(after, "perm")) != ([0, 3, 1, 2], [0, 2, 3, 1])
+                or any(_node_attribute(conv, name, value) != value for name, value in plain.items())
+                or _node_attribute(conv, "dilations", [1, 1]) != [1, 1]
+                or _node_attribute(conv, "auto_pad", b"NOTSET") != b"NOTSET"
                 or one != 1
                 or channels % BLOCK
                 or not all(side % 2 for side in sides)
             ):
                 continue
-            filter = self._constant(f"{conv.name}.filter", weights[:, 0].transpose(1, 2, 0))
+            filter = self._add_constant(f"{conv.name}.filter", weights[:, 0].transpose(1, 2, 0))
             node = helper.make_node(DEPTHWISE, [before.input[0], self.empty, filter], [after.output[0]], domain=DOMAIN)
-            self._replace([conv, after], node)
+            self._replace_nodes([conv, after], node)
 
-    def products(self) -> None:
-        """Products with constants, with the bias and the GELU behind them."""
+    def replace_products(self) -> None:
+        """Replace products with constants, and the bias and the GELU behind them."""
         for product in [node for node in self.nodes if node.op_type == "MatMul"]:
-            weights = self._value(product.input[1])
+            weights = self._constant_value(product.input[1])
             if weights is None or weights.ndim != 2 or any(size % BLOCK for size in weights.shape):
                 continue
             packed, scales = packed_weights(weights)
             gone, last, bias, gelu = [product], product.output[0], self.empty, 0
             following = self._only_consumer(last)
             if following is not None and following.op_type == "Add":
-                value = next((v for name in following.input if (v := self._value(name)) is not None), None)
+                value = next((v for name in following.input if (v := self._constant_value(name)) is not None), None)
                 if value is not None and value.shape == weights.shape[1:]:
-                    bias = self._constant(f"{product.name}.bias", value)
+                    bias = self._add_constant(f"{product.name}.bias", value)
                     gone.append(following)
                     last = following.output[0]
                     following = self._only_consumer(last)
-            if following is not None and following.op_type == "Gelu" and _exact(following):
+            if following is not None and following.op_type == "Gelu" and _is_exact_gelu(following):
                 gelu = 1
                 gone.append(following)
                 last = following.output[0]
             inputs = [
                 product.input[0],
                 self.empty,
-                self._constant(f"{product.name}.weights", packed),
-                self._constant(f"{product.name}.scales", scales),
+                self._add_constant(f"{product.name}.weights", packed),
+                self._add_constant(f"{product.name}.scales", scales),
                 bias,
                 self.empty,
             ]
             node = helper.make_node(BYTE_PRODUCT, inputs, [last], product.name, domain=DOMAIN, gelu=gelu)
-            self._replace(gone, node)
+            self._replace_nodes(gone, node)
 
-    def residuals(self) -> None:
-        """Sums of a product and another value become part of the product."""
+    def merge_residuals(self) -> None:
+        """Make sums of a product and another value part of the product."""
         for add in [node for node in self.nodes if node.op_type == "Add"]:
             for mine, other in ((1, 0), (0, 1)):
                 product, reshape = self._product_of(add.input[mine])
-                if product is None or self._value(add.input[other]) is not None:
+                if product is None or self._constant_value(add.input[other]) is not None:
                     continue
                 if reshape is None:
                     product.output[0] = add.output[0]
@@ -158,12 +161,15 @@ class _Rewriter:
                 self.nodes.remove(add)
                 break
 
-    def norms(self) -> None:
-        """Layer norms that products and filters alone read are part of these."""
-        self._prune()
+    def merge_norms(self) -> None:
+        """Make layer norms part of the products and filters that alone read them."""
+        self._prune_nodes()
         for norm in [node for node in self.nodes if node.op_type == "LayerNormalization"]:
-            weights = [value for name in norm.input[1:] if (value := self._value(name)) is not None]
-            plain = abs(_attribute(norm, "epsilon", _EPSILON) - _EPSILON) < 1e-9 and _attribute(norm, "axis", -1) == -1
+            weights = [value for name in norm.input[1:] if (value := self._constant_value(name)) is not None]
+            plain = (
+                abs(_node_attribute(norm, "epsilon", _EPSILON) - _EPSILON) < 1e-9
+                and _node_attribute(norm, "axis", -1) == -1
+            )
             if not plain or len(weights) != 2 or weights[0].size % BLOCK:
                 continue
             readers = [(norm.output[0], node) for node in self._consumers(norm.output[0])]
@@ -173,10 +179,10 @@ class _Rewriter:
                 readers += [(reshape.output[0], node) for node in self._consumers(reshape.output[0])]
             if any(node.op_type not in (BYTE_PRODUCT, DEPTHWISE) or node.input[0] != name for name, node in readers):
                 continue
-            both = self._constant(f"{norm.name}.norm", np.stack(weights))
+            both = self._add_constant(f"{norm.name}.norm", np.stack(weights))
             for _, node in readers:
                 node.input[1] = both
-            self._rename(norm.output[0], norm.input[0], norm)
+            self._rename_value(norm.output[0], norm.input[0], norm)
             self.nodes.remove(norm)
 
     def _product_of(self, name: str) -> tuple[onnx.NodeProto | None, onnx.NodeProto | None]:
@@ -201,28 +207,28 @@ class _Rewriter:
             first = above
         return (first, reshape) if reshape is not None or first is node else (None, None)
 
-    def _prune(self) -> None:
+    def _prune_nodes(self) -> None:
         outputs = {value.name for value in self.source.graph.output}
         while dead := [n for n in self.nodes if not any(self._consumers(o) or o in outputs for o in n.output)]:
             self.nodes = [node for node in self.nodes if node not in dead]
 
-    def _constant(self, name: str, value: np.ndarray) -> str:
+    def _add_constant(self, name: str, value: np.ndarray) -> str:
         self.constants[name] = value
         return name
 
-    def _value(self, name: str) -> np.ndarray | None:
+    def _constant_value(self, name: str) -> np.ndarray | None:
         """A constant, or a constant transposed or reshaped; None for a value that depends on the inputs."""
         if name in self.constants:
             return self.constants[name]
         node = self._producer(name)
         if node is None or node.op_type not in ("Transpose", "Reshape"):
             return None
-        value = self._value(node.input[0])
+        value = self._constant_value(node.input[0])
         if value is None:
             return None
         if node.op_type == "Transpose":
-            return value.transpose(_attribute(node, "perm"))
-        shape = self._value(node.input[1])
+            return value.transpose(_node_attribute(node, "perm"))
+        shape = self._constant_value(node.input[1])
         return None if shape is None else value.reshape(shape.tolist())
 
     def _producer(self, name: str) -> onnx.NodeProto | None:
@@ -235,16 +241,16 @@ class _Rewriter:
         consumers = self._consumers(name)
         return consumers[0] if len(consumers) == 1 and Counter(consumers[0].input)[name] == 1 else None
 
-    def _replace(self, old: list[onnx.NodeProto], new: onnx.NodeProto) -> None:
+    def _replace_nodes(self, old: list[onnx.NodeProto], new: onnx.NodeProto) -> None:
         self.nodes = [node for node in self.nodes if node not in old]
         self.nodes.append(new)
 
-    def _rename(self, old: str, new: str, but: onnx.NodeProto | None) -> None:
+    def _rename_value(self, old: str, new: str, but: onnx.NodeProto | None) -> None:
         for node in self._consumers(old):
             if node is not but:
                 node.input[:] = [new if name == old else name for name in node.input]
 
-    def _sorted(self) -> Iterator[onnx.NodeProto]:
+    def _sort_nodes(self) -> Iterator[onnx.NodeProto]:
         known = {value.name for value in self.source.graph.input} | self.constants.keys()
         left = list(self.nodes)
         while left:
@@ -262,60 +268,65 @@ class _Correspondence:
 
     def __init__(self, rewriter: _Rewriter) -> None:
         self.graph = rewriter
-        softmaxes = self._all("Softmax")
+        softmaxes = self._nodes_of_kind("Softmax")
         turned = [node for node in softmaxes if self._made_by(node.input[0], "Transpose")]
         (over_b,) = [node for node in softmaxes if node not in turned]
         (over_a,) = turned
-        self.sharp = self._by(over_b.input[0], "Mul")
-        assert self._by(over_a.input[0], "Transpose").input[0] == self.sharp.output[0]
-        cosines = self._by(self.sharp.input[0], "MatMul")
-        sharpness = rewriter._value(self.sharp.input[1])
+        self.sharp = self._producer_of_kind(over_b.input[0], "Mul")
+        assert self._producer_of_kind(over_a.input[0], "Transpose").input[0] == self.sharp.output[0]
+        cosines = self._producer_of_kind(self.sharp.input[0], "MatMul")
+        sharpness = rewriter._constant_value(self.sharp.input[1])
         assert sharpness is not None
         assert 0 < float(sharpness) <= _SHARPEST
         self.sharpness = float(sharpness)
-        units = (cosines.input[0], self._by(cosines.input[1], "Transpose").input[0])
-        slices = [self._by(self._by(self._by(u, "Div").input[0], "Reshape").input[0], "Slice") for u in units]
+        units = (cosines.input[0], self._producer_of_kind(cosines.input[1], "Transpose").input[0])
+        slices = [
+            self._producer_of_kind(
+                self._producer_of_kind(self._producer_of_kind(u, "Div").input[0], "Reshape").input[0], "Slice"
+            )
+            for u in units
+        ]
         self.tokens = [each.input[0] for each in slices]
-        self.width = self._whole(slices[0].input[2])
+        self.width = self._whole_number(slices[0].input[2])
         inputs = [value.name for value in rewriter.source.graph.input]
         assert self.tokens == inputs
-        places = [rewriter._value(node.input[1]) for node in rewriter._consumers(over_b.output[0])]
+        places = [rewriter._constant_value(node.input[1]) for node in rewriter._consumers(over_b.output[0])]
         (self.place,) = [value for value in places if value is not None]
-        self.merged = [self._merged(unit) for unit in units]
+        self.merged = [self._find_merged(unit) for unit in units]
         self.merge = math.isqrt(self._merged_size // (self.width + EVIDENCE))
         maxima = [node for node in rewriter._consumers(cosines.output[0]) if node.op_type == "ReduceMax"]
-        axes = {self._whole(node.input[1]): node.output[0] for node in maxima}
+        axes = {self._whole_number(node.input[1]): node.output[0] for node in maxima}
         self.bests = [axes.get(2, axes.get(-1, "")), axes[1]]
-        self.means = [self._mean(unit) for unit in units]
+        self.means = [self._find_mean(unit) for unit in units]
 
     @classmethod
-    def of(cls, rewriter: _Rewriter) -> _Correspondence | None:
-        """The correspondence in a graph, if it has the form in which `Correspondence` is exported."""
+    def find_in(cls, rewriter: _Rewriter) -> _Correspondence | None:
+        """The correspondence in a graph; None unless it has the form that `Correspondence` is exported in."""
         try:
             return cls(rewriter)
         except (AssertionError, ValueError, TypeError, KeyError, StopIteration):
             return None
 
-    def _whole(self, name: str) -> int:
-        value = self.graph._value(name)
+    def _whole_number(self, name: str) -> int:
+        value = self.graph._constant_value(name)
         assert value is not None
         return int(value.ravel()[0])
 
-    def _all(self, kind: str) -> list[onnx.NodeProto]:
+    def _nodes_of_kind(self, kind: str) -> list[onnx.NodeProto]:
         return [node for node in self.graph.nodes if node.op_type == kind]
 
     def _made_by(self, name: str, kind: str) -> bool:
         node = self.graph._producer(name)
         return node is not None and node.op_type == kind
 
-    def _by(self, name: str, kind: str) -> onnx.NodeProto:
+    def _producer_of_kind(self, name: str, kind: str) -> onnx.NodeProto:
         node = self.graph._producer(name)
         assert node is not None
         assert node.op_type == kind
         return node
 
-    def _merged(self, unit: str) -> str:
-        """The last of the nodes that join the tokens and their evidence, and neighbours in one row."""
+    def _find_merged(self, unit: str) -> str:
+        """The output of the nodes that join tokens with their evidence and their neighbours."""
         (scaled,) = [node for node in self.graph._consumers(unit) if node.op_type == "Mul"]
         name = scaled.output[0]
         for kind in ("Concat", "Reshape", "Transpose", "Reshape"):
@@ -323,19 +334,19 @@ class _Correspondence:
             assert node is not None
             assert node.op_type == kind
             name = node.output[0]
-        shape = self.graph._value(node.input[1])
+        shape = self.graph._constant_value(node.input[1])
         assert shape is not None
         self._merged_size = int(shape[-1])
         return name
 
-    def _mean(self, unit: str) -> str:
+    def _find_mean(self, unit: str) -> str:
         (mean,) = [node for node in self.graph._consumers(unit) if node.op_type == "ReduceMean"]
         return mean.output[0]
 
 
-def _exact(gelu: onnx.NodeProto) -> bool:
-    return _attribute(gelu, "approximate", b"none") == b"none"
+def _is_exact_gelu(gelu: onnx.NodeProto) -> bool:
+    return _node_attribute(gelu, "approximate", b"none") == b"none"
 
 
-def _attribute(node: onnx.NodeProto, name: str, default: object = None) -> Any:
+def _node_attribute(node: onnx.NodeProto, name: str, default: object = None) -> Any:
     return next((helper.get_attribute_value(each) for each in node.attribute if each.name == name), default)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from diptych.console import rounded_down
-from diptych_runtime.calibration.verdicts import least_of
+from diptych_runtime.calibration.verdicts import verdict_thresholds
 from diptych_runtime.manifest import CARD, Manifest
 from diptych_runtime.models import bundled_models
 
@@ -25,7 +25,13 @@ def make_card(manifest: Manifest, history: Mapping[str, Any]) -> str:
 
     No path is in it: a card goes where the artifact goes.
     """
-    parts = [_what(manifest, history), _figures(manifest.metrics), _scores(manifest), _cost(manifest), _use(manifest)]
+    parts = [
+        _describe_model(manifest, history),
+        _figures_section(manifest.metrics),
+        _scores_section(manifest),
+        _cost_section(manifest),
+        _use_section(manifest),
+    ]
     return "\n\n".join([WRITTEN, f"# {manifest.name}", *filter(None, parts)]) + "\n"
 
 
@@ -35,7 +41,7 @@ def written_here(directory: Path) -> bool:
     return not path.is_file() or path.read_bytes().startswith(WRITTEN.encode())
 
 
-def _what(manifest: Manifest, history: Mapping[str, Any]) -> str:
+def _describe_model(manifest: Manifest, history: Mapping[str, Any]) -> str:
     asked = " and ".join(f"*{question}*" for question in manifest.questions)
     said = [f"A pair scorer of Diptych {manifest.package}, revision {manifest.revision}, that answers {asked}."]
     if released := history.get("released"):
@@ -50,8 +56,8 @@ def _what(manifest: Manifest, history: Mapping[str, Any]) -> str:
     return " ".join(said)
 
 
-def _figures(metrics: Mapping[str, Any]) -> str:
-    """The figures of training as a table, those of a first stage beside those of the same set re-ranked."""
+def _figures_section(metrics: Mapping[str, Any]) -> str:
+    """The figures of training as a table, with and without re-ranking side by side."""
     rows = {}
     for name, value in metrics.items():
         figure = next((one for one in _FIGURES if name.endswith(f"_{one}")), None)
@@ -69,10 +75,10 @@ def _figures(metrics: Mapping[str, Any]) -> str:
         "## Figures\n\nMeasured on the pictures that training held out, by which the best checkpoint was also chosen. "
         "They say little about other kinds of pictures.\n\n"
         "| set | figure | first stage | re-ranked |\n|---|---|---:|---:|\n"
-    ) + _lines(table)
+    ) + _table_lines(table)
 
 
-def _scores(manifest: Manifest) -> str:
+def _scores_section(manifest: Manifest) -> str:
     measured = {name: question.thresholds for name, question in manifest.questions.items() if question.thresholds}
     said = ["## Scores"]
     if measured:
@@ -84,17 +90,17 @@ def _scores(manifest: Manifest) -> str:
             "The `relevance_score` by the network alone that this share of the pairs that do not match reaches, among "
             "every held-out query and its nearest candidates:"
         )
-        said.append("| question | 1 % | 0.1 % | 0.01 % |\n|---|---:|---:|---:|\n" + _lines(table))
+        said.append("| question | 1 % | 0.1 % | 0.01 % |\n|---|---:|---:|---:|\n" + _table_lines(table))
     for name, question in manifest.questions.items():
-        if not question.calibrated:
+        if not question.is_calibrated:
             continue
-        least = least_of(question.stated)
+        least = verdict_thresholds(question.effective_thresholds)
         when = ", after the closer look at what may be a copy" if question.verification or question.after_look else ""
         same, likely = (rounded_down(least[verdict]) for verdict in ("same", "likely"))
         said.append(f"*{name}* is `same` from {same} and `likely` from {likely} on{when}.")
     if not any(question.verification for question in manifest.questions.values()):
         said.append("It takes no closer look at pairs: scores are those of the network alone.")
-    if rest := [f"*{name}*" for name, question in manifest.questions.items() if not question.calibrated]:
+    if rest := [f"*{name}*" for name, question in manifest.questions.items() if not question.is_calibrated]:
         said.append(
             f"Not calibrated: {', '.join(rest)}. There `relevance_score` orders pairs and is no probability, and a "
             "verdict is only a level of it."
@@ -102,18 +108,18 @@ def _scores(manifest: Manifest) -> str:
     return "\n\n".join(said)
 
 
-def _lines(table: Iterable[Sequence[str]]) -> str:
+def _table_lines(table: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in table)
 
 
-def _cost(manifest: Manifest) -> str:
+def _cost_section(manifest: Manifest) -> str:
     kept = (manifest.codec.nbytes + 4 * manifest.embedding_dim) / 1000
     said = (
         f"A picture takes {manifest.flops['panel'] / 1e6:,.1f} MFLOP to encode and {kept:,.1f} kB in a collection, "
         f"a pair {manifest.flops['pair'] / 1e6:,.1f} MFLOP; {manifest.precision}, panels of {manifest.panel_size} "
         "pixels."
     )
-    if manifest.literal:
+    if manifest.scores_pixels:
         said += " Pairs are scored from the pixels of both pictures, in both orders; these are kept in place of tokens."
     if manifest.parity:
         against = sorted({difference["against"] for difference in manifest.parity["differences"]})
@@ -123,7 +129,7 @@ def _cost(manifest: Manifest) -> str:
     return f"## Cost\n\n{said}"
 
 
-def _use(manifest: Manifest) -> str:
+def _use_section(manifest: Manifest) -> str:
     return f"""## Use
 
 ```bash

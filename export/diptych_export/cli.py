@@ -120,10 +120,10 @@ def export(
                 pixels=pixels,
                 precision=precision,
                 pictures=pictures,
-                on_pairs=partial(_begun, bar),
+                on_pairs=partial(_start_bar, bar),
             )
-        document, written = _described(manifest, output)
-        lines = [*([] if quiet else _gates(manifest)), written]
+        document, written = _describe_artifact(manifest, output)
+        lines = [*([] if quiet else _gate_texts(manifest)), written]
     else:
         _refuse_what_needs_an_output(context, triton)
     if triton:
@@ -136,7 +136,7 @@ def export(
     return 0
 
 
-def _begun(bar: ProgressBar[Any], total: int) -> Callable[[int], object]:
+def _start_bar(bar: ProgressBar[Any], total: int) -> Callable[[int], object]:
     bar.total = total
     return bar.update
 
@@ -155,12 +155,12 @@ def _add_int8_pairs(model: str, pictures: str | None, document: dict[str, Any]) 
 def _refuse_what_needs_an_output(context: Context, triton: str | None) -> None:
     if not triton:
         raise BadParameter("-o/--output is required, or --triton for what is an artifact")
-    if given := _given(context, _OF_PAIRS):
+    if given := _find_changed_options(context, _OF_PAIRS):
         raise BadParameter(f"--{given[0]} changes what is exported, which needs -o/--output as well")
 
 
-def _given(context: Context, names: Sequence[str]) -> list[str]:
-    """The options of these names that have another value than their default."""
+def _find_changed_options(context: Context, names: Sequence[str]) -> list[str]:
+    """The options of these names whose value is not their default."""
     return [
         option.name
         for option in context.command.params
@@ -171,7 +171,7 @@ def _given(context: Context, names: Sequence[str]) -> list[str]:
 def _export_look(context: Context, checkpoint: Path, output: Path, document: dict[str, Any]) -> str:
     """Write the graph of one of the networks of the closer look."""
     is_aligned = (checkpoint / _ALIGNED).is_file()
-    if given := _given(context, (*_OF_PAIRS, "triton")):
+    if given := _find_changed_options(context, (*_OF_PAIRS, "triton")):
         kind = "an aligned-pair network" if is_aligned else "a network of losses"
         raise BadParameter(f"--{given[0]} is for a pair network, and {checkpoint} has {kind}")
     _export_checkpoint()
@@ -215,20 +215,20 @@ def _export_checkpoint() -> Callable[..., Manifest]:
     return export_checkpoint
 
 
-def _described(manifest: Manifest, output: str) -> tuple[dict[str, Any], str]:
-    """An artifact as JSON, and in a line."""
+def _describe_artifact(manifest: Manifest, output: str) -> tuple[dict[str, Any], str]:
+    """The description of an artifact, as JSON and as text."""
     sizes = {file: (Path(output) / file).stat().st_size for file in manifest.digests}
     text = f"{output}: model {manifest.name}, revision {manifest.revision}, " + ", ".join(
         f"{file} {size / 1e6:.1f} MB" for file, size in sizes.items()
     )
     text += f"\na picture costs {manifest.flops['panel'] / 1e6:,.1f} MFLOP, a pair {manifest.flops['pair'] / 1e6:,.1f}"
-    if manifest.literal:
+    if manifest.scores_pixels:
         text += " from the pixels of both, in both orders, each time; nothing but pixels is kept of a picture for it"
     described = asdict(manifest) | {"thresholds": manifest.thresholds}
     return {"artifact": output, "bytes": sizes, "manifest": described}, text
 
 
-def _gates(manifest: Manifest) -> list[str]:
+def _gate_texts(manifest: Manifest) -> list[str]:
     from diptych_export.byte_artifact import ranking_texts
     from diptych_export.parity import Parity
 

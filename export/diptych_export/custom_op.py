@@ -117,7 +117,10 @@ _WRITTEN_OUT = """
 """
 
 
-def body(opset: int) -> onnx.FunctionProto:
-    """The node in standard operators of one of `OPSETS`: the operator Attention where there is one."""
+def function_body(opset: int) -> onnx.FunctionProto:
+    """The node as a function of standard operators, those of one of `OPSETS`.
+
+    It uses the operator Attention where there is one.
+    """
     attention = _ATTENTION if opset >= 23 else _WRITTEN_OUT
     return onnx.parser.parse_function(_BODY % {"opset": opset, "domain": DOMAIN, "name": NAME, "attention": attention})

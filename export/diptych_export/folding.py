@@ -14,21 +14,21 @@ import torch
 from torch import Tensor, nn
 
 from diptych_model.attention import relative_attention
-from diptych_model.flops import flops
+from diptych_model.flops import count_flops
 from diptych_model.network import PairNetwork
 from diptych_model.operators import MSAC, SAC
-from diptych_model.panels import sequence, stacked
+from diptych_model.panels import from_sequence, to_sequence
 from diptych_runtime.kernel import DOMAIN, NAME
 
 
-def frozen(network: PairNetwork) -> PairNetwork:
+def freeze_network(network: PairNetwork) -> PairNetwork:
     """A copy of the network in evaluation mode, float32, on the CPU, without gradients."""
     return copy.deepcopy(network).to("cpu", torch.float32).eval().requires_grad_(False)
 
 
-def folded(network: PairNetwork) -> PairNetwork:
-    """A copy of the network, `frozen`, that is exported in its place: every MSAC folded, the answers in a reduction."""
-    network = frozen(network)
+def fold_network(network: PairNetwork) -> PairNetwork:
+    """A frozen copy of the network that is exported in its place, every MSAC folded."""
+    network = freeze_network(network)
     for module in list(network.modules()):
         for name, child in module.named_children():
             if isinstance(child, MSAC):
@@ -36,13 +36,13 @@ def folded(network: PairNetwork) -> PairNetwork:
     return network
 
 
-def cost(network: PairNetwork) -> dict[str, int]:
-    """FLOPs of the exported graphs: of the panel graph for a picture, of the pair graph for a pair."""
-    network = folded(network)
+def count_graph_flops(network: PairNetwork) -> dict[str, int]:
+    """The FLOPs of the exported graphs: "panel" for a picture and "pair" for a pair."""
+    network = fold_network(network)
     size, tokens = network.config.pixels, torch.empty(1, *network.config.token_shape)
     return {
-        "panel": flops(network.panel, torch.empty(1, 3, size, size)),
-        "pair": flops(PairModule(network), tokens, tokens),
+        "panel": count_flops(network.panel, torch.empty(1, 3, size, size)),
+        "pair": count_flops(PairModule(network), tokens, tokens),
     }
 
 
@@ -76,11 +76,11 @@ class FoldedMSAC(nn.Module):
         first, *others = (group(x) for group in self.groups)
         for other in others:
             first = first + other
-        return stacked(first, self.msac.sacs[0].panels, *self.msac.sacs[0].scale.grid(*x.shape[1:3]))
+        return from_sequence(first, self.msac.sacs[0].panels, *self.msac.sacs[0].scale.grid(*x.shape[1:3]))
 
-    def across(self, x: Tensor) -> Tensor:
-        """See `MSAC.across`."""
-        return self.msac.across(x)
+    def seam_attention(self, x: Tensor) -> Tensor:
+        """See `MSAC.seam_attention`."""
+        return self.msac.seam_attention(x)
 
 
 class _Group(nn.Module):
@@ -95,21 +95,21 @@ class _Group(nn.Module):
         self.projection: Tensor | None = None
         if len(sacs) > 1:
             filters = [getattr(sac, name) for name in ("H_Q", "H_K", "H_V") for sac in sacs]
-            self.projection = _fixed(torch.cat(filters)[:, :, 0, 0].T)
+            self.projection = _fixed_parameter(torch.cat(filters)[:, :, 0, 0].T)
         tables: list[Tensor] = [sac.bias.table for sac in sacs if sac.bias is not None]
-        self.table = _fixed(torch.cat(tables, 1)) if tables else None
+        self.table = _fixed_parameter(torch.cat(tables, 1)) if tables else None
         self.joined = bias is not None and bias.concatenated
-        reductions = [_reduction(sac, join) for sac, join in zip(sacs, joins, strict=True)]
-        self.of_values = _fixed(torch.cat([of_values for of_values, _ in reductions], 1).T)
-        self.of_beside = None if reductions[0][1] is None else _fixed(reductions[0][1].T)
+        reductions = [_output_projections(sac, join) for sac, join in zip(sacs, joins, strict=True)]
+        self.of_values = _fixed_parameter(torch.cat([of_values for of_values, _ in reductions], 1).T)
+        self.of_beside = None if reductions[0][1] is None else _fixed_parameter(reductions[0][1].T)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B * panels, N, M, d) -> (B, T, d_phi)."""
         panels, scale = self.sac.panels, self.sac.scale
         if self.projection is None:
-            packed = sequence(self.sac.packed(x), panels)
+            packed = to_sequence(self.sac.project_packed(x), panels)
         else:
-            packed = sequence(x, panels) @ self.projection
+            packed = to_sequence(x, panels) @ self.projection
         packed, beside = packed[..., : self.packed_width], packed[..., self.packed_width :]
         y = self._attend(packed, *scale.grid(*x.shape[1:3]))
         reduced = y @ self.of_values
@@ -142,7 +142,7 @@ def _sees_single_positions(sac: SAC) -> bool:
     return single and not sac.before and sac.H_R is None
 
 
-def _reduction(sac: SAC, join: Tensor) -> tuple[Tensor, Tensor | None]:
+def _output_projections(sac: SAC, join: Tensor) -> tuple[Tensor, Tensor | None]:
     """The output projections, multiplied by `join`, of the heads' values (d_phi, C d_o) and of x * H_R (d_phi, d_o) or
     None.
     """
@@ -153,5 +153,5 @@ def _reduction(sac: SAC, join: Tensor) -> tuple[Tensor, Tensor | None]:
     return join @ of_gamma @ of_values, join @ of_beside
 
 
-def _fixed(values: Tensor) -> nn.Parameter:
+def _fixed_parameter(values: Tensor) -> nn.Parameter:
     return nn.Parameter(values.contiguous(), requires_grad=False)

@@ -15,8 +15,8 @@ import torch
 from onnxscript import optimizer
 from torch import Tensor, nn
 
-from diptych_export.custom_op import OPSETS, body
-from diptych_export.folding import PairModule, folded
+from diptych_export.custom_op import OPSETS, function_body
+from diptych_export.folding import PairModule, fold_network
 from diptych_model.network import PairNetwork
 from diptych_model.networks.aligned import STRIDE, AlignedPairNetwork
 from diptych_model.networks.losses import LossesNetwork
@@ -81,21 +81,21 @@ def export_graphs(network: PairNetwork, *, opset: int = OPSET) -> Graphs:
             f"opset {opset} cannot be written: use --opset {OPSET}, which ONNX Runtime reads from 1.23 on, or for "
             f"older runtimes one of {', '.join(str(older) for older in OPSETS if older < OPSET)}"
         )
-    network = folded(network)
+    network = fold_network(network)
     size = network.config.pixels
     pixels = torch.zeros(2, size, size, 3, dtype=torch.uint8)  # a batch of one would be taken for a constant
     with torch.no_grad():
         tokens, _ = network.encode(pixels.permute(0, 3, 1, 2) / 255)
     pair = {"tokens_a": tokens, "tokens_b": tokens.clone()}  # of one tensor given twice the exporter makes one input
     return Graphs(
-        _export(PanelModule(network), {"pixels": pixels}, ["tokens", "embeddings"], opset),
-        _export(PairModule(network), pair, ["logits"], opset),
-        _export(ExplainModule(network), pair, ["attention"], opset) if network.attentive else None,
+        _export_module(PanelModule(network), {"pixels": pixels}, ["tokens", "embeddings"], opset),
+        _export_module(PairModule(network), pair, ["logits"], opset),
+        _export_module(ExplainModule(network), pair, ["attention"], opset) if network.has_attention else None,
     )
 
 
-def inlined(graph: onnx.ModelProto) -> onnx.ModelProto:
-    """The same graph in standard operators only, for runtimes that know neither our node nor functions."""
+def inline_functions(graph: onnx.ModelProto) -> onnx.ModelProto:
+    """The graph in standard operators only, for runtimes without our node and functions."""
     model = onnx.inliner.inline_local_functions(graph)
     optimizer.optimize(model, output_size_limit=_LARGEST_FOLDED)
     return model
@@ -107,7 +107,7 @@ def export_aligned(network: AlignedPairNetwork) -> onnx.ModelProto:
     """
     rows, columns = (STRIDE * torch.export.Dim(name, min=1, max=512) for name in ("rows", "columns"))
     pair = torch.rand(1, 7, 6 * STRIDE, 7 * STRIDE, generator=torch.Generator().manual_seed(0))
-    graph = _export(network, {"pair": pair}, ["odds"], LOOK_OPSET, {"pair": {2: rows, 3: columns}})
+    graph = _export_module(network, {"pair": pair}, ["odds"], LOOK_OPSET, {"pair": {2: rows, 3: columns}})
     session = open_session(graph.SerializeToString())
     for seen in (pair, pair[:, :, :STRIDE, : 3 * STRIDE]):
         with torch.inference_mode():
@@ -124,7 +124,7 @@ def export_losses(network: LossesNetwork) -> onnx.ModelProto:
     """
     shape = 2, 2, 2, SIDE, SIDE, 8
     views = torch.randint(256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    graph = _export(network, {"views": views}, ["odds"], LOOK_OPSET)
+    graph = _export_module(network, {"views": views}, ["odds"], LOOK_OPSET)
     with torch.inference_mode():
         expected = network(views).numpy()
     (odds,) = run_session(open_session(graph.SerializeToString()), {"views": views.numpy()})
@@ -133,7 +133,7 @@ def export_losses(network: LossesNetwork) -> onnx.ModelProto:
     return graph
 
 
-def _export(
+def _export_module(
     module: nn.Module,
     inputs: dict[str, Tensor],
     outputs: list[str],
@@ -164,15 +164,15 @@ def _export(
             raise ArtifactError(
                 f"the exporter made the batch of {value.name!r} a constant; the network must not use len()"
             )
-    _strip(model)
+    _strip_metadata(model)
     if any(node.domain == DOMAIN for node in model.graph.node):
         # Only now: every pass of the exporter would inline the function.
-        model.functions.append(body(opset))
+        model.functions.append(function_body(opset))
     onnx.checker.check_model(model, full_check=True)
     return model
 
 
-def _strip(model: onnx.ModelProto) -> None:
+def _strip_metadata(model: onnx.ModelProto) -> None:
     """Remove the metadata that the exporter adds: stack traces, which carry the paths of this machine."""
     graph = model.graph
     for item in [model, graph, *graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer]:

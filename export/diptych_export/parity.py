@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from diptych.console import table
-from diptych_export.folding import frozen
-from diptych_export.graphs import Graphs, inlined
+from diptych_export.folding import freeze_network
+from diptych_export.graphs import Graphs, inline_functions
 from diptych_model.network import PairNetwork
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.kernel import KernelError, Library, kernel
+from diptych_runtime.kernel import KernelError, Library, load_kernel
 
 TOLERANCE = 1e-5
 BATCHES = (1, 2, 3, 8)
@@ -37,7 +37,7 @@ OnPairs = Callable[[int], Callable[[int], object]]
 
 @dataclass(frozen=True)
 class Difference:
-    """The largest |torch - other| of one output over the batch sizes tried, relative to `_size` of torch's.
+    """The largest |torch - other| of one output over the batch sizes tried, relative to `_error_scale` of torch's.
 
     Of logits, where `pairs` is not 0, over so many pairs besides, each query's with its candidates; `flips` are those
     two of one query that torch puts in the other order, and further apart than two errors of the tolerance.
@@ -105,7 +105,7 @@ class Parity:
         return f"{lines}\nfloat16 tokens change a logit by at most {self.half_precision:.1e}{left_out}"
 
 
-def compare(
+def compare_graphs(
     network: PairNetwork,
     graphs: Graphs,
     *,
@@ -114,7 +114,7 @@ def compare(
     seed: int = 0,
     on_pairs: OnPairs = lambda total: lambda count: None,
 ) -> Parity:
-    """Compare torch with every way in which the graphs are run.
+    """Compare the outputs of torch with every way in which the graphs are run.
 
     ONNX Runtime on the node's body, on its kernel and on the inlined graph, and OpenVINO, where it is installed, on
     the inlined graph: in each batch size, and the pair graph over `pairs` pairs besides, which are ranked; onnx's
@@ -122,7 +122,7 @@ def compare(
     that torch makes of them. `on_pairs` is told how many pairs will be run to be ranked, torch's among them, and gives
     what is told how many more were.
     """
-    network = frozen(network)
+    network = freeze_network(network)
     asked = max(1, math.isqrt(pairs))
     pixels = drawn_pixels(max(*batches, asked) + 1, network.config.pixels, seed)
     with torch.no_grad():
@@ -135,20 +135,20 @@ def compare(
     most = max(*batches, 2)
     # Each picture with its neighbour: row i is one pair, whichever batch it comes in.
     feeds = {"tokens_a": tokens[:most], "tokens_b": tokens[1 : most + 1]}
-    relate = _torch(network.relate)
+    relate = _torch_runner(network.relate)
     wanted = {"panel": [tokens[:most], embeddings[:most]], "pair": relate(feeds)}
     if graphs.explain is not None:
-        wanted["explain"] = _torch(network.attention)(feeds)
-    paths, left_out = _paths(graphs)
+        wanted["explain"] = _torch_runner(network.attention)(feeds)
+    paths, left_out = _list_runners(graphs)
     ranking = [path for path in paths if path[0] == "pair" and path[3] == "all"]
     ran = on_pairs(asked**2 * (1 + len(ranking)))
     logits = _all_pairs(tokens[:asked], relate, ran)
     differences: list[Difference] = []
     for graph, against, run, tried in paths:
         given = {"pixels": pixels[:most]} if graph == "panel" else feeds
-        found = _differences(graph, against, run, given, wanted[graph], (2,) if tried == "few" else batches)
+        found = _measure_differences(graph, against, run, given, wanted[graph], (2,) if tried == "few" else batches)
         if (graph, against, run, tried) in ranking:
-            found = [_ranked(found[0], logits, _all_pairs(tokens[:asked], run, ran))]
+            found = [_add_rank_flips(found[0], logits, _all_pairs(tokens[:asked], run, ran))]
         differences += found
     half = {name: rows.astype(np.float16).astype(np.float32) for name, rows in feeds.items()}
     halved = float(np.abs(relate(half)[0] - wanted["pair"][0]).max())
@@ -164,23 +164,22 @@ def _all_pairs(tokens: np.ndarray, run: Run, ran: Callable[[int], object]) -> np
         chunks = []
         for start in range(0, len(tokens), _CHUNK):
             many = tokens[start : start + _CHUNK]
-            chunks.append(run(_against(one, many))[0])
+            chunks.append(run(_pair_feeds(one, many))[0])
             ran(len(many))
         rows.append(np.concatenate(chunks))
     return np.stack(rows)
 
 
-def _against(one: np.ndarray, many: np.ndarray) -> Feeds:
+def _pair_feeds(one: np.ndarray, many: np.ndarray) -> Feeds:
     return {"tokens_a": np.repeat(one[None], len(many), 0), "tokens_b": many}
 
 
-def _ranked(found: Difference, logits: np.ndarray, got: np.ndarray) -> Difference:
-    """The difference with the logits of all pairs added: its largest, and the number of torch's `logits` (n, n) that
-    are ordered otherwise.
+def _add_rank_flips(found: Difference, logits: np.ndarray, got: np.ndarray) -> Difference:
+    """The difference over all pairs, with the number of `logits` (n, n) that are ordered otherwise.
 
-    Of logits (n, n, Q) each column is a ranking of its own.
+    The logits are torch's. Of logits (n, n, Q) each column is a ranking of its own.
     """
-    size = _size(logits)
+    size = _error_scale(logits)
     allowed = TOLERANCE * size
     # Further apart than both may be wrong.
     surely = logits[:, :, None] - logits[:, None, :] > allowed[:, :, None] + allowed[:, None, :]
@@ -189,28 +188,32 @@ def _ranked(found: Difference, logits: np.ndarray, got: np.ndarray) -> Differenc
     return replace(found, largest=largest, pairs=got.shape[0] * got.shape[1], flips=flips)
 
 
-def _size(values: np.ndarray) -> np.ndarray:
-    """The sizes that errors are relative to: |values|, at least 1 and at least their root mean square, for a logit near
-    0 is the difference of sums that are as large as those of others.
+def _error_scale(values: np.ndarray) -> np.ndarray:
+    """The sizes that errors are relative to: |values|, at least 1 and at least their root mean square.
+
+    For a logit near 0 is the difference of sums that are as large as those of others.
     """
     scale = np.sqrt(np.mean(np.square(values, dtype=np.float64)))
     return np.maximum(np.abs(values), np.fmax(1.0, scale))
 
 
-def _torch(function: Callable[[Tensor, Tensor], Tensor]) -> Run:
-    def run(feeds: Feeds) -> list[np.ndarray]:
+def _torch_runner(function: Callable[[Tensor, Tensor], Tensor]) -> Run:
+    def run_torch(feeds: Feeds) -> list[np.ndarray]:
         with torch.no_grad():
             return [function(torch.from_numpy(feeds["tokens_a"]), torch.from_numpy(feeds["tokens_b"])).numpy()]
 
-    return run
+    return run_torch
 
 
-def _paths(graphs: Graphs) -> tuple[list[tuple[str, str, Run, str]], list[str]]:
-    """Every way a graph is run here: graph, name, how, and whether all is tried or a few; and what is left out."""
+def _list_runners(graphs: Graphs) -> tuple[list[tuple[str, str, Run, str]], list[str]]:
+    """Every way in which a graph is run here, and what is left out.
+
+    A way is the graph, its name, how it is run, and whether all inputs are tried or a few.
+    """
     paths: list[tuple[str, str, Run, str]] = []
     left_out = []
     try:
-        library = kernel()
+        library = load_kernel()
     except KernelError as error:
         library = None
         left_out.append(f"the kernel: {error}")
@@ -220,15 +223,22 @@ def _paths(graphs: Graphs) -> tuple[list[tuple[str, str, Run, str]], list[str]]:
     for name, graph in zip(Graphs._fields, graphs, strict=True):
         if graph is None:
             continue
-        plain = inlined(graph) if graph.functions else graph
-        paths.append((name, "ONNX Runtime", _session(graph), "all"))
+        plain = inline_functions(graph) if graph.functions else graph
+        paths.append((name, "ONNX Runtime", _onnx_runtime_runner(graph), "all"))
         if graph.functions:
             if library is not None:
-                paths.append((name, f"ONNX Runtime, kernel ({library.instructions})", _session(graph, library), "all"))
-            paths.append((name, "ONNX Runtime, inlined", _session(plain), "all"))
+                paths.append(
+                    (
+                        name,
+                        f"ONNX Runtime, kernel ({library.instructions})",
+                        _onnx_runtime_runner(graph, library),
+                        "all",
+                    )
+                )
+            paths.append((name, "ONNX Runtime, inlined", _onnx_runtime_runner(plain), "all"))
         if openvino:
-            paths.append((name, "OpenVINO, inlined" if graph.functions else "OpenVINO", _openvino(plain), "all"))
-        paths.append((name, "reference evaluator", _evaluator(graph), "few"))
+            paths.append((name, "OpenVINO, inlined" if graph.functions else "OpenVINO", _openvino_runner(plain), "all"))
+        paths.append((name, "reference evaluator", _evaluator_runner(graph), "few"))
     return paths, left_out
 
 
@@ -250,7 +260,7 @@ def drawn_pixels(count: int, size: int, seed: int) -> np.ndarray:
     return pictures.clip(0, 255).astype(np.uint8)
 
 
-def _differences(
+def _measure_differences(
     graph: str,
     against: str,
     run: Run,
@@ -266,14 +276,14 @@ def _differences(
                 raise ArtifactError(
                     f"the {graph} graph gives {got.shape} for a batch of {batch}, torch {want[:batch].shape}"
                 )
-            relative = np.abs(got - want[:batch]) / _size(want)[:batch]
+            relative = np.abs(got - want[:batch]) / _error_scale(want)[:batch]
             # np.max, unlike max, lets a NaN through to the gate.
             largest[index] = float(np.max([largest[index], relative.max()]))
     names = _OUTPUTS[graph]
     return [Difference(graph, name, against, batches, value) for name, value in zip(names, largest, strict=True)]
 
 
-def _session(model: onnx.ModelProto, library: Library | None = None) -> Run:
+def _onnx_runtime_runner(model: onnx.ModelProto, library: Library | None = None) -> Run:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     if library is not None:
@@ -282,7 +292,7 @@ def _session(model: onnx.ModelProto, library: Library | None = None) -> Run:
     return lambda feeds: [np.asarray(output) for output in session.run(None, feeds)]
 
 
-def _openvino(model: onnx.ModelProto) -> Run:
+def _openvino_runner(model: onnx.ModelProto) -> Run:
     import openvino
 
     with _signal_stack_kept():
@@ -315,15 +325,15 @@ def _signal_stack_kept() -> Iterator[None]:
             set_stack(ctypes.byref(before), None)
 
 
-def _evaluator(model: onnx.ModelProto) -> Run:
+def _evaluator_runner(model: onnx.ModelProto) -> Run:
     from onnx.reference import ReferenceEvaluator
 
     evaluator = ReferenceEvaluator(model)
 
-    def run(feeds: Feeds) -> list[np.ndarray]:
+    def run_evaluator(feeds: Feeds) -> list[np.ndarray]:
         with np.errstate(all="ignore"):
             outputs = evaluator.run(None, feeds)
         assert isinstance(outputs, list)
         return [np.asarray(output) for output in outputs]
 
-    return run
+    return run_evaluator

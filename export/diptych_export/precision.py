@@ -22,7 +22,7 @@ from onnxruntime.transformers.float16 import convert_float_to_float16
 from PIL import Image
 
 from diptych.console import table
-from diptych_export.graphs import Graphs, inlined
+from diptych_export.graphs import Graphs, inline_functions
 from diptych_runtime.calibration.questions import COPY, MATCH
 from diptych_runtime.decoder import open_picture, panel_pixels
 from diptych_runtime.errors import ArtifactError, PictureError
@@ -84,8 +84,8 @@ class Pictures:
     edits: np.ndarray
 
     @classmethod
-    def read(cls, folder: Path, size: int) -> Pictures:
-        """Up to `MOST` pictures, spread over a folder and its subfolders. Raises ArtifactError if it has too few."""
+    def read_folder(cls, folder: Path, size: int) -> Pictures:
+        """Up to `MOST` pictures from all over a folder. Raises ArtifactError if it has too few."""
         if not folder.is_dir():
             raise ArtifactError(
                 f"{folder} is no folder; give --pictures a folder of pictures like those to be compared"
@@ -104,7 +104,7 @@ class Pictures:
         return cls(
             np.stack([panel_pixels(picture, size) for picture in pictures[::2]]),
             np.stack([panel_pixels(picture, size) for picture in judged]),
-            np.stack([panel_pixels(_edited(picture, rng), size) for picture in judged]),
+            np.stack([panel_pixels(_edit_picture(picture, rng), size) for picture in judged]),
         )
 
 
@@ -117,12 +117,12 @@ def in_precision(graphs: Graphs, precision: str, calibration: np.ndarray) -> Gra
     out in float16 as they are stored.
     """
     if precision == "int8":
-        return graphs._replace(panel=_int8(graphs.panel, calibration))
+        return graphs._replace(panel=_quantize_int8(graphs.panel, calibration))
     names = [node.name for node in graphs.pair.graph.node]
     last = max(place for place, node in enumerate(graphs.pair.graph.node) if node.op_type == "Gemm")
     return graphs._replace(
-        panel=_float16(graphs.panel, ["pixels", "embeddings"], []),
-        pair=_float16(graphs.pair, ["logits"], names[last:]),
+        panel=_convert_float16(graphs.panel, ["pixels", "embeddings"], []),
+        pair=_convert_float16(graphs.pair, ["logits"], names[last:]),
     )
 
 
@@ -142,13 +142,13 @@ def compare_ranking(
     questions = questions or {MATCH: Question()}
     asked = COPY if COPY in questions else next(iter(questions))
     column = list(questions).index(asked)
-    found = [_found(graphs, pictures, column, questions[asked], library) for graphs in (before, after)]
+    found = [_measure_ranking(graphs, pictures, column, questions[asked], library) for graphs in (before, after)]
     (recall, micro_ap), (recall_after, micro_ap_after) = found
     return Ranking(len(pictures.edits), (recall, recall_after), (micro_ap, micro_ap_after))
 
 
-def _edited(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
-    """A part of the picture, a quarter to a half of its area, kept as a poor JPEG."""
+def _edit_picture(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """A quarter to a half of the picture's area, saved as a poor JPEG."""
     share = np.sqrt(rng.uniform(0.25, 0.5))
     width, height = (max(8, round(side * share)) for side in picture.size)
     left, top = (int(rng.integers(whole - part + 1)) for whole, part in zip(picture.size, (width, height), strict=True))
@@ -168,8 +168,8 @@ class _Reader(CalibrationDataReader):
         return next(self.feeds, None)  # pyright: ignore[reportReturnType]
 
 
-def _int8(graph: onnx.ModelProto, calibration: np.ndarray) -> onnx.ModelProto:
-    with tempfile.TemporaryDirectory() as folder, _quiet():
+def _quantize_int8(graph: onnx.ModelProto, calibration: np.ndarray) -> onnx.ModelProto:
+    with tempfile.TemporaryDirectory() as folder, _silence_quantiser():
         # A path: given the graph itself, it would move its weights to a file.
         onnx.save(graph, Path(folder, "float32.onnx"))
         convolutions = [node.name for node in graph.graph.node if node.op_type == "Conv"]
@@ -190,17 +190,17 @@ def _int8(graph: onnx.ModelProto, calibration: np.ndarray) -> onnx.ModelProto:
         return onnx.load(Path(folder, "int8.onnx"))
 
 
-def _float16(graph: onnx.ModelProto, kept: list[str], blocked: list[str]) -> onnx.ModelProto:
-    plain = inlined(graph) if graph.functions else graph
+def _convert_float16(graph: onnx.ModelProto, kept: list[str], blocked: list[str]) -> onnx.ModelProto:
+    plain = inline_functions(graph) if graph.functions else graph
     # Names as well as a bool, says its documentation; its signature does not.
     keep: Any = kept
     return convert_float_to_float16(plain, keep_io_types=keep, node_block_list=blocked)
 
 
-def _found(
+def _measure_ranking(
     graphs: Graphs, pictures: Pictures, column: int, question: Question, library: Library | None
 ) -> tuple[float, float]:
-    """Share of edits whose original is nearest by embedding, and average precision of all pairs by one logit."""
+    """The share of edits whose original has the nearest embedding, and the average precision by one logit."""
     panel, pair = (open_session(graph.SerializeToString(), library=library) for graph in (graphs.panel, graphs.pair))
     (tokens, embeddings), (edited, queries) = (
         [np.concatenate(part) for part in zip(*_in_chunks(panel, pixels), strict=True)]
@@ -216,7 +216,7 @@ def _found(
             some = tokens[start : start + _CHUNK]
             feeds = {"tokens_a": np.repeat(edited[row : row + 1], len(some), 0), "tokens_b": some}
             logits[row, start : start + _CHUNK] = pair.run(None, feeds)[0].reshape(len(some), -1)[:, column]
-    nearest = (question.queries(queries.astype(np.float32)) @ embeddings.T.astype(np.float32)).argmax(1)
+    nearest = (question.weight_queries(queries.astype(np.float32)) @ embeddings.T.astype(np.float32)).argmax(1)
     right = np.eye(count, dtype=bool).ravel()[np.argsort(-logits.ravel(), kind="stable")]
     places = right.nonzero()[0]
     return float((nearest == np.arange(count)).mean()), float((np.arange(1, count + 1) / (places + 1)).mean())
@@ -227,8 +227,8 @@ def _in_chunks(panel: Any, pixels: np.ndarray) -> list[list[np.ndarray]]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """The quantiser advises, at every call, a preparation that our graphs, folded already, have no use for."""
+def _silence_quantiser() -> Iterator[None]:
+    """Silence the quantiser, which advises a preparation that folded graphs do not need."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -69,18 +69,14 @@ def write_repository(model: str | os.PathLike[str], directory: str | os.PathLike
         f"{name}/{VERSION}/revision": manifest.revision,
     }
     try:
-        _place(target, files, (panel, pair, name))
+        _move_models(target, files, (panel, pair, name))
     except OSError as error:
         raise ArtifactError(f"{target} cannot be written ({error.strerror}); choose another directory") from None
     return [panel, pair, name]
 
 
-def _place(target: Path, files: Mapping[str, bytes | str], models: Sequence[str]) -> None:
-    """Move every model into the repository, an ensemble after its parts: a polling server sees only complete models.
-    All of them or none.
-
-    All of them or none.
-    """
+def _move_models(target: Path, files: Mapping[str, bytes | str], models: Sequence[str]) -> None:
+    """Move every model into the repository, an ensemble after its parts: a polling server sees only complete models."""
     target.mkdir(parents=True, exist_ok=True)
     # Within the repository: it may be a mount, which no rename leaves.
     with tempfile.TemporaryDirectory(dir=target, prefix=".diptych-") as temporary:
@@ -97,54 +93,61 @@ def _place(target: Path, files: Mapping[str, bytes | str], models: Sequence[str]
 
 def _panel_graph(graph: bytes, codec: TokenCodec) -> bytes:
     """Tokens in half precision, rounded as they are stored, whatever the graph computes in."""
-    onnx = _onnx()
+    onnx = _import_onnx()
     model = onnx.load_from_string(graph)
     if codec.byte_channels:
         _round_tokens(model, codec)
     for output in model.graph.output:
         wanted = onnx.TensorProto.FLOAT16 if output.name == "tokens" else onnx.TensorProto.FLOAT
         if output.type.tensor_type.elem_type != wanted:
-            inside = _renamed(model, output.name)
+            inside = _rename_value(model, output.name)
             model.graph.node.append(onnx.helper.make_node("Cast", [inside], [output.name], to=wanted))
             output.type.tensor_type.elem_type = wanted
     return model.SerializeToString(deterministic=True)
 
 
 def _round_tokens(model: onnx.ModelProto, codec: TokenCodec) -> None:
-    """Put `TokenCodec.rounded` behind the tokens of a panel graph."""
-    helper, proto = _onnx().helper, _onnx().TensorProto
+    """Put `TokenCodec.round_tokens` behind the tokens of a panel graph."""
+    helper, proto = _import_onnx().helper, _import_onnx().TensorProto
     nodes: list[Any] = []
 
-    def constant(value: float | list[int]) -> str:
+    def add_constant(value: float | list[int]) -> str:
         name = f"rounded_constant_{len(model.graph.initializer)}"
         kind, shape = (proto.INT64, [len(value)]) if isinstance(value, list) else (proto.FLOAT, [])
         numbers = value if isinstance(value, list) else [value]
         model.graph.initializer.append(helper.make_tensor(name, kind, shape, numbers))
         return name
 
-    def put(operator: str, *given: str, outputs: int = 1, **attributes: Any) -> Any:
+    def add_node(operator: str, *given: str, outputs: int = 1, **attributes: Any) -> Any:
         names = [f"rounded_{len(nodes)}_{number}" for number in range(outputs)]
         nodes.append(helper.make_node(operator, list(given), names, **attributes))
         return names[0] if outputs == 1 else names
 
-    tokens = put("Cast", put("Cast", _renamed(model, "tokens"), to=proto.FLOAT16), to=proto.FLOAT)
+    tokens = add_node("Cast", add_node("Cast", _rename_value(model, "tokens"), to=proto.FLOAT16), to=proto.FLOAT)
     exact = codec.shape[2] - codec.byte_channels
     known, rest = tokens, []
     if exact:
-        sizes = constant([codec.byte_channels, exact])
-        known, *rest = put("Split", tokens, sizes, outputs=2, axis=-1)
-    top = put("ReduceMax", put("Abs", known), constant([-1]), keepdims=1)
-    top = put("Max", top, constant(2.0 ** (LEAST_EXPONENT - 1)))
+        sizes = add_constant([codec.byte_channels, exact])
+        known, *rest = add_node("Split", tokens, sizes, outputs=2, axis=-1)
+    top = add_node("ReduceMax", add_node("Abs", known), add_constant([-1]), keepdims=1)
+    top = add_node("Max", top, add_constant(2.0 ** (LEAST_EXPONENT - 1)))
     # The power of two next below the largest: a logarithm may be off by its last bit, and so by one.
-    two, half = constant(2.0), constant(0.5)
-    power = put("Pow", two, put("Floor", put("Mul", put("Log", top), constant(1 / math.log(2)))))
-    double, halved = put("Mul", power, two), put("Mul", power, half)
-    power = put("Where", put("Less", top, power), halved, power)
-    power = put("Where", put("GreaterOrEqual", top, double), double, power)
-    step = put("Mul", power, constant(2.0**-6))
-    steps = put("Clip", put("Round", put("Div", known, step)), constant(-float(LARGEST)), constant(float(LARGEST)))
-    rounded = put("Mul", steps, step)
-    whole = put("Concat", rounded, *rest, axis=-1) if rest else rounded
+    two, half = add_constant(2.0), add_constant(0.5)
+    power = add_node(
+        "Pow", two, add_node("Floor", add_node("Mul", add_node("Log", top), add_constant(1 / math.log(2))))
+    )
+    double, halved = add_node("Mul", power, two), add_node("Mul", power, half)
+    power = add_node("Where", add_node("Less", top, power), halved, power)
+    power = add_node("Where", add_node("GreaterOrEqual", top, double), double, power)
+    step = add_node("Mul", power, add_constant(2.0**-6))
+    steps = add_node(
+        "Clip",
+        add_node("Round", add_node("Div", known, step)),
+        add_constant(-float(LARGEST)),
+        add_constant(float(LARGEST)),
+    )
+    rounded = add_node("Mul", steps, step)
+    whole = add_node("Concat", rounded, *rest, axis=-1) if rest else rounded
     nodes.append(helper.make_node("Cast", [whole], ["tokens"], to=proto.FLOAT16))
     model.graph.node.extend(nodes)
     next(one for one in model.graph.output if one.name == "tokens").type.tensor_type.elem_type = proto.FLOAT16
@@ -152,13 +155,15 @@ def _round_tokens(model: onnx.ModelProto, codec: TokenCodec) -> None:
 
 def _pair_graph(graph: bytes, questions: Sequence[Question]) -> bytes:
     """Tokens in half precision, as they are stored; logits and relevance, sigmoid(scale * logit + offset), of each."""
-    onnx = _onnx()
+    onnx = _import_onnx()
     model = onnx.load_from_string(graph)
     helper, proto = onnx.helper, onnx.TensorProto
     for given in model.graph.input:
         kind = given.type.tensor_type.elem_type
         if kind != proto.FLOAT16:
-            model.graph.node.insert(0, helper.make_node("Cast", [given.name], [_renamed(model, given.name)], to=kind))
+            model.graph.node.insert(
+                0, helper.make_node("Cast", [given.name], [_rename_value(model, given.name)], to=kind)
+            )
             given.type.tensor_type.elem_type = proto.FLOAT16
     batch = model.graph.input[0].type.tensor_type.shape.dim[0].dim_param
     scale, offset, shape = "calibration_scale", "calibration_offset", "calibration_shape"
@@ -184,7 +189,7 @@ def _pair_graph(graph: bytes, questions: Sequence[Question]) -> bytes:
     return model.SerializeToString(deterministic=True)
 
 
-def _renamed(model: onnx.ModelProto, name: str) -> str:
+def _rename_value(model: onnx.ModelProto, name: str) -> str:
     """Rename a value within the graph and return its new name; the declarations of inputs and outputs stay."""
     inside = f"{name}_inside"
     for node in model.graph.node:
@@ -193,7 +198,7 @@ def _renamed(model: onnx.ModelProto, name: str) -> str:
     return inside
 
 
-def _onnx() -> ModuleType:
+def _import_onnx() -> ModuleType:
     try:
         import onnx
     except ModuleNotFoundError:
@@ -209,16 +214,17 @@ def _model_config(name: str, manifest: Manifest, inputs: Tensors, outputs: Tenso
     )
     return (
         f'name: "{name}"\nbackend: "onnxruntime"\nmax_batch_size: {batch}\n'
-        f"{_tensors('input', inputs)}{_tensors('output', outputs)}"
+        f"{_tensor_configs('input', inputs)}{_tensor_configs('output', outputs)}"
         f"dynamic_batching {{ preferred_batch_size: [ {batch} ] max_queue_delay_microseconds: {DELAY} }}\n"
-        f'model_warmup [\n    {{\n      name: "zeros"\n      batch_size: 1\n{warm}    }}\n]\n{_parameters(manifest)}'
+        f'model_warmup [\n    {{\n      name: "zeros"\n      batch_size: 1\n{warm}    }}\n]\n'
+        f"{_parameter_configs(manifest)}"
     )
 
 
 def _ensemble_config(manifest: Manifest, pictures: Tensors, scores: Tensors, panel: str, pair: str) -> str:
     """Both pictures through the panel graph, then their tokens through the pair graph."""
 
-    def step(model: str, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> str:
+    def step_config(model: str, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> str:
         maps = [
             f'      {kind}_map {{ key: "{key}" value: "{value}" }}\n'
             for kind, names in (("input", inputs), ("output", outputs))
@@ -226,16 +232,18 @@ def _ensemble_config(manifest: Manifest, pictures: Tensors, scores: Tensors, pan
         ]
         return f'    {{\n      model_name: "{model}"\n      model_version: {VERSION}\n{"".join(maps)}    }}'
 
-    encoded = [step(panel, {"pixels": f"pixels_{side}"}, {"tokens": f"tokens_{side}"}) for side in "ab"]
-    scored = step(pair, {f"tokens_{side}": f"tokens_{side}" for side in "ab"}, {name: name for name in _SCORES})
+    encoded = [step_config(panel, {"pixels": f"pixels_{side}"}, {"tokens": f"tokens_{side}"}) for side in "ab"]
+    scored = step_config(pair, {f"tokens_{side}": f"tokens_{side}" for side in "ab"}, {name: name for name in _SCORES})
     return (
         f'name: "{manifest.name}"\nplatform: "ensemble"\nmax_batch_size: {PANEL_BATCH}\n'
-        f"{_tensors('input', pictures)}{_tensors('output', scores)}"
-        f"ensemble_scheduling {{\n  step [\n" + ",\n".join([*encoded, scored]) + f"\n  ]\n}}\n{_parameters(manifest)}"
+        f"{_tensor_configs('input', pictures)}{_tensor_configs('output', scores)}"
+        f"ensemble_scheduling {{\n  step [\n"
+        + ",\n".join([*encoded, scored])
+        + f"\n  ]\n}}\n{_parameter_configs(manifest)}"
     )
 
 
-def _tensors(what: str, tensors: Tensors) -> str:
+def _tensor_configs(what: str, tensors: Tensors) -> str:
     lines = (
         f'    {{ name: "{name}" data_type: {_TYPES[kind]} dims: {list(shape)} }}'
         for name, (kind, shape) in tensors.items()
@@ -243,7 +251,7 @@ def _tensors(what: str, tensors: Tensors) -> str:
     return f"{what} [\n" + ",\n".join(lines) + "\n]\n"
 
 
-def _parameters(manifest: Manifest) -> str:
+def _parameter_configs(manifest: Manifest) -> str:
     said = {"revision": manifest.revision, "questions": ",".join(manifest.questions)}
     return "".join(
         f'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}\n' for key, value in said.items()

@@ -19,20 +19,20 @@ def write_atomic(path: Path, data: bytes | memoryview) -> None:
     leaves nothing behind that the next does not take away.
     Raises OSError, and leaves the old file as it was, if the disk is full or the folder cannot be written.
     """
-    with replacing(path, temporary(path)) as file:
+    with replacing_stream(path, temporary_path(path)) as file:
         file.write(data)
 
 
-def temporary(path: Path) -> Path:
-    """The file that `write_atomic` writes, and then gives the name of `path`."""
+def temporary_path(path: Path) -> Path:
+    """The file that `write_atomic` writes before it takes the name `path`."""
     return path.with_name(f".{path.name}.tmp")
 
 
 @contextmanager
-def replacing(path: Path, unfinished: Path | None = None) -> Iterator[IO[bytes]]:
-    """A stream whose content takes the place of `path`, in one step, if all goes well; it grows in `unfinished`."""
+def replacing_stream(path: Path, unfinished: Path | None = None) -> Iterator[IO[bytes]]:
+    """A stream whose content replaces the file `path` in one step, if all goes well; it grows in `unfinished`."""
     unfinished = unfinished or path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with _put_in_place(unfinished, path), _opened(unfinished) as stream:
+    with _put_in_place(unfinished, path), _open_new(unfinished) as stream:
         yield stream
         stream.flush()
         os.fsync(stream.fileno())
@@ -40,11 +40,11 @@ def replacing(path: Path, unfinished: Path | None = None) -> Iterator[IO[bytes]]
 
 @contextmanager
 def replacing_file(path: Path) -> Iterator[Path]:
-    """`replacing` for a library that opens its file itself: a path beside `path`, with the same ending."""
+    """`replacing_stream` for a library that opens its file itself: a path beside `path`, with the same ending."""
     temporary = path.with_name(f".{os.getpid()}-{path.name}")
     with _put_in_place(temporary, path):
         yield temporary
-        _sync(temporary)
+        _sync_path(temporary)
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def replacing_folder(path: Path, *, full: bool = False) -> Iterator[Path]:
 
 def sync_folder(folder: Path) -> None:
     """Make renames and new names in `folder` last."""
-    _sync(folder)
+    _sync_path(folder)
 
 
 def disk_bytes(folder: Path) -> int:
@@ -90,8 +90,11 @@ def disk_bytes(folder: Path) -> int:
     return total
 
 
-def _opened(unfinished: Path) -> IO[bytes]:
-    """A new file, never what a link leads to. Raises FileNotFoundError for a folder that is not there, by its name."""
+def _open_new(unfinished: Path) -> IO[bytes]:
+    """A new file opened for writing, never what a link leads to.
+
+    Raises FileNotFoundError with the name of a folder that is missing.
+    """
     try:
         return unfinished.open("xb")
     except FileNotFoundError as error:
@@ -110,7 +113,7 @@ def _put_in_place(temporary: Path, path: Path) -> Iterator[None]:
     sync_folder(path.parent)
 
 
-def _sync(path: Path) -> None:
+def _sync_path(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -14,8 +14,11 @@ PLACES = ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.5, 0.5))
 AGAIN = 32  # candidates that are looked at again, in the crop that found them
 
 
-def boxes(share: float) -> list[tuple[float, float, float, float]]:
-    """Left, top, right and bottom of the crops, 0 to 1, each `share` of the picture's sides; none where it is 0."""
+def crop_boxes(share: float) -> list[tuple[float, float, float, float]]:
+    """The left, top, right and bottom of the crops, 0 to 1.
+
+    Each is `share` of the picture's sides; there are none where it is 0.
+    """
     if not share:
         return []
     starts = [(x * (1 - share), y * (1 - share)) for x, y in PLACES]

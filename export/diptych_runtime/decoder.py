@@ -24,7 +24,7 @@ from PIL.PngImagePlugin import PngImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
-from diptych_runtime.crops import boxes
+from diptych_runtime.crops import crop_boxes
 from diptych_runtime.errors import PictureError, TooLargeError
 from diptych_runtime.other_formats import OTHER_FORMATS
 from diptych_runtime.picture_facts import mpo_frames, tiff_pages
@@ -130,7 +130,7 @@ def open_picture(
     than it is, with at least so many pixels on each side, which is several times faster. Raises PictureError for
     everything that cannot be read as a picture within the limits.
     """
-    return _decode(source, limits, name, least)
+    return _decode_source(source, limits, name, least)
 
 
 def open_frames(data: bytes, limits: PictureLimits = _DEFAULT_LIMITS) -> Iterator[Image.Image]:
@@ -145,14 +145,14 @@ def open_frames(data: bytes, limits: PictureLimits = _DEFAULT_LIMITS) -> Iterato
         for place in mpo_frames(data) if is_jpeg else _frame_numbers(picture, data):
             if isinstance(place, int):
                 frame = picture
-                with _understood(label):
+                with _explain_decoder_errors(label):
                     picture.seek(place)
             else:
                 frame = read_header(data[slice(*place)], label)
             pixels += frame.width * frame.height
             if pixels > limits.pixels:
                 raise PictureError(f"all frames together have more than {limits.pixels / 1e6:,.1f} megapixels")
-            yield _loaded(frame, label)
+            yield _load_upright(frame, label)
 
 
 def _frame_numbers(picture: ImageFile, data: bytes) -> list[int]:
@@ -170,7 +170,7 @@ def panel_pixels(
     JPEGs are decoded at a reduced scale where that is enough, so this is several times faster than `open_picture`.
     Raises PictureError like `open_picture`.
     """
-    return _squashed(_decode(source, limits, name, size), size)
+    return _squash_picture(_decode_source(source, limits, name, size), size)
 
 
 def query_pixels(
@@ -186,28 +186,28 @@ def query_pixels(
 
     Raises PictureError like `open_picture`.
     """
-    picture = _decode(source, limits, name, size)
-    views = [_squashed(picture, size)]
+    picture = _decode_source(source, limits, name, size)
+    views = [_squash_picture(picture, size)]
     if crops:
         if min(picture.size) < (finer := math.ceil(size / crops)):  # a JPEG may have more to give
-            picture = _decode(source, limits, name, finer)
+            picture = _decode_source(source, limits, name, finer)
         width, height = picture.size
-        for left, top, right, bottom in boxes(crops):
+        for left, top, right, bottom in crop_boxes(crops):
             box = (int(left * width), int(top * height), math.ceil(right * width), math.ceil(bottom * height))
-            views.append(_squashed(picture.crop(box), size))
+            views.append(_squash_picture(picture.crop(box), size))
     return np.stack(views)
 
 
-def _squashed(picture: Image.Image, size: int) -> np.ndarray:
+def _squash_picture(picture: Image.Image, size: int) -> np.ndarray:
     return np.array(picture.resize((size, size), Image.Resampling.BICUBIC, reducing_gap=2.0))
 
 
-def _decode(source: PictureSource, limits: PictureLimits, name: str | None, least: int | None) -> Image.Image:
-    label = name or _label(source)
+def _decode_source(source: PictureSource, limits: PictureLimits, name: str | None, least: int | None) -> Image.Image:
+    label = name or _source_label(source)
     if isinstance(source, Image.Image | np.ndarray):
         picture = source if isinstance(source, Image.Image) else _from_array(source, label)
         _check_size(picture, limits, label)
-        return _loaded(picture, label)
+        return _load_upright(picture, label)
     data = _bytes_of(source, limits, label)
     with read_header(data, label) as picture:
         _check_size(picture, limits, label)
@@ -215,25 +215,27 @@ def _decode(source: PictureSource, limits: PictureLimits, name: str | None, leas
             # A factor is taken only if both sides stay at least as long as asked. (HEIF would give the small picture
             # that was put beside the large one, and who knows what that shows.)
             picture.draft("RGB", (least, least))
-        return _loaded(picture, label)
+        return _load_upright(picture, label)
 
 
 def file_bytes(source: PictureSource, limits: PictureLimits = _DEFAULT_LIMITS) -> bytes | None:
     """The bytes of a picture's file; None of pixels in memory, which have none. Raises PictureError."""
     if isinstance(source, Image.Image | np.ndarray):
         return None
-    return _bytes_of(source, limits, _label(source))
+    return _bytes_of(source, limits, _source_label(source))
 
 
 def _bytes_of(source: bytes | str | os.PathLike[str], limits: PictureLimits, label: str) -> bytes:
-    data = bytes(source) if isinstance(source, bytes | bytearray | memoryview) else _read(Path(source), limits, label)
+    data = (
+        bytes(source) if isinstance(source, bytes | bytearray | memoryview) else _read_file(Path(source), limits, label)
+    )
     if not data:
         raise PictureError(f"{label} is empty (0 bytes); expected a picture ({_ANY})")
     limits.check_bytes(len(data), label)
     return data
 
 
-def _label(source: PictureSource) -> str:
+def _source_label(source: PictureSource) -> str:
     if isinstance(source, Image.Image | np.ndarray):
         return f"the {type(source).__name__}"
     if isinstance(source, bytes | bytearray | memoryview):
@@ -249,21 +251,21 @@ def check_file(path: str | os.PathLike[str]) -> None:
     For errors that need not wait until a model is loaded.
     """
     label = os.fspath(path) or "''"
-    with _explained(label):
-        _status(Path(path), label)
+    with _explain_file_errors(label):
+        _file_status(Path(path), label)
         with Path(path).open("rb") as file:
             data = file.read(_MOST_BRANDS)
     if data:  # of an empty file `open_picture` says more
         _readable_format(data, label)
 
 
-def _read(path: Path, limits: PictureLimits, label: str) -> bytes:
-    with _explained(label):
-        limits.check_bytes(_status(path, label).st_size, label)
+def _read_file(path: Path, limits: PictureLimits, label: str) -> bytes:
+    with _explain_file_errors(label):
+        limits.check_bytes(_file_status(path, label).st_size, label)
         return path.read_bytes()
 
 
-def _status(path: Path, label: str) -> os.stat_result:
+def _file_status(path: Path, label: str) -> os.stat_result:
     status = path.stat()
     if stat.S_ISDIR(status.st_mode):
         raise PictureError(f"{label} is a folder; expected a picture file")
@@ -273,7 +275,7 @@ def _status(path: Path, label: str) -> os.stat_result:
 
 
 @contextmanager
-def _explained(label: str) -> Iterator[None]:
+def _explain_file_errors(label: str) -> Iterator[None]:
     """Raise a PictureError for an error of the system about a file."""
     try:
         yield
@@ -304,8 +306,8 @@ def read_header(data: bytes, label: str) -> ImageFile:
         return picture
     except MemoryError:
         raise
-    except Exception as error:  # as in `_understood`
-        raise PictureError(f"{label} is damaged: its {kind} header cannot be read ({_reason(error)})") from None
+    except Exception as error:  # as in `_explain_decoder_errors`
+        raise PictureError(f"{label} is damaged: its {kind} header cannot be read ({_error_text(error)})") from None
 
 
 def _readable_format(data: bytes, label: str) -> str:
@@ -345,26 +347,26 @@ def _check_size(picture: Image.Image, limits: PictureLimits, label: str) -> None
         raise PictureError(f"{label} is {width}x{height}; each side must have at least {limits.side} pixels")
 
 
-def _loaded(picture: Image.Image, label: str) -> Image.Image:
-    """The picture decoded, upright and RGB: always a new image, never the caller's own."""
-    with _understood(label):
+def _load_upright(picture: Image.Image, label: str) -> Image.Image:
+    """The picture decoded, upright and in RGB, always as a new image."""
+    with _explain_decoder_errors(label):
         picture.load()
         if picture.mode not in ("I", "F"):
-            return _upright(_to_rgb(picture), picture)
+            return _turn_upright(_to_rgb(picture), picture)
     raise PictureError(
         f"{label} has 32-bit pixels (mode {picture.mode}), which have no agreed white; save it with 8 or 16 bits"
     )
 
 
 @contextmanager
-def _understood(label: str) -> Iterator[None]:
+def _explain_decoder_errors(label: str) -> Iterator[None]:
     """Raise a PictureError for an error of a decoder, which is in no enumerable set on damaged bytes."""
     try:
         yield
     except MemoryError:
         raise
     except Exception as error:
-        raise PictureError(f"{label} is damaged or cut short: {_reason(error)}") from None
+        raise PictureError(f"{label} is damaged or cut short: {_error_text(error)}") from None
 
 
 def _to_rgb(picture: Image.Image) -> Image.Image:
@@ -375,16 +377,14 @@ def _to_rgb(picture: Image.Image) -> Image.Image:
     if picture.has_transparency_data:
         opacity = (picture if picture.mode == "RGBA" else picture.convert("RGBA")).getchannel("A")
         colours = to_srgb(picture)
-        ground = Image.new("RGB", picture.size, _ground(colours, opacity))
+        ground = Image.new("RGB", picture.size, _background_colour(colours, opacity))
         ground.paste(colours, mask=opacity)
         return ground
     return to_srgb(picture)
 
 
-def _ground(colours: Image.Image, opacity: Image.Image) -> str:
-    """The colour on which a picture with transparency is laid: white, or black if all but all that is seen of the
-    picture is white itself.
-    """
+def _background_colour(colours: Image.Image, opacity: Image.Image) -> str:
+    """The background of a picture with transparency: white, or black if the picture itself is nearly all white."""
     if opacity.getextrema()[0] == 255:
         return "white"
     near_white = colours.convert("L").point(_NEAR_WHITE)
@@ -394,7 +394,7 @@ def _ground(colours: Image.Image, opacity: Image.Image) -> str:
     return "black" if unseen > _HIDDEN * seen else "white"
 
 
-def _upright(rgb: Image.Image, original: Image.Image) -> Image.Image:
+def _turn_upright(rgb: Image.Image, original: Image.Image) -> Image.Image:
     try:
         method = _ORIENTATIONS.get(original.getexif().get(_ORIENTATION_TAG, 1))
     except Exception:  # a broken EXIF block does not spoil the pixels
@@ -417,7 +417,7 @@ def _from_array(array: np.ndarray, label: str) -> Image.Image:
     return Image.fromarray(array)
 
 
-def _reason(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error).strip() or type(error).__name__
 
 
@@ -433,16 +433,17 @@ def to_srgb(picture: Image.Image) -> Image.Image:
     if pixels.mode not in _SPACES.values():
         pixels = pixels.convert("L" if pixels.mode in ("1", "LA") else "RGB")
     known = isinstance(profile, bytes) and 0 < len(profile) <= _MOST_PROFILE
-    transform = _transform(profile, pixels.mode) if known else None
+    transform = _srgb_transform(profile, pixels.mode) if known else None
     if transform is not None:
         return ImageCms.applyTransform(pixels, transform) or pixels
     return pixels if pixels.mode == "RGB" and pixels is not picture else pixels.convert("RGB")
 
 
 @lru_cache(maxsize=8)
-def _transform(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform | None:
-    """The transform of a mode's pixels to sRGB; None if they are sRGB already, or if the profile is unreadable or of
-    another mode.
+def _srgb_transform(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform | None:
+    """The transform of a mode's pixels to sRGB; None where there is nothing to transform.
+
+    That is if they are sRGB already, or if the profile is unreadable or of another mode.
     """
     try:
         read = ImageCms.ImageCmsProfile(BytesIO(profile))

@@ -39,8 +39,8 @@ class Exclusion:
     globs: tuple[str, ...] = ()
     include_hidden: bool = False
 
-    def reason(self, name: str, place: str, top: str, *, is_folder: bool) -> str:
-        """The reason why an entry of the folder `place`, below `top`, is left out; empty if it is not.
+    def exclusion_reason(self, name: str, place: str, top: str, *, is_folder: bool) -> str:
+        """The reason why an entry of the folder `place` below `top` is excluded, or "".
 
         It is the name of the folder, `HIDDEN_FILES` or `EXCLUDED`.
         """
@@ -56,7 +56,7 @@ class Exclusion:
         place = top = top.rstrip("/")
         for name in path[len(top) + 1 :].split("/"):
             is_folder = len(place) + 1 + len(name) < len(path)
-            if self.reason(name, place, top, is_folder=is_folder):
+            if self.exclusion_reason(name, place, top, is_folder=is_folder):
                 return True
             place = f"{place}/{name}"
         return False
@@ -81,7 +81,7 @@ def _is_of_system(folder: str, place: str) -> bool:
     return folder in _SYSTEM_FOLDERS or folder.endswith(_PREVIEWS) or bool(made)
 
 
-def walk(
+def walk_folder(
     top: str | os.PathLike[str], on_error: Callable[[OSError], object] = lambda error: None
 ) -> Iterator[tuple[str, list[str], list[str]]]:
     """Each folder below `top`, itself first, with the names of its subfolders and of its files, in alphabetical order.
@@ -125,11 +125,11 @@ def pictures_below(folder: Path) -> list[Path]:
     """The picture files (by ending) below a folder that no walk leaves out, folder by folder."""
     found = []
     top = os.fspath(folder)
-    for place, folders, files in walk(top):
-        folders[:] = [name for name in folders if not DEFAULT.reason(name, place, top, is_folder=True)]
+    for place, folders, files in walk_folder(top):
+        folders[:] = [name for name in folders if not DEFAULT.exclusion_reason(name, place, top, is_folder=True)]
         found += [
             Path(place, name)
             for name in files
-            if Path(name).suffix.lower() in SUFFIXES and not DEFAULT.reason(name, place, top, is_folder=False)
+            if Path(name).suffix.lower() in SUFFIXES and not DEFAULT.exclusion_reason(name, place, top, is_folder=False)
         ]
     return found

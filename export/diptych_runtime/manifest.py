@@ -19,11 +19,11 @@ from pydantic.dataclasses import dataclass
 from diptych_runtime.atomic import write_atomic
 from diptych_runtime.calibration.after_look import AfterLook
 from diptych_runtime.calibration.evidence import FEATURES, Evidence, Verification
-from diptych_runtime.calibration.normalization import normalized, shifts_of_pairs
-from diptych_runtime.calibration.questions import MATCH, default_question, lifted
+from diptych_runtime.calibration.normalization import normalize_logits, shifts_of_pairs
+from diptych_runtime.calibration.questions import MATCH, default_question, upgrade_to_questions
 from diptych_runtime.calibration.recalibration import sigmoid
 from diptych_runtime.calibration.thresholds import Negatives, Thresholds, alarm_rate
-from diptych_runtime.calibration.verdicts import Verdict, least_of, verdict
+from diptych_runtime.calibration.verdicts import Verdict, verdict, verdict_thresholds
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.own_files import open_own
 from diptych_runtime.parsing import parse_json
@@ -72,14 +72,14 @@ class Question:
 
     @field_validator("verification", mode="before")
     @classmethod
-    def _known(cls, value: object) -> object:
+    def _drop_unknown_features(cls, value: object) -> object:
         # Weights of what another version saw say nothing here: such a model is served without a closer look.
         weights = value.get("weights") if isinstance(value, dict) else None
         return None if isinstance(weights, dict) and set(weights) != set(FEATURES) else value
 
     @field_validator("after_look", mode="before")
     @classmethod
-    def _weighed(cls, value: object) -> object:
+    def _drop_old_weights(cls, value: object) -> object:
         # Versions before weighed what a look says of the copy, too: such a model is told by its network alone.
         weights = value.get("looked") if isinstance(value, dict) else None
         return None if isinstance(weights, dict) and "copy" in weights else value
@@ -104,46 +104,46 @@ class Question:
         return (math.log(relevance / (1 - relevance)) - self.offset) / self.scale
 
     @property
-    def calibrated(self) -> bool:
-        """False if nothing was measured that makes a probability of a logit: then it only orders pairs."""
+    def is_calibrated(self) -> bool:
+        """True if logits were calibrated to probabilities; otherwise they only order pairs."""
         return bool(self.thresholds or self.verification) or (self.scale, self.offset) != (1.0, 0.0)
 
     @property
-    def stated(self) -> dict[str, float]:
-        """The thresholds by which pairs are told: after a closer look, if there is one."""
+    def effective_thresholds(self) -> dict[str, float]:
+        """The thresholds that verdicts are made by: those after a closer look, if there is one."""
         look = self.verification or self.after_look
         return look.thresholds if look else self.thresholds
 
-    def judged(self, logits: np.ndarray, seen: Sequence[Evidence | None]) -> np.ndarray:
+    def shown_relevance(self, logits: np.ndarray, seen: Sequence[Evidence | None]) -> np.ndarray:
         """Probabilities float64 (P,) as they are shown, from the logits (P,) of pairs and the evidence `seen` by a
-        closer look at each, where there is one (`Verification.judged`).
+        closer look at each, where there is one (`Verification.shown_relevance`).
         """
         known = self.relevance(logits).astype(np.float64)
-        return self.verification.judged(known, seen) if self.verification else known
+        return self.verification.shown_relevance(known, seen) if self.verification else known
 
     def verdict(self, relevance: float) -> Verdict:
-        """The verdict of a `judged` probability (see `verdicts`)."""
-        return verdict(relevance, self.stated)
+        """The verdict of a probability by `shown_relevance` (see `verdicts`)."""
+        return verdict(relevance, self.effective_thresholds)
 
     def alarm_rate(self, pictures: int, threshold: float | None = None) -> float | None:
         """The false-alarm rate of a search without a match among so many pictures, for *same* or for another threshold
         (see `thresholds.alarm_rate`); None where random negatives were not measured.
         """
-        least = least_of(self.stated)["same"] if threshold is None else threshold
+        least = verdict_thresholds(self.effective_thresholds)["same"] if threshold is None else threshold
         return alarm_rate(self.negatives.get("random", {}), least, pictures)
 
-    def normalized(self, logits: np.ndarray) -> np.ndarray:
-        """Logits (..., K) of lists of K candidates, held against their rivals."""
-        return normalized(logits, self.cohort, self.level)
+    def normalize_logits(self, logits: np.ndarray) -> np.ndarray:
+        """The logits (..., K) of lists of K candidates, normalized by their rivals."""
+        return normalize_logits(logits, self.cohort, self.level)
 
-    def shifts(self, pairs: np.ndarray, logits: np.ndarray, count: int) -> np.ndarray:
+    def logit_shifts(self, pairs: np.ndarray, logits: np.ndarray, count: int) -> np.ndarray:
         """By how much float32 (count,) each picture of pairs int64 (P, 2) with logits (P,) lowers them, a pair by half
-        of both of its pictures' together: what `normalized` is where both sides have rivals.
+        of both of its pictures' together: what `normalize_logits` is where both sides have rivals.
         """
         return shifts_of_pairs(pairs, logits, count, self.cohort, self.level)
 
-    def queries(self, embeddings: np.ndarray) -> np.ndarray:
-        """Embeddings float32 (B, e) as those of queries that ask this."""
+    def weight_queries(self, embeddings: np.ndarray) -> np.ndarray:
+        """The embeddings float32 (B, e) weighted as those of queries that ask this."""
         if not self.weights:
             return embeddings
         return embeddings * np.repeat(np.array(self.weights, np.float32), embeddings.shape[1] // len(self.weights))
@@ -197,9 +197,10 @@ class Manifest:
             raise ValueError(f"digests lack {', '.join(sorted(missing))}")
 
     @property
-    def literal(self) -> bool:
-        """True if pairs are scored from pixels (`seam = "pixels"`): the pair graph is the whole network, and the tokens
-        of a picture are its pixels, from 0 to 255.
+    def scores_pixels(self) -> bool:
+        """True if pairs are scored from pixels (`seam = "pixels"`).
+
+        The pair graph is then the whole network, and the tokens of a picture are its pixels, from 0 to 255.
         """
         return self.token_shape == (self.panel_size, self.panel_size, 3)
 
@@ -247,7 +248,7 @@ class Manifest:
             )
         try:
             if found == 1:
-                values = lifted(values) | {"format": FORMAT}
+                values = upgrade_to_questions(values) | {"format": FORMAT}
             return TypeAdapter(cls).validate_python(values)
         except ValidationError as error:
             first = error.errors()[0]

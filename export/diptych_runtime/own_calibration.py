@@ -18,7 +18,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from diptych_runtime.atomic import sync_folder, write_atomic
-from diptych_runtime.calibration.recalibration import recalibrated
+from diptych_runtime.calibration.recalibration import recalibrate_probabilities
 from diptych_runtime.calibration.thresholds import Thresholds
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import Manifest, Question, digest
@@ -49,14 +49,15 @@ class OwnQuestion:
         if not -_FAR <= self.offset <= _FAR:
             raise ValueError(f"expected an 'offset' from {-_FAR:g} to {_FAR:g}, got {self.offset}")
 
-    def over(self, released: Question) -> Question:
-        """The released question with this calibration over it.
+    def apply_to(self, released: Question) -> Question:
+        """The released question with this calibration applied to it.
 
         Of what does not match, as many pairs pass a place of the line as before: `negatives` move along.
         """
         negatives = {
             kind: {
-                rate: float(recalibrated(np.array(least), self.scale, self.offset)) for rate, least in stated.items()
+                rate: float(recalibrate_probabilities(np.array(least), self.scale, self.offset))
+                for rate, least in stated.items()
             }
             for kind, stated in released.negatives.items()
         }
@@ -69,12 +70,15 @@ class OwnQuestion:
             return replace(made, verification=look, thresholds=released.thresholds)
         if after is not None:
             after = replace(
-                after, looked=self._weights(after.looked), apart=self._weights(after.apart), thresholds=self.thresholds
+                after,
+                looked=self._scale_weights(after.looked),
+                apart=self._scale_weights(after.apart),
+                thresholds=self.thresholds,
             )
         scale, offset = self.scale * released.scale, self.scale * released.offset + self.offset
         return replace(made, scale=scale, offset=offset, after_look=after)
 
-    def _weights(self, weights: Mapping[str, float]) -> dict[str, float]:
+    def _scale_weights(self, weights: Mapping[str, float]) -> dict[str, float]:
         return {name: self.scale * weight + self.offset * (name == "bias") for name, weight in weights.items()}
 
 
@@ -116,10 +120,10 @@ class OwnCalibration:
             raise ArtifactError(f"the calibration {path} is not valid: {where}: {first['msg']}; {again}") from None
 
     @classmethod
-    def beside(cls, folder: Path) -> OwnCalibration | None:
-        """The calibration in the folder of a collection, over whatever model it was made; None where there is none.
+    def load_beside(cls, folder: Path) -> OwnCalibration | None:
+        """The calibration in the folder of a collection, or None.
 
-        Raises ArtifactError for a damaged one.
+        It may be over any model. Raises ArtifactError for a damaged one.
         """
         return cls.load(folder / CALIBRATION) if (folder / CALIBRATION).exists() else None
 
@@ -131,9 +135,10 @@ class OwnCalibration:
         """True if it was made over the calibration of this model."""
         return (self.revision, self.released) == (manifest.revision, released_digest(manifest))
 
-    def over(self, manifest: Manifest) -> Manifest:
-        """The manifest of a model with this calibration over it. Raises ArtifactError if it was made over another, or
-        has a question that the model does not answer.
+    def apply_to(self, manifest: Manifest) -> Manifest:
+        """The manifest of a model with this calibration applied to it.
+
+        Raises ArtifactError if it was made over another, or has a question that the model does not answer.
         """
         if not self.fits(manifest):
             raise ArtifactError(
@@ -147,7 +152,7 @@ class OwnCalibration:
                 f"does not answer (it answers {', '.join(manifest.questions)}); make it again with `diptych "
                 "calibrate`, or remove it"
             )
-        laid = {name: own.over(manifest.questions[name]) for name, own in self.questions.items()}
+        laid = {name: own.apply_to(manifest.questions[name]) for name, own in self.questions.items()}
         return replace(manifest, questions=dict(manifest.questions) | laid)
 
 
@@ -163,11 +168,11 @@ def remove_calibration(folder: Path) -> bool:
 
 def released_digest(manifest: Manifest) -> str:
     """The digest of a manifest's calibration: 12 hexadecimal digits."""
-    described = {name: _stated(asdict(question)) for name, question in manifest.questions.items()}
+    described = {name: _nonempty_values(asdict(question)) for name, question in manifest.questions.items()}
     return digest(json.dumps(described, sort_keys=True).encode())[:12]
 
 
-def _stated(question: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a question that it states: a later version, which has more of them, gives the same."""
-    parts = {name: _stated(value) if isinstance(value, dict) else value for name, value in question.items()}
+def _nonempty_values(question: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a question that are not empty: a later version, which has more of them, gives the same."""
+    parts = {name: _nonempty_values(value) if isinstance(value, dict) else value for name, value in question.items()}
     return {name: value for name, value in parts.items() if value}

@@ -14,11 +14,11 @@ def open_own(path: str | os.PathLike[str], *, may_link: bool = False) -> Buffere
 
     Raises OSError for a link, and for a pipe, which would be waited for.
     """
-    return os.fdopen(regular(path, os.O_RDONLY, may_link=may_link), "rb")
+    return os.fdopen(open_regular(path, os.O_RDONLY, may_link=may_link), "rb")
 
 
-def regular(path: str | os.PathLike[str], flags: int, *, may_link: bool = False) -> int:
-    """The descriptor of a regular file. `flags` may not truncate, as it would be too early for that.
+def open_regular(path: str | os.PathLike[str], flags: int, *, may_link: bool = False) -> int:
+    """The descriptor of a regular file, opened. `flags` may not truncate, as it would be too early for that.
 
     Raises OSError for what `open_own` refuses, and for a file to be written that has another name, by a hard link.
     """

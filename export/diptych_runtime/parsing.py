@@ -18,15 +18,15 @@ def parse_json(text: str | bytes) -> Any:
 
     Raises ValueError for a text that is not JSON, or that nests deeper than `DEPTH` levels.
     """
-    return _parsed(json.loads, text)
+    return _parse_checked(json.loads, text)
 
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Return the tables of a TOML text; raises ValueError as `parse_json` does."""
-    return _parsed(tomllib.loads, text)
+    return _parse_checked(tomllib.loads, text)
 
 
-def _parsed(parse: Callable[[Any], Any], text: str | bytes) -> Any:
+def _parse_checked(parse: Callable[[Any], Any], text: str | bytes) -> Any:
     try:
         value = parse(text)
     except RecursionError:
@@ -39,13 +39,13 @@ def check_depth(value: Any) -> None:
     """Raise ValueError for lists and objects that nest deeper than `DEPTH` levels."""
     level = [value]
     for _ in range(DEPTH):
-        level = [inner for outer in level for inner in _inside(outer)]
+        level = [inner for outer in level for inner in _nested_values(outer)]
         if not level:
             return
     raise _too_deep()
 
 
-def _inside(value: Any) -> list[Any]:
+def _nested_values(value: Any) -> list[Any]:
     """The lists and objects in a value."""
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return [inner for inner in inside if isinstance(inner, dict | list)]

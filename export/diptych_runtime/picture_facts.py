@@ -64,7 +64,7 @@ def mpo_frames(data: bytes) -> list[tuple[int, int]]:
 
 def _jpeg_facts(data: bytes, header: ImageFile) -> PictureFacts:
     file = _JpegFile(data)
-    trailing = _unpadded(data[file.end :])
+    trailing = _trailing_bytes(data[file.end :])
     frames = len(mpo_frames(data)) if file.index and trailing else 1
     return PictureFacts(frames, trailing, file.is_damaged, file.frame[0])
 
@@ -153,7 +153,7 @@ def _mpo_index(segment: bytes, base: int) -> list[int]:
 def _png_facts(data: bytes, header: ImageFile) -> PictureFacts:
     depth, colours = data[24], data[25]
     alpha, damaged, end, animated, shown, still = colours in (4, 6), True, len(data), 0, 0, False
-    for name, start, stop in png_chunks.chunks(data):
+    for name, start, stop in png_chunks.read_chunks(data):
         if name == b"acTL":
             animated = int.from_bytes(data[start : start + 4])
         elif name == b"fcTL":
@@ -169,7 +169,7 @@ def _png_facts(data: bytes, header: ImageFile) -> PictureFacts:
         elif name == b"IEND":
             damaged, end = False, stop + 4
     frames = min(animated, shown) + still
-    return PictureFacts(max(frames, 1), _unpadded(data[end:]), damaged, depth, alpha, True)
+    return PictureFacts(max(frames, 1), _trailing_bytes(data[end:]), damaged, depth, alpha, True)
 
 
 def _palette_bits(palette: bytes) -> int:
@@ -205,7 +205,7 @@ def _gif_facts(data: bytes, header: ImageFile) -> PictureFacts:
         while length := data[position]:
             position += length + 1
         position += 1
-    return PictureFacts(max(frames, 1), _unpadded(data[position:]), damaged, _palette_bits(palette), alpha, True)
+    return PictureFacts(max(frames, 1), _trailing_bytes(data[position:]), damaged, _palette_bits(palette), alpha, True)
 
 
 def _webp_facts(data: bytes, header: ImageFile) -> PictureFacts:
@@ -225,7 +225,9 @@ def _webp_facts(data: bytes, header: ImageFile) -> PictureFacts:
             elif name == b"VP8X":
                 alpha |= bool(data[body] & 0x10)
             position = body + length + length % 2
-    return PictureFacts(max(frames, 1), _unpadded(data[end:]), end > len(data) + 1, 8, alpha, codings == {b"VP8L"})
+    return PictureFacts(
+        max(frames, 1), _trailing_bytes(data[end:]), end > len(data) + 1, 8, alpha, codings == {b"VP8L"}
+    )
 
 
 def _bmp_facts(data: bytes, header: ImageFile) -> PictureFacts:
@@ -235,7 +237,9 @@ def _bmp_facts(data: bytes, header: ImageFile) -> PictureFacts:
     if palette and header_size != 12:
         palette = b"".join(palette[n : n + 3] for n in range(0, len(palette), 4))
     bits = _palette_bits(palette) if palette else {16: 5}.get(depth, 8)
-    return PictureFacts(1, _unpadded(data[size:]) if size > start else 0, False, bits, header.mode == "RGBA", True)
+    return PictureFacts(
+        1, _trailing_bytes(data[size:]) if size > start else 0, False, bits, header.mode == "RGBA", True
+    )
 
 
 _SUBFILE, _BITS, _COMPRESSION, _PHOTOMETRIC, _PALETTE, _EXTRA = 254, 258, 259, 262, 320, 338
@@ -292,7 +296,7 @@ def _iso_facts(data: bytes, header: ImageFile) -> PictureFacts:
             (length,) = struct.unpack_from(">Q", data, position + 8)
         length = length or len(data) - position
         if name not in _BOXES:
-            trailing = _unpadded(data[position:])
+            trailing = _trailing_bytes(data[position:])
             break
         if length < 8:
             break
@@ -303,8 +307,8 @@ def _iso_facts(data: bytes, header: ImageFile) -> PictureFacts:
     return PictureFacts(frames, trailing, position > len(data), bits, header.mode.endswith("A"), False)
 
 
-def _unpadded(rest: bytes) -> int:
-    """The length of the rest of a file behind its image, 0 for padding."""
+def _trailing_bytes(rest: bytes) -> int:
+    """The number of bytes behind the image of a file, 0 for padding."""
     return len(rest) if rest.strip(b"\0\xff\r\n ") else 0
 
 

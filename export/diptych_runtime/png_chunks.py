@@ -13,8 +13,8 @@ _MOST_TEXT = 1024 * 1024  # bytes of one text, and of a profile, that Pillow rea
 _MOST_PROFILE = 4 * 1024 * 1024
 
 
-def chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """The chunks as (name, start and end of the content), up to the end of the file or of its image."""
+def read_chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """The chunks of a PNG as (name, start and end of the content), up to the end of the file or of its image."""
     position = 8
     while position + 12 <= len(data):
         length, name = struct.unpack_from(">I4s", data, position)
@@ -29,7 +29,7 @@ def skip_text(data: bytes) -> tuple[bytes, bytes | None]:
     that is too large for Pillow.
     """
     kept, begin, met, profile, has_profile = [], 0, set[bytes](), None, False
-    for name, start, end in chunks(data):
+    for name, start, end in read_chunks(data):
         if name in _TEXT:
             key, _, text = data[start:end].partition(b"\0")
             is_kept = key in _ORIENTING and key not in met and _is_short(name, text)
@@ -38,7 +38,7 @@ def skip_text(data: bytes) -> tuple[bytes, bytes | None]:
             is_kept = False
             if not has_profile:  # a PNG has one; each further one would be unpacked too
                 _, _, packed = data[start:end].partition(b"\0")
-                found = _unpacked(packed[1:], _MOST_PROFILE)
+                found = _unpack_bytes(packed[1:], _MOST_PROFILE)
                 is_kept = found is not None and len(found) <= _MOST_TEXT
                 profile, has_profile = None if is_kept else found, True
         else:
@@ -51,28 +51,28 @@ def skip_text(data: bytes) -> tuple[bytes, bytes | None]:
 
 def read_texts(data: bytes) -> Iterator[tuple[str, str]]:
     """The texts of a PNG with their keys; of a packed one that is long the first MiB, of a damaged one nothing."""
-    for name, start, end in chunks(data):
+    for name, start, end in read_chunks(data):
         if name in _TEXT:
             key, _, text = data[start:end].partition(b"\0")
-            is_packed, packed = _packed(name, text)
+            is_packed, packed = _split_packed(name, text)
             text = zlib.decompressobj().decompress(packed, _MOST_TEXT) if is_packed else packed
             yield key.decode("latin-1"), text.decode("utf-8" if name == b"iTXt" else "latin-1", "replace")
 
 
 def _is_short(name: bytes, text: bytes) -> bool:
     """True for a text, as it stands behind the key in its chunk, that Pillow reads."""
-    is_packed, packed = _packed(name, text)
-    return not is_packed or not packed or _unpacked(packed, _MOST_TEXT) is not None
+    is_packed, packed = _split_packed(name, text)
+    return not is_packed or not packed or _unpack_bytes(packed, _MOST_TEXT) is not None
 
 
-def _packed(name: bytes, text: bytes) -> tuple[bool, bytes]:
-    """Whether a text, as it stands behind the key in its chunk, is packed; and the text alone."""
+def _split_packed(name: bytes, text: bytes) -> tuple[bool, bytes]:
+    """Whether a text behind the key in its chunk is packed, and the text alone."""
     if name == b"iTXt":
         return text[:1] == b"\1", text[2:].split(b"\0", 2)[-1]
     return name == b"zTXt", text[1:] if name == b"zTXt" else text
 
 
-def _unpacked(packed: bytes, most: int) -> bytes | None:
+def _unpack_bytes(packed: bytes, most: int) -> bytes | None:
     """The unpacked bytes (RFC 1950); None if they are damaged, or more than `most`, beyond which none is made."""
     unpacker = zlib.decompressobj()
     try:

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from diptych_runtime.calibration.evidence import Verification
-from diptych_runtime.calibration.questions import answered, default_question
+from diptych_runtime.calibration.questions import default_question, resolve_question
 from diptych_runtime.calibration.verdicts import Verdict
 from diptych_runtime.errors import ArgumentError, ArtifactError
-from diptych_runtime.kernel import NAME, KernelError, Library, kernel, kernel_mode
+from diptych_runtime.kernel import NAME, KernelError, Library, kernel_mode, load_kernel
 from diptych_runtime.kernel.precision import PairGraph, pair_graph, pair_precision
 from diptych_runtime.manifest import EXPLAIN_GRAPH, PAIR_GRAPH, PAIR_INT8_GRAPH, PANEL_GRAPH, Manifest, Question
 from diptych_runtime.models import find_artifact, own_calibration
@@ -63,8 +63,8 @@ class Runtime:
 
     `questions` are what one look at a pair answers, in the order of the logits' columns; `question` is the one that
     this runtime gives the scores, relevance and `thresholds` of, in the `column` of this number. `asking` has others.
-    `own` is a calibration of one's own that is laid over the `released` manifest, if one is (`calibrated`). `crops` is
-    how large the crops are in which a query is looked for as well (`Question.crops`).
+    `own` is a calibration of one's own that is laid over the `released` manifest, if one is (`with_calibration`).
+    `crops` is how large the crops are in which a query is looked for as well (`Question.crops`).
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Runtime:
         self._panel, self._pair = open_graph(PANEL_GRAPH), open_graph(pair.file)
         self._explain = _Later(partial(open_graph, EXPLAIN_GRAPH))
         manifest.check_shapes(self._panel, self._pair)
-        self._answer(default_question(self.questions))
+        self._set_question(default_question(self.questions))
 
     @classmethod
     def open(
@@ -121,7 +121,7 @@ class Runtime:
         manifest = Manifest.load(directory)
         ort, threads = import_onnxruntime(), threads or thread_count()
 
-        def opened(*providers: Any, ran_on: str, reason: str, library: Library | None, path: str) -> Runtime:
+        def open_runtime(*providers: Any, ran_on: str, reason: str, library: Library | None, path: str) -> Runtime:
             made = cls(
                 manifest,
                 lambda file: open_session(manifest.read_checked(directory, file), list(providers), library=library),
@@ -131,14 +131,16 @@ class Runtime:
                 attention_path=path,
                 pair=pair_graph(manifest, library, precision),
             )
-            return made if own is None else made.calibrated(own)
+            return made if own is None else made.with_calibration(own)
 
         hindrance = "it was asked for" if provider == "cpu" else why_unavailable(provider, ort)
         if provider != "cpu" and hindrance is None:
             asked = gpu_providers(provider, manifest.precision)
             try:
-                library, path = _attention(mode, f"it is for the CPU, and this runs on {GPU[provider]}")
-                on_gpu = opened(*asked, ran_on=GPU[provider], reason=f"{provider} found it", library=library, path=path)
+                library, path = _choose_attention(mode, f"it is for the CPU, and this runs on {GPU[provider]}")
+                on_gpu = open_runtime(
+                    *asked, ran_on=GPU[provider], reason=f"{provider} found it", library=library, path=path
+                )
                 check_gpu(provider, on_gpu._panel, on_gpu._pair, GPU_PANEL_CHUNK)
                 return on_gpu
             except ArtifactError as error:
@@ -152,14 +154,14 @@ class Runtime:
         known = NAME.encode() in manifest.read_checked(directory, PAIR_GRAPH)
         if PAIR_INT8_GRAPH in manifest.digests:
             manifest.read_checked(directory, PAIR_INT8_GRAPH)  # damage is no reason to go on without the kernel
-        library, path = _attention(mode, None if known else _UNKNOWN_NODE)
-        on_cpu = partial(opened, CPU, ran_on=CPU, reason=str(hindrance))
+        library, path = _choose_attention(mode, None if known else _UNKNOWN_NODE)
+        on_cpu = partial(open_runtime, CPU, ran_on=CPU, reason=str(hindrance))
         if library is not None:
             try:
                 return on_cpu(library=library, path=path)
             except ArtifactError as error:
                 # Of another type than float32, for one. If it is not the kernel that is to blame, the body fails too.
-                library, path = _attention(mode, str(error))
+                library, path = _choose_attention(mode, str(error))
         return on_cpu(library=library, path=path)
 
     def asking(self, question: str | None) -> Runtime:
@@ -168,22 +170,21 @@ class Runtime:
         A model that answers a single question gives its one score for any. Raises ArtifactError for a question that
         this one does not answer.
         """
-        name = self.question if question is None else answered(question, self.questions, self.name)
+        name = self.question if question is None else resolve_question(question, self.questions, self.name)
         if name == self.question:
             return self
         view = copy.copy(self)
-        view._answer(name)
+        view._set_question(name)
         return view
 
-    def calibrated(self, own: OwnCalibration | None) -> Runtime:
-        """This model with a calibration of one's own over it, or with None, as it was released; the sessions are
-        shared.
+    def with_calibration(self, own: OwnCalibration | None) -> Runtime:
+        """This model with a calibration of one's own, or with None, as it was released.
 
-        Raises ArtifactError for a calibration that was made over another model.
+        The sessions are shared. Raises ArtifactError for a calibration that was made over another model.
         """
         view = copy.copy(self)
-        view.manifest, view.own = self.released if own is None else own.over(self.released), own
-        view._answer(self.question)
+        view.manifest, view.own = self.released if own is None else own.apply_to(self.released), own
+        view._set_question(self.question)
         return view
 
     def encode(self, pixels: np.ndarray) -> Panels:
@@ -194,20 +195,20 @@ class Runtime:
         tokens = np.empty((len(pixels), *self.token_shape), np.float16)
         embeddings = np.empty((len(pixels), self.embedding_dim), np.float32)
 
-        def run(rows: slice) -> None:
-            made, embeddings[rows] = self._run(self._panel, {"pixels": pixels[rows]}, self.panel_chunk)
-            tokens[rows] = self.codec.rounded(made.astype(np.float16))
+        def encode_rows(rows: slice) -> None:
+            made, embeddings[rows] = self._run_chunk(self._panel, {"pixels": pixels[rows]}, self.panel_chunk)
+            tokens[rows] = self.codec.round_tokens(made.astype(np.float16))
 
-        self._in_chunks(run, len(pixels), self.panel_chunk)
+        self._in_chunks(encode_rows, len(pixels), self.panel_chunk)
         return Panels(tokens, embeddings)
 
-    def queries(self, embeddings: np.ndarray) -> np.ndarray:
-        """Embeddings float32 (B, e) as those of queries that ask its question.
+    def weight_queries(self, embeddings: np.ndarray) -> np.ndarray:
+        """The embeddings float32 (B, e) weighted as those of queries that ask its question.
 
         Their inner products with embeddings of `encode` are the cosines by which candidates are found, -1 to 1; another
         question weighs other parts of the embedding.
         """
-        return self.asked.queries(embeddings)
+        return self.question_settings.weight_queries(embeddings)
 
     def pair_logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
         """Logits float32 (P,) of its question, of pairs of tokens (P, N, M, d); one of a side may stand for P."""
@@ -218,10 +219,10 @@ class Runtime:
         tokens_a, tokens_b = self.broadcast_pairs(tokens_a, tokens_b)
         logits = np.empty((len(tokens_a), len(self.questions)), np.float32)
 
-        def run(rows: slice) -> None:
+        def score_rows(rows: slice) -> None:
             logits[rows] = self.logits_on_this_thread(tokens_a[rows], tokens_b[rows])
 
-        self._in_chunks(run, len(logits), self.pair_chunk)
+        self._in_chunks(score_rows, len(logits), self.pair_chunk)
         return logits
 
     def logits_on_this_thread(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
@@ -248,69 +249,70 @@ class Runtime:
         patches = session.get_outputs()[0].shape[-1]
         maps = np.empty((len(tokens_a), patches, patches), np.float32)
 
-        def run(rows: slice) -> None:
+        def map_rows(rows: slice) -> None:
             seen, swapped = self._run_pairs(session, tokens_a[rows], tokens_b[rows])
             maps[rows] = np.where(swapped[:, None, None], seen.swapaxes(1, 2), seen)
 
-        self._in_chunks(run, len(maps), self.pair_chunk)
+        self._in_chunks(map_rows, len(maps), self.pair_chunk)
         return maps
 
     def relevance(self, logits: np.ndarray) -> np.ndarray:
         """Probabilities float32 in [0, 1] of its question: sigmoid(scale * logit + offset), computed in float64."""
-        return self.asked.relevance(logits)
+        return self.question_settings.relevance(logits)
 
-    def normalized(self, logits: np.ndarray) -> np.ndarray:
-        """Logits (..., K) of lists of candidates, each list held against its own rivals (see `normalization`).
+    def normalize_logits(self, logits: np.ndarray) -> np.ndarray:
+        """The logits (..., K) of lists of candidates, each normalized by its own rivals (see `normalization`).
 
         A pair has its score wherever it is asked about; what is said of one in a list depends on the list.
         """
-        return self.asked.normalized(logits)
+        return self.question_settings.normalize_logits(logits)
 
     def verdict(self, relevance: float) -> Verdict:
         """*same*, *likely*, *unsure* or *different*, to its question, of a probability that is shown (`judgement`)."""
-        return self.asked.verdict(relevance)
+        return self.question_settings.verdict(relevance)
 
     @property
-    def asked(self) -> Question:
-        """Its question, as the manifest describes it."""
+    def question_settings(self) -> Question:
+        """The settings of its question, as the manifest describes it."""
         return self.manifest.questions[self.question]
 
     @property
-    def stated(self) -> dict[str, float]:
-        """The thresholds {false-positive rate: relevance} of its question by which pairs are told: after a closer look,
-        if the model takes one.
+    def effective_thresholds(self) -> dict[str, float]:
+        """The thresholds {false-positive rate: relevance} that verdicts are made by.
+
+        They are those of its question after a closer look, if the model takes one.
         """
-        return self.asked.stated
+        return self.question_settings.effective_thresholds
 
     @property
     def verification(self) -> Verification | None:
         """The calibration of the asked question's scores by a closer look, if the model has one."""
-        return self.asked.verification
+        return self.question_settings.verification
 
-    def shifts(self, pairs: np.ndarray, logits: np.ndarray, count: int) -> np.ndarray:
-        """By how much float32 (count,) each of `count` pictures lowers the logits (P,) of its pairs int64 (P, 2)."""
-        return self.asked.shifts(pairs, logits, count)
+    def logit_shifts(self, pairs: np.ndarray, logits: np.ndarray, count: int) -> np.ndarray:
+        """How much each of `count` pictures lowers the logits (P,) of its pairs int64 (P, 2): float32 (count,)."""
+        return self.question_settings.logit_shifts(pairs, logits, count)
 
     def broadcast_pairs(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Both sides in float16 with as many rows; one row stands for the other's many, without a copy.
 
         Raises ArgumentError where they do not fit.
         """
-        tokens_a, tokens_b = self._tokens(tokens_a, "tokens_a"), self._tokens(tokens_b, "tokens_b")
+        tokens_a, tokens_b = self._check_tokens(tokens_a, "tokens_a"), self._check_tokens(tokens_b, "tokens_b")
         if len(tokens_a) != len(tokens_b) and 1 not in (len(tokens_a), len(tokens_b)):
             raise ArgumentError(f"tokens_a has {len(tokens_a)} rows and tokens_b {len(tokens_b)}; give as many, or one")
         shape = (len(tokens_b) if len(tokens_a) == 1 else len(tokens_a), *self.token_shape)
         return np.broadcast_to(tokens_a, shape), np.broadcast_to(tokens_b, shape)
 
-    def _tokens(self, tokens: np.ndarray, name: str) -> np.ndarray:
+    def _check_tokens(self, tokens: np.ndarray, name: str) -> np.ndarray:
         if tokens.ndim != 4 or tokens.shape[1:] != self.token_shape:
             raise ArgumentError(f"{name} must be (P, {', '.join(map(str, self.token_shape))}), got {tokens.shape}")
         return np.ascontiguousarray(tokens, np.float16)
 
-    def _answer(self, question: str) -> None:
+    def _set_question(self, question: str) -> None:
         """Give the scores of this question from now on."""
         self.question, self.column = question, self.questions.index(question)
-        self.thresholds, self.crops = dict(self.asked.thresholds), self.asked.crops
+        self.thresholds, self.crops = dict(self.question_settings.thresholds), self.question_settings.crops
 
     def _in_chunks(self, run: Callable[[slice], None], count: int, chunk: int) -> None:
         """Run the rows [0, count) chunk by chunk, several at a time: a session has one thread, and is shared."""
@@ -333,10 +335,10 @@ class Runtime:
         outputs = []
         for start in range(0, len(first), self.pair_chunk):
             rows = slice(start, start + self.pair_chunk)
-            outputs += self._run(session, {"tokens_a": first[rows], "tokens_b": second[rows]}, self.pair_chunk)
+            outputs += self._run_chunk(session, {"tokens_a": first[rows], "tokens_b": second[rows]}, self.pair_chunk)
         return np.concatenate(outputs), swapped
 
-    def _run(self, session: Any, feeds: Mapping[str, np.ndarray], chunk: int) -> list[np.ndarray]:
+    def _run_chunk(self, session: Any, feeds: Mapping[str, np.ndarray], chunk: int) -> list[np.ndarray]:
         """Run one chunk so that no row's bits depend on how many rows there are.
 
         On the CPU a batch of one takes other kernels than all larger ones, which agree to the bit (a test holds them to
@@ -376,13 +378,13 @@ def _canonical_order(
     return one, other, swapped
 
 
-def _attention(mode: str, obstacle: str | None) -> tuple[Library | None, str]:
+def _choose_attention(mode: str, obstacle: str | None) -> tuple[Library | None, str]:
     """The kernel where it is wanted and can be had, and how the attention is computed then."""
     if mode == "off":
         return None, "function body: the kernel is off"
     if obstacle is None:
         try:
-            library = kernel()
+            library = load_kernel()
             return library, f"kernel ({library.instructions})"
         except KernelError as error:
             obstacle = str(error)

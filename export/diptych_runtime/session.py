@@ -69,7 +69,7 @@ def open_session(
         # With its fallback ONNX Runtime would print, and go on with another provider than `Runtime.provider`.
         return ort.InferenceSession(graph, options, providers=list(providers), enable_fallback=0)
     except Exception as error:  # ONNX Runtime's exceptions have no common base but this
-        reason = _reason(error)
+        reason = _error_text(error)
         raise ArtifactError(f"ONNX Runtime {ort.__version__} cannot open the artifact's graph: {reason}") from None
 
 
@@ -82,7 +82,7 @@ def run_session(session: Any, feeds: Mapping[str, np.ndarray]) -> list[np.ndarra
     except Exception as error:  # ONNX Runtime's exceptions have no common base but this
         on_cpu = session.get_providers()[0] == CPU
         advice = "allow more memory, or export the model again" if on_cpu else "mend that or use the provider cpu"
-        raise ArtifactError(f"{_failure(session, error)}; {advice}") from None
+        raise ArtifactError(f"{_failure_text(session, error)}; {advice}") from None
 
 
 def import_onnxruntime() -> ModuleType:
@@ -106,7 +106,7 @@ def why_unavailable(name: str, ort: ModuleType) -> str | None:
     """The reason why a GPU's provider is unavailable, as far as it shows before a session is opened; None if it may
     work.
     """
-    if not _loads(_DRIVER):  # without which another ONNX Runtime would be of no use
+    if not _is_loadable(_DRIVER):  # without which another ONNX Runtime would be of no use
         return "there is no NVIDIA driver here"
     if GPU[name] not in ort.get_available_providers():
         what = "TensorRT" if GPU[name] == TENSORRT else "CUDA"
@@ -114,7 +114,7 @@ def why_unavailable(name: str, ort: ModuleType) -> str | None:
             f"the installed onnxruntime has no {what} (`pip uninstall onnxruntime`, then `pip install 'diptych[gpu]'`)"
         )
     load_libraries(ort)
-    if GPU[name] == TENSORRT and not _loads(_TENSORRT_LIBRARY):
+    if GPU[name] == TENSORRT and not _is_loadable(_TENSORRT_LIBRARY):
         return f"{_TENSORRT_LIBRARY} is not here (`pip install tensorrt-cu13`, or the provider cuda)"
     return None
 
@@ -170,7 +170,7 @@ def check_gpu(name: str, panel: Any, pair: Any, batch: int) -> None:
     try:
         panel.run(None, {"pixels": np.zeros((batch, *panel.get_inputs()[0].shape[1:]), np.uint8)})
     except Exception as error:
-        raise ArtifactError(_failure(panel, error)) from None
+        raise ArtifactError(_failure_text(panel, error)) from None
 
 
 def thread_count() -> int:
@@ -196,15 +196,19 @@ def cgroup_quota(root: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/
             base = root / "cpu"
         # Inside a container the path may name a place outside of its own view; its root then holds the limit.
         levels = [base / path.strip("/"), *(base / path.strip("/")).parents]
-        quotas += [quota for level in levels if level.is_relative_to(base) and (quota := _quota(level)) is not None]
+        quotas += [
+            quota for level in levels if level.is_relative_to(base) and (quota := _read_quota(level)) is not None
+        ]
     return min(quotas, default=None)
 
 
-def _failure(session: Any, error: Exception) -> str:
-    return f"ONNX Runtime {import_onnxruntime().__version__} failed on {session.get_providers()[0]}: {_reason(error)}"
+def _failure_text(session: Any, error: Exception) -> str:
+    return (
+        f"ONNX Runtime {import_onnxruntime().__version__} failed on {session.get_providers()[0]}: {_error_text(error)}"
+    )
 
 
-def _reason(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """An error of ONNX Runtime in one line, with the remedy if a limit of memory is the reason."""
     text = " ".join(str(error).split())
     logger.debug("%s", text)
@@ -220,7 +224,7 @@ def _reason(error: Exception) -> str:
     return _PREAMBLE.sub("", text)
 
 
-def _loads(library: str) -> bool:
+def _is_loadable(library: str) -> bool:
     try:
         ctypes.CDLL(library)
     except OSError:
@@ -228,7 +232,7 @@ def _loads(library: str) -> bool:
     return True
 
 
-def _quota(group: Path) -> float | None:
+def _read_quota(group: Path) -> float | None:
     try:
         if (group / "cpu.max").exists():
             limit, period = (group / "cpu.max").read_text().split()

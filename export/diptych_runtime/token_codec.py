@@ -28,7 +28,7 @@ class TokenCodec:
     of a step, and the others in float16. With none in 8 bits, all are float16 as they were made.
 
     The step is 2^(e - 7) for the exponent e of the patch's largest of these numbers, which is f 2^e, 1/2 <= f < 1. As
-    float16 holds every such multiple, nothing is lost in keeping what was `rounded`, and rounding again changes
+    float16 holds every such multiple, nothing is lost in keeping what was `round_tokens`, and rounding again changes
     nothing.
 
     >>> codec = TokenCodec((12, 12, 64), byte_channels=62)
@@ -63,42 +63,42 @@ class TokenCodec:
             return self.float16_nbytes
         return _compact_nbytes(self.byte_channels, width, rows * columns)
 
-    def rounded(self, tokens: np.ndarray) -> np.ndarray:
-        """Tokens float16 (B, N, M, d) as they are compared and kept."""
+    def round_tokens(self, tokens: np.ndarray) -> np.ndarray:
+        """The tokens float16 (B, N, M, d) rounded as they are compared and kept."""
         if not self.byte_channels:
             return tokens
-        steps, exponents = self._steps(tokens)
-        return np.concatenate([_multiplied(steps, exponents), tokens[..., self.byte_channels :]], -1)
+        steps, exponents = self._quantize_tokens(tokens)
+        return np.concatenate([_dequantize_steps(steps, exponents), tokens[..., self.byte_channels :]], -1)
 
-    def packed(self, tokens: np.ndarray) -> list[bytes]:
-        """The bytes (little-endian) in which B pictures' `rounded` tokens float16 (B, N, M, d) are kept."""
+    def pack_tokens(self, tokens: np.ndarray) -> list[bytes]:
+        """The bytes (little-endian) in which B pictures' `round_tokens` tokens float16 (B, N, M, d) are kept."""
         count = len(tokens)
         if not self.byte_channels or not count:
             return [one.astype("<f2").tobytes() for one in tokens]
         rows, columns, width = self.shape
-        steps, exponents = self._steps(tokens)
+        steps, exponents = self._quantize_tokens(tokens)
         exact = tokens[..., self.byte_channels :].astype("<f2").reshape(count, -1).view(np.int8)
         together = np.concatenate([part.reshape(count, -1) for part in (exponents, steps, exact)], 1)
         header = _HEADER.pack(_MARK, self.byte_channels, width, rows * columns)
         return [header + one.tobytes() for one in together]
 
-    def unpacked(self, kept: Sequence[bytes]) -> np.ndarray:
-        """Tokens float16 (B, N, M, d) of B pictures, as they were packed.
+    def unpack_tokens(self, kept: Sequence[bytes]) -> np.ndarray:
+        """The tokens float16 (B, N, M, d) of B pictures, as they were packed.
 
         Those that an earlier version kept in float16 are rounded. Raises ArtifactError for tokens of another form.
         """
         tokens = np.empty((len(kept), *self.shape), np.float16)
         compact = np.array([self._is_compact(one) for one in kept], bool)
-        for which, read in ((compact, _compact), (~compact, _plain)):
+        for which, read in ((compact, _unpack_compact), (~compact, _unpack_plain)):
             if places := np.flatnonzero(which).tolist():
                 tokens[places] = read([kept[place] for place in places]).reshape(len(places), *self.shape)
         if not compact.all():
-            tokens[~compact] = self.rounded(tokens[~compact])
+            tokens[~compact] = self.round_tokens(tokens[~compact])
         return tokens
 
     def _is_compact(self, kept: bytes) -> bool:
         rows, columns, width = self.shape
-        header = _header(kept)
+        header = _read_header(kept)
         if header == (self.byte_channels, width, rows * columns):
             return True
         if header is not None and header[1:] == (width, rows * columns):
@@ -114,7 +114,7 @@ class TokenCodec:
             )
         return False
 
-    def _steps(self, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _quantize_tokens(self, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The bytes int8 (B, N, M, k), and the exponents of their steps int8 (B, N, M, 1)."""
         known = tokens[..., : self.byte_channels].astype(np.float32)
         exponents = np.frexp(np.abs(known).max(-1, keepdims=True))[1]
@@ -123,29 +123,30 @@ class TokenCodec:
         return steps.astype(np.int8), exponents.astype(np.int8)
 
 
-def numbers(kept: bytes) -> np.ndarray:
-    """The numbers float16 of one picture's tokens, kept in either way and of whatever shape. Raises ValueError where
-    they are cut short.
+def read_numbers(kept: bytes) -> np.ndarray:
+    """The float16 numbers of one picture's tokens, however they are kept.
+
+    Raises ValueError where they are cut short.
     """
-    return (_plain if _header(kept) is None else _compact)([kept])[0].ravel()
+    return (_unpack_plain if _read_header(kept) is None else _unpack_compact)([kept])[0].ravel()
 
 
-def _compact(kept: Sequence[bytes]) -> np.ndarray:
+def _unpack_compact(kept: Sequence[bytes]) -> np.ndarray:
     """Tokens float16 (B, P, d) of pictures with the same header."""
     _, channels, width, patches = _HEADER.unpack(kept[0][: _HEADER.size])
     values = np.frombuffer(b"".join(kept), np.int8).reshape(len(kept), -1)[:, _HEADER.size :]
     exponents, steps, exact = np.split(values, [patches, patches * (1 + channels)], 1)
     tokens = np.empty((len(kept), patches, width), np.float16)
-    tokens[..., :channels] = _multiplied(steps.reshape(len(kept), patches, channels), exponents[..., None])
+    tokens[..., :channels] = _dequantize_steps(steps.reshape(len(kept), patches, channels), exponents[..., None])
     tokens[..., channels:] = np.ascontiguousarray(exact).view("<f2").reshape(len(kept), patches, -1)
     return tokens
 
 
-def _plain(kept: Sequence[bytes]) -> np.ndarray:
+def _unpack_plain(kept: Sequence[bytes]) -> np.ndarray:
     return np.frombuffer(b"".join(kept), "<f2").reshape(len(kept), -1)
 
 
-def _multiplied(steps: np.ndarray, exponents: np.ndarray) -> np.ndarray:
+def _dequantize_steps(steps: np.ndarray, exponents: np.ndarray) -> np.ndarray:
     return (steps * np.ldexp(np.float32(1), exponents.astype(np.int32))).astype(np.float16)
 
 
@@ -153,7 +154,7 @@ def _compact_nbytes(channels: int, width: int, patches: int) -> int:
     return _HEADER.size + patches * (1 + channels + 2 * (width - channels))
 
 
-def _header(kept: bytes) -> tuple[int, int, int] | None:
+def _read_header(kept: bytes) -> tuple[int, int, int] | None:
     """The channels in 8 bits, channels and patches of tokens with some in 8 bits; None for tokens in float16."""
     if len(kept) < _HEADER.size:
         return None

@@ -48,17 +48,17 @@ def relative_attention(
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
     # On the CPU a bias that learns leaves torch only its slowest kernel; written out it trains 1.5 times faster in
     # bfloat16.
-    return coefficients(q, k, bias) @ v
+    return attention_coefficients(q, k, bias) @ v
 
 
-def coefficients(
+def attention_coefficients(
     q: Float[Tensor, "batch heads queries d_a"],
     k: Float[Tensor, "batch heads keys d_a"],
     bias: Float[Tensor, "heads queries keys"] | None = None,
     *,
     scale: float | None = None,
 ) -> Float[Tensor, "batch heads queries keys"]:
-    """a_ir = softmax_r(q_i . k_r / sqrt(d_a) + b_ir)  (Eq. 2-3): what of each key's value a query takes.
+    """The share of each key's value that a query takes: a_ir = softmax_r(q_i . k_r / sqrt(d_a) + b_ir) (Eq. 2-3).
 
     The sums over the keys are one. Section 1 of the MSAC paper calls its softmax column-wise, but only one over the
     keys makes every y a convex combination of the values, as it says. `scale` in the place of 1 / sqrt(d_a).
@@ -110,7 +110,10 @@ class RelativeBias(nn.Module):
         table = self.table if table is None else table
         kinds, heads, most_rows, reach = table.shape
         joined = self.panels if self.concatenated else 1
-        down, across = _distances(rows, most_rows, table.device), _distances(joined * cols, reach, table.device)
+        down, across = (
+            _distance_matrix(rows, most_rows, table.device),
+            _distance_matrix(joined * cols, reach, table.device),
+        )
         # Two one-dimensional gathers instead of one over T*T: faster, and ONNX Runtime folds them. One
         # name for every step, so that no two of the last size are held besides the result.
         grid = table.index_select(2, down.flatten()).unflatten(2, (rows, rows))
@@ -124,16 +127,18 @@ class RelativeBias(nn.Module):
             grid = grid.index_select(0, other).unflatten(0, (self.panels, self.panels))
             # (panel, panel, head, t, t) -> (head, panel, t, panel, t)
             grid = grid.permute(2, 0, 3, 1, 4).reshape(1, heads, self.panels * rows * cols, self.panels * rows * cols)
-        return self._masked(grid[0])
+        return self._mask_later(grid[0])
 
-    def _masked(self, bias: Tensor) -> Tensor:
+    def _mask_later(self, bias: Tensor) -> Tensor:
+        """The bias with -inf at later positions, where it is causal."""
         if not self.causal:
             return bias
         later = torch.ones(bias.shape[1:], dtype=torch.bool, device=bias.device).triu(1)
         return bias.masked_fill(later, -torch.inf)
 
 
-def _distances(size: int, reach: int, device: torch.device) -> Tensor:
+def _distance_matrix(size: int, reach: int, device: torch.device) -> Tensor:
+    """The distance between every two positions, (size, size), less than `reach`."""
     steps = torch.arange(size, device=device)
     distances = (steps[:, None] - steps[None, :]).abs()
     return distances if size <= reach else distances.clamp(max=reach - 1)

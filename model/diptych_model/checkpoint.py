@@ -86,17 +86,19 @@ def load_checkpoint(directory: str | Path) -> tuple[PairNetwork, dict[str, Any]]
         state = {name.replace("panel.stem.", "panel.encoder."): value for name, value in state.items()}
     with torch.device("meta"):  # shapes without memory: the configuration may ask for more than there is
         wanted = PairNetwork(config).state_dict()
-    if unlike := [name for name in wanted.keys() | state.keys() if _shape(wanted, name) != _shape(state, name)]:
+    if unlike := [
+        name for name in wanted.keys() | state.keys() if _tensor_shape(wanted, name) != _tensor_shape(state, name)
+    ]:
         name = min(unlike)
         raise ValueError(
-            f"{folder / WEIGHTS} does not fit {CONFIG}: expected {name} of shape {_shape(wanted, name)}, got "
-            f"{_shape(state, name)}; restore the one that was exchanged or train again"
+            f"{folder / WEIGHTS} does not fit {CONFIG}: expected {name} of shape {_tensor_shape(wanted, name)}, got "
+            f"{_tensor_shape(state, name)}; restore the one that was exchanged or train again"
         )
     network = PairNetwork(config)
     network.load_state_dict(state)
     return network.eval(), described["metadata"]
 
 
-def _shape(state: Mapping[str, Tensor], name: str) -> tuple[int, ...] | None:
+def _tensor_shape(state: Mapping[str, Tensor], name: str) -> tuple[int, ...] | None:
     """The shape of a tensor, None for one that is not there."""
     return tuple(state[name].shape) if name in state else None

@@ -111,7 +111,7 @@ class PairConfig:
             return 1, 1, self.embedding
         if self.seam == "pixels":
             return self.pixels, self.pixels, 3
-        return self.grid, self.grid, self.width + (self.carried(self.grid) if self.carries else 0)
+        return self.grid, self.grid, self.width + (self.embedding_channels(self.grid) if self.carries_embedding else 0)
 
     @property
     def byte_channels(self) -> int:
@@ -131,12 +131,12 @@ class PairConfig:
         return self.channels if self.correspondence else self.width
 
     @property
-    def carries(self) -> bool:
-        """True if the tokens carry the embedding too, for a trunk that begins with its cosine."""
+    def carries_embedding(self) -> bool:
+        """True if the tokens carry the embedding, whose cosine the trunk begins with."""
         return self.correspondence and self.relation == "trunk"
 
-    def carried(self, grid: int) -> int:
-        """Channels that the embedding takes, with how typical it is, when it is laid out over the tokens of a grid."""
+    def embedding_channels(self, grid: int) -> int:
+        """The channels that the embedding adds to each token of a grid, its typicality included."""
         typicality = self.parts if self.bank else 0
         return -(-(self.embedding + typicality) // grid**2)
 

@@ -23,8 +23,8 @@ class _Line(nn.Module):
         shape = () if questions == 1 else (questions,)
         self.scale, self.offset = nn.Parameter(torch.full(shape, 10.0)), nn.Parameter(torch.full(shape, -5.0))
 
-    def line(self, x: Compared) -> Logits:
-        """The logits, of one x for all questions or one for each."""
+    def to_logits(self, x: Compared) -> Logits:
+        """The logits of x, which is one for all questions or one for each."""
         return self.scale * (x[:, None] if self.scale.dim() > x.dim() - 1 else x) + self.offset
 
 
@@ -38,7 +38,7 @@ class Siamese(_Line):
     def forward(self, tokens_a: Tokens, tokens_b: Tokens) -> Logits:
         """scale * cos(a, b) + offset: tokens (B, 1, 1, e) twice -> logits (B,), of each question's own part (B, Q)."""
         cosines = cosines_of_parts(tokens_a.flatten(1), tokens_b.flatten(1), self.parts)
-        return self.line(cosines if self.parts > 1 else cosines[:, 0])
+        return self.to_logits(cosines if self.parts > 1 else cosines[:, 0])
 
 
 class LateInteraction(_Line):
@@ -48,4 +48,4 @@ class LateInteraction(_Line):
         """scale * (mean_i max_j cos(a_i, b_j) + mean_j max_i cos(a_i, b_j)) / 2 + offset: (B, N, M, d) -> (B,)."""
         a, b = (F.normalize(tokens.flatten(1, 2), dim=-1) for tokens in (tokens_a, tokens_b))
         cosines = a @ b.transpose(1, 2)
-        return self.line((cosines.amax(2).mean(1) + cosines.amax(1).mean(1)) / 2)
+        return self.to_logits((cosines.amax(2).mean(1) + cosines.amax(1).mean(1)) / 2)

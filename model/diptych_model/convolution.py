@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from diptych_model.panels import apart, beside
+from diptych_model.panels import join_panels, split_panels
 
 
 def convolve(
@@ -39,8 +39,8 @@ def convolve(
                 f"windows of stride {stride} would not meet the seam between panels of {x.shape[2]} columns: "
                 f"give panels a multiple of {stride} columns, or close the seam"
             )
-        side = convolve(beside(x, joined), weight, stride=stride, dilation=dilation, groups=groups, causal=causal)
-        return apart(side, joined)
+        side = convolve(join_panels(x, joined), weight, stride=stride, dilation=dilation, groups=groups, causal=causal)
+        return split_panels(side, joined)
     if n == m == groups == 1:
         return F.linear(x[:, ::stride, ::stride] if stride > 1 else x, weight.view(f, d))
     channels_first = x.permute(0, 3, 1, 2)
@@ -48,13 +48,13 @@ def convolve(
         padding = (n // 2 * dilation, m // 2 * dilation)
         y = F.conv2d(channels_first, weight, None, stride, padding, dilation, groups)
     else:
-        (above, below), (left, right) = (_reach(size, dilation, causal) for size in (n, m))
+        (above, below), (left, right) = (_window_reach(size, dilation, causal) for size in (n, m))
         padded = F.pad(channels_first, (left, right, above, below))
         y = F.conv2d(padded, weight, None, stride, 0, dilation, groups)
     return y.permute(0, 2, 3, 1)
 
 
-def average(x: Float[Tensor, "stacked rows cols d"], s: int) -> Float[Tensor, "stacked rows_out cols_out d"]:
+def average_pool(x: Float[Tensor, "stacked rows cols d"], s: int) -> Float[Tensor, "stacked rows_out cols_out d"]:
     """The mean of every s x s positions: (B, N, M, d) -> (B, ceil(N / s), ceil(M / s), d)."""
     if s == 1:
         return x
@@ -62,12 +62,12 @@ def average(x: Float[Tensor, "stacked rows cols d"], s: int) -> Float[Tensor, "s
     return pooled.permute(0, 2, 3, 1)
 
 
-def filters(out: int, d: int, n: int, m: int) -> nn.Parameter:
+def new_filters(out: int, d: int, n: int, m: int) -> nn.Parameter:
     """New filters (out, d, n, m), each answering a picture of unit variance with unit variance."""
     return nn.Parameter(torch.randn(out, d, n, m) * (d * n * m) ** -0.5)
 
 
-def _reach(size: int, dilation: int, causal: bool) -> tuple[int, int]:
-    """The reach of a window, in positions before and after its own."""
+def _window_reach(size: int, dilation: int, causal: bool) -> tuple[int, int]:
+    """How many positions a window reaches before and after its own."""
     before = size - 1 if causal else (size + 1) // 2 - 1
     return before * dilation, (size - 1 - before) * dilation

@@ -52,23 +52,23 @@ class Correspondence(nn.Module):
         """Tokens (B, N, M, d) twice, as `laid_out` made them -> the input of the trunk, (B, N / merge, M / merge,
         channels) twice, and the similarities known by then, (B, known).
         """
-        a, b, s = self._compared(tokens_a, tokens_b)
-        place = _places(tokens_a.shape[1], tokens_a.shape[2], a)
+        a, b, s = self._compare_tokens(tokens_a, tokens_b)
+        place = _token_positions(tokens_a.shape[1], tokens_a.shape[2], a)
         sharp = s * self.sharpness.exp()
         to_b, to_a = sharp.softmax(2), sharp.transpose(1, 2).softmax(2)
         found_b, found_a = to_b @ place, to_a @ place
         best_a, best_b = s.amax(2), s.amax(1)
-        evidence_a = _evidence(best_a, found_b, to_b @ found_a - place)
-        evidence_b = _evidence(best_b, found_a, to_a @ found_b - place)
-        embedding_a, embedding_b = self._carried(tokens_a), self._carried(tokens_b)
+        evidence_a = _match_evidence(best_a, found_b, to_b @ found_a - place)
+        evidence_b = _match_evidence(best_b, found_a, to_a @ found_b - place)
+        embedding_a, embedding_b = self._carried_embedding(tokens_a), self._carried_embedding(tokens_b)
         known = [cosines_of_parts(embedding_a[:, : self.embedding], embedding_b[:, : self.embedding], self.parts)]
         known += [((best_a.mean(1) + best_b.mean(1)) / 2)[:, None]]
         if self.typical:
             known += [a.mean(1).square().sum(-1, keepdim=True) + b.mean(1).square().sum(-1, keepdim=True)]
             known += [embedding_a[:, self.embedding :] + embedding_b[:, self.embedding :]]
         return (
-            self._merged(a, evidence_a, tokens_a),
-            self._merged(b, evidence_b, tokens_b),
+            self._merge_neighbours(a, evidence_a, tokens_a),
+            self._merge_neighbours(b, evidence_b, tokens_b),
             torch.cat(known, -1),
         )
 
@@ -76,19 +76,21 @@ class Correspondence(nn.Module):
         """Which patch is found where: tokens (B, N, M, d) twice -> (B, T, T), T = N M; the mean of p both ways, each
         entry times the cosine of the two patches where it is above 0.
         """
-        _, _, s = self._compared(tokens_a, tokens_b)
+        _, _, s = self._compare_tokens(tokens_a, tokens_b)
         sharp = s * self.sharpness.exp()
         return (sharp.softmax(2) + sharp.softmax(1)) / 2 * s.clamp(min=0)
 
-    def _compared(self, tokens_a: Tokens, tokens_b: Tokens) -> tuple[Tensor, Tensor, Shares]:
-        """Unit tokens (B, T, d) of both panels and all their cosines (B, T, T)."""
+    def _compare_tokens(self, tokens_a: Tokens, tokens_b: Tokens) -> tuple[Tensor, Tensor, Shares]:
+        """The unit tokens (B, T, d) of both panels and all their cosines (B, T, T)."""
         a, b = (F.normalize(t[..., : self.width].flatten(1, 2), dim=-1) for t in (tokens_a, tokens_b))
         return a, b, a @ b.transpose(1, 2)
 
-    def _carried(self, tokens: Tokens) -> Float[Tensor, "batch carried"]:
+    def _carried_embedding(self, tokens: Tokens) -> Float[Tensor, "batch carried"]:
+        """The embedding that the tokens carry, with its typicality."""
         return tokens[..., self.width :].flatten(1)[:, : self.embedding + self.typical]
 
-    def _merged(self, unit: Tensor, evidence: Tensor, tokens: Tokens) -> Merged:
+    def _merge_neighbours(self, unit: Tensor, evidence: Tensor, tokens: Tokens) -> Merged:
+        """The tokens of the trunk, each made of `merge` x `merge` neighbours and their evidence."""
         _, rows, cols, _ = tokens.shape
         side = self.side
         # A unit vector of d channels has entries of 1 / sqrt(d).
@@ -120,12 +122,13 @@ def resized_position(position: Float[Tensor, "rows cols d"], grid: int) -> Tenso
     return F.interpolate(channels_first[None], (grid, grid), mode="bilinear")[0].permute(1, 2, 0)
 
 
-def _evidence(best: Tensor, found: Tensor, returned: Tensor) -> Float[Tensor, "batch tokens 6"]:
+def _match_evidence(best: Tensor, found: Tensor, returned: Tensor) -> Float[Tensor, "batch tokens 6"]:
+    """The evidence of each token: best match, place found, way back and its length."""
     distance = (returned * returned).sum(-1, keepdim=True)
     return torch.cat([best[..., None], found, returned, distance], -1)
 
 
-def _places(rows: int, cols: int, like: Tensor) -> Float[Tensor, "tokens 2"]:
+def _token_positions(rows: int, cols: int, like: Tensor) -> Float[Tensor, "tokens 2"]:
     """The position of each token in its panel, (T, 2), both coordinates from -1 to 1."""
     y, x = (
         (torch.arange(count, device=like.device, dtype=like.dtype) + 0.5) * (2 / count) - 1 for count in (rows, cols)

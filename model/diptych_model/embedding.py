@@ -31,23 +31,23 @@ class Embedding(nn.Linear):
 
     def forward(self, input: Float[Tensor, "batch pooled"]) -> Embeddings:
         """(B, pooled) -> unit vectors (B, e)."""
-        return F.normalize(parted(super().forward(input), self.parts), dim=-1).flatten(1) / self.parts**0.5
+        return F.normalize(split_parts(super().forward(input), self.parts), dim=-1).flatten(1) / self.parts**0.5
 
     def typicality(self, embeddings: Embeddings) -> Float[Tensor, "batch parts"]:
         """The mean cosine of each part with those of the nearest pictures of the bank; no gradient flows through it."""
-        a, bank = parted(embeddings.detach(), self.parts), parted(self.bank, self.parts)
+        a, bank = split_parts(embeddings.detach(), self.parts), split_parts(self.bank, self.parts)
         cosines = torch.einsum("bpe,kpe->bpk", a, bank.to(a.dtype)) * self.parts
         return cosines.topk(min(NEAREST, bank.shape[0]), -1).values.mean(-1)
 
 
-def parted(embeddings: Embeddings, parts: int) -> Float[Tensor, "batch parts each"]:
-    """(B, e) -> (B, parts, e / parts)."""
+def split_parts(embeddings: Embeddings, parts: int) -> Float[Tensor, "batch parts each"]:
+    """The parts of embeddings, one for each question: (B, e) -> (B, parts, e / parts)."""
     return embeddings.unflatten(-1, (parts, -1))
 
 
 def cosines_of_parts(a: Embeddings, b: Embeddings, parts: int) -> Float[Tensor, "batch parts"]:
     """The cosine of each part of two embeddings."""
-    return (parted(a, parts) * parted(b, parts)).sum(-1) * parts
+    return (split_parts(a, parts) * split_parts(b, parts)).sum(-1) * parts
 
 
 def weights_of_parts(questions: Sequence[str], question: str) -> list[float]:
@@ -60,6 +60,6 @@ def weights_of_parts(questions: Sequence[str], question: str) -> list[float]:
     return [len(questions) * (FOCUS if name == question else rest) for name in questions]
 
 
-def asked(embeddings: Embeddings, weights: Sequence[float]) -> Embeddings:
-    """Embeddings (B, e) of queries, weighted for the inner product with stored embeddings: see `weights_of_parts`."""
-    return (parted(embeddings, len(weights)) * embeddings.new_tensor(weights)[:, None]).flatten(1)
+def weight_queries(embeddings: Embeddings, weights: Sequence[float]) -> Embeddings:
+    """Query embeddings (B, e) weighted for the inner product with stored ones: see `weights_of_parts`."""
+    return (split_parts(embeddings, len(weights)) * embeddings.new_tensor(weights)[:, None]).flatten(1)

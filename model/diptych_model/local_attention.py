@@ -63,45 +63,50 @@ class LocalAttention(nn.Module):
     def forward(self, q: Queries, keys: Keys, values: Keys, seam: int) -> Queries:
         """q (B, N, M, C, e), keys and values (B, N, M, S, C, e) -> (B, N, M, C, e); `seam`: the columns of a panel."""
         _, N, M, heads, e = q.shape
-        down, across = self._axis(N), self._axis(M)
+        down, across = self._split_axis(N), self._split_axis(M)
         # (B, n, m, C, i, j, e): blocks n, m with queries i, j in them
         q = F.pad(q * self.scale, (0, 0, 0, 0, 0, across.count * across.block - M, 0, down.count * down.block - N))
         q = q.reshape(-1, down.count, down.block, across.count, across.block, heads, e).permute(0, 1, 3, 5, 2, 4, 6)
-        scores = (q.flatten(4, 5) @ self._windows(keys, down, across)).unflatten(-1, (-1, down.keys, across.keys))
+        scores = (q.flatten(4, 5) @ self._key_windows(keys, down, across)).unflatten(-1, (-1, down.keys, across.keys))
         scores = scores.unflatten(4, (down.block, across.block))
-        rows, cols = self._positional(q, (N, M), (down, across), seam)
+        rows, cols = self._positional_scores(q, (N, M), (down, across), seam)
         weights = (scores + rows + cols).flatten(-3).softmax(-1).flatten(4, 5)
-        y = (weights @ self._windows(values, down, across).transpose(-1, -2)).unflatten(4, (down.block, across.block))
+        y = (weights @ self._key_windows(values, down, across).transpose(-1, -2)).unflatten(
+            4, (down.block, across.block)
+        )
         y = y.permute(0, 1, 4, 2, 5, 3, 6).reshape(-1, down.count * down.block, across.count * across.block, heads, e)
         return y[:, :N, :M]
 
-    def flops(self, q: Tensor, keys: Tensor, values: Tensor, seam: int) -> int:
-        """The floating-point operations of the formula as it stands, k^2 keys at every position, a multiply-add
-        counted as two; blocks compute about twice as many.
+    def count_flops(self, q: Tensor, keys: Tensor, values: Tensor, seam: int) -> int:
+        """The operations of the formula, k^2 keys at every position; a multiply-add counts as two.
+
+        Blocks compute about twice as many.
         """
         return 2 * q.numel() * self.k**2 * self.sources * (3 if self.embedded else 2)
 
-    def _axis(self, length: int) -> _Axis:
+    def _split_axis(self, length: int) -> _Axis:
+        """An axis of this length in blocks of queries, with the keys that each sees."""
         keys = BLOCK + self.k - 1
         if length <= keys:
             return _Axis(1, length, 0, 0, length)
         count = -(-length // BLOCK)
         return _Axis(count, BLOCK, self.before, count * BLOCK + keys - BLOCK - self.before - length, keys)
 
-    def _windows(self, x: Keys, down: _Axis, across: _Axis) -> Float[Tensor, "batch n m heads e window"]:
+    def _key_windows(self, x: Keys, down: _Axis, across: _Axis) -> Float[Tensor, "batch n m heads e window"]:
         """The keys of each block, sources one after another: (B, N, M, S, C, e) -> (B, n, m, C, e, S * h * w)."""
         padded = F.pad(x, (0, 0, 0, 0, 0, 0, across.before, across.after, down.before, down.after))
         windows = padded.unfold(1, down.keys, down.block).unfold(2, across.keys, across.block)
         return windows.permute(0, 1, 2, 4, 5, 3, 6, 7).flatten(5)
 
-    def _positional(
+    def _positional_scores(
         self, q: Tensor, grid: tuple[int, int], axes: tuple[_Axis, _Axis], seam: int
     ) -> tuple[Tensor, Tensor]:
-        """The positional terms of the scores (B, n, m, C, i, j, S, h, w) for the row and for the column of a key; -inf
-        where it lies outside the window or the picture.
+        """The positional terms of the scores, by the row and by the column of a key.
+
+        Both fit (B, n, m, C, i, j, S, h, w); they are -inf where a key lies outside the window or the picture.
         """
         (rows, down, _), (cols, across, other) = (
-            self._offsets(length, axis, seam, q) for length, axis in zip(grid, axes, strict=True)
+            self._mask_and_offsets(length, axis, seam, q) for length, axis in zip(grid, axes, strict=True)
         )
         rows, cols = rows[:, None, None, :, None, None, :, None], cols[:, None, None, :, None, None]
         if self.r_row is not None and self.r_col is not None:
@@ -120,8 +125,10 @@ class LocalAttention(nn.Module):
             cols = cols + torch.einsum("znmcije,ce->znmcij", q, self.s)[..., None, None, None] * other
         return rows, cols
 
-    def _offsets(self, length: int, axis: _Axis, seam: int, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """For blocks, queries and keys of one axis: the mask (n, i, h), the offset's index (i, h) in the window, and
+    def _mask_and_offsets(self, length: int, axis: _Axis, seam: int, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The mask and the offsets of all keys from all queries along one axis.
+
+        For blocks n, queries i and keys h: the mask (n, i, h), the index (i, h) of the offset in the window, and
         (n, i, h) whether a seam lies between them.
         """
         start = torch.arange(axis.count, device=q.device)[:, None, None] * axis.block

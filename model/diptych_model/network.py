@@ -12,7 +12,7 @@ from diptych_model.controls import LateInteraction, Siamese
 from diptych_model.correspondence import Correspondence, laid_out, resized_position
 from diptych_model.embedding import Embedding
 from diptych_model.mixers import Attentive, Place
-from diptych_model.panels import apart, sequence
+from diptych_model.panels import split_panels, to_sequence
 
 Pictures = Float[Tensor, "batch 3 size size"]
 Tokens = Float[Tensor, "batch rows cols d"]
@@ -29,7 +29,7 @@ GREY = 0.5  # of a picture: what the encoders' normalisation takes to nearly not
 class PanelPart(nn.Module):
     """Pixels of one panel to tokens and an embedding; its windows never see the other panel.
 
-    With `seam = "pixels"` the tokens are the pixels themselves, and `literal` makes what the trunk is given of two.
+    With `seam = "pixels"` the tokens are the pixels themselves, and `joint_tokens` makes the trunk's input of two.
     """
 
     def __init__(self, config: PairConfig) -> None:
@@ -44,58 +44,60 @@ class PanelPart(nn.Module):
         elif config.relation != "siamese":
             self.tokens = nn.Sequential(nn.Linear(d, config.width), nn.LayerNorm(config.width))
             self.position = nn.Parameter(torch.randn(grid, grid, config.width) * 0.02)
-        self.embedding = Embedding(config.encoder.pooled, config.embedding, parts=config.parts, bank=config.bank)
+        self.embedding = Embedding(
+            config.encoder.description_width, config.embedding, parts=config.parts, bank=config.bank
+        )
 
     def forward(self, pictures: Pictures) -> tuple[Tokens, Embeddings]:
         """Pictures (B, 3, S, S) in [0, 1] -> tokens (B, N, M, d) and unit embeddings (B, e).
 
         S is the configuration's `pixels` or any other number of whole tokens: training begins on small panels.
         """
-        self._check(pictures)
+        self._check_size(pictures)
         features, pooled = self.encode(pictures)
         embeddings = self.embedding(pooled)
         if self.config.seam == "pixels":
             return pixels_as_tokens(pictures), embeddings
         if self.config.relation == "siamese":  # it compares nothing else
             return embeddings[:, None, None], embeddings
-        return self._tokens(features, embeddings), embeddings
+        return self._make_tokens(features, embeddings), embeddings
 
     def encode(self, pictures: Pictures) -> tuple[Tokens, Float[Tensor, "batch pooled"]]:
         """The encoder's features and description of pictures (B, 3, S, S) that are in no pair."""
         if self.segments.width > pictures.shape[1]:
-            pictures = _channels_first(self.segments.alone(_channels_last(pictures)))
+            pictures = _channels_first(self.segments.augment_alone(_channels_last(pictures)))
         return self.encoder(pictures)
 
-    def content(self, tokens: Tokens) -> Float[Tensor, "batch rows cols seen"]:
-        """Tokens less their place in the panel: what is seen, wherever it is."""
+    def content_tokens(self, tokens: Tokens) -> Float[Tensor, "batch rows cols seen"]:
+        """The tokens without their place in the panel: what is seen, wherever it is."""
         if self.config.correspondence:
             return tokens[..., : self.config.width]
-        return tokens - self._position(tokens.shape[1])
+        return tokens - self._token_position(tokens.shape[1])
 
-    def literal(self, pictures_a: Pictures, pictures_b: Pictures) -> tuple[Tokens, Tokens]:
+    def joint_tokens(self, pictures_a: Pictures, pictures_b: Pictures) -> tuple[Tokens, Tokens]:
         """The tokens of both panels from t = [x, z] in pixels, segments and all: every window crosses the seam."""
         for pictures in (pictures_a, pictures_b):
-            self._check(pictures)
+            self._check_size(pictures)
         if pictures_a.shape != pictures_b.shape:
             raise ValueError(
                 f"both panels must be alike, got pictures {tuple(pictures_a.shape)} and {tuple(pictures_b.shape)}"
             )
         t = torch.cat(self.segments(_channels_last(pictures_a), _channels_last(pictures_b)), 2)
         features, pooled = self.encoder(_channels_first(t), panels=2)
-        tokens = self._tokens(apart(features, 2), self.embedding(pooled)).unflatten(0, (-1, 2))
+        tokens = self._make_tokens(split_panels(features, 2), self.embedding(pooled)).unflatten(0, (-1, 2))
         return tokens[:, 0], tokens[:, 1]
 
-    def _tokens(self, features: Float[Tensor, "batch rows cols width"], embeddings: Embeddings) -> Tokens:
-        """The features of each panel as its relation is given them."""
+    def _make_tokens(self, features: Float[Tensor, "batch rows cols width"], embeddings: Embeddings) -> Tokens:
+        """The tokens that the relation is given, made of features and embeddings."""
         tokens = self.tokens(features)
         if not self.config.correspondence:
-            return tokens + self._position(features.shape[1])
-        if not self.config.carries:
+            return tokens + self._token_position(features.shape[1])
+        if not self.config.carries_embedding:
             return tokens
         known = [embeddings, self.embedding.typicality(embeddings)] if self.config.bank else [embeddings]
         return laid_out(tokens, torch.cat(known, -1))
 
-    def _check(self, pictures: Tensor) -> None:
+    def _check_size(self, pictures: Tensor) -> None:
         size, divisor = pictures.shape[-1], self.config.encoder.divisor
         if pictures.shape[1:] != (3, size, size) or not size or size % divisor:
             raise ValueError(
@@ -103,7 +105,7 @@ class PanelPart(nn.Module):
                 f"got {tuple(pictures.shape)}"
             )
 
-    def _position(self, grid: int) -> Tensor:
+    def _token_position(self, grid: int) -> Tensor:
         """The learned place of each token in its panel; another grid covers the same panel with other tokens."""
         return resized_position(self.position, grid)
 
@@ -157,38 +159,40 @@ class PairPart(nn.Module):
 
     def forward(self, tokens_a: Tokens, tokens_b: Tokens) -> Logits:
         """Tokens (B, N, M, d) twice -> logits (B,) of one question or (B, 2) of *copy* and *thing*."""
-        return self.answers(self.outputs(tokens_a, tokens_b))
+        return self.question_logits(self.raw_outputs(tokens_a, tokens_b))
 
-    def outputs(self, tokens_a: Tokens, tokens_b: Tokens) -> Float[Tensor, "batch outputs"]:
-        """The outputs that `answers` makes logits of: tokens (B, N, M, d) twice -> (B, questions)."""
+    def raw_outputs(self, tokens_a: Tokens, tokens_b: Tokens) -> Float[Tensor, "batch outputs"]:
+        """The outputs that `question_logits` is made of: tokens (B, N, M, d) twice -> (B, questions)."""
         if self.correspondence is None:
-            return self.head(self.seen(tokens_a, tokens_b))
-        prior, added, _ = self.summands(tokens_a, tokens_b)
+            return self.head(self.pool_trunk(tokens_a, tokens_b))
+        prior, added, _ = self.logit_summands(tokens_a, tokens_b)
         return prior + added
 
-    def summands(self, tokens_a: Tokens, tokens_b: Tokens) -> tuple[Tensor, Tensor, Tensor]:
-        """The summands of the logits before `answers`, of a network with `correspondence`: the prior (B, outputs) and
-        the output of the trunk (B, outputs); and the input of the prior's linear map, (B, known).
+    def logit_summands(self, tokens_a: Tokens, tokens_b: Tokens) -> tuple[Tensor, Tensor, Tensor]:
+        """The summands of `raw_outputs` in a network with `correspondence`.
+
+        They are the prior (B, outputs) and the output of the trunk (B, outputs); third comes the input of the prior's
+        linear map, (B, known).
         """
         if self.correspondence is None:
             raise ValueError("only the logits of a pair part with `correspondence` have a prior")
         merged_a, merged_b, known = self.correspondence(tokens_a, tokens_b)
-        seen = torch.cat([self.seen(merged_a, merged_b), known], -1)
+        seen = torch.cat([self.pool_trunk(merged_a, merged_b), known], -1)
         return self.correspondence.prior(known), self.head(seen), known
 
-    def part(self, question: int) -> int:
-        """The part of the embedding that answers a question, by place, which is the place of its cosine in `known`."""
+    def embedding_part(self, question: int) -> int:
+        """The place of the embedding's part that answers a question; its cosine has the same place in `known`."""
         return min(question, self.config.parts - 1)
 
-    def seen(self, tokens_a: Tokens, tokens_b: Tokens) -> Float[Tensor, "batch seen"]:
+    def pool_trunk(self, tokens_a: Tokens, tokens_b: Tokens) -> Float[Tensor, "batch seen"]:
         """The pooled output of the trunk over both panels: (B, 2 d)."""
-        x = self._stacked(tokens_a, tokens_b)
+        x = self._stack_pair(tokens_a, tokens_b)
         for block in self.blocks:
             x = block(x)
-        x = sequence(self.norm(x), 2)
+        x = to_sequence(self.norm(x), 2)
         return torch.cat([x.mean(1), x.amax(1)], -1)
 
-    def answers(self, logits: Float[Tensor, "batch outputs"]) -> Logits:
+    def question_logits(self, logits: Float[Tensor, "batch outputs"]) -> Logits:
         """The logits of the questions: every copy shows the same thing, so the odds of *thing* are those of either."""
         if len(self.config.questions) == 1:
             return logits.squeeze(-1)
@@ -199,8 +203,8 @@ class PairPart(nn.Module):
         return torch.stack([copy, either], -1)
 
     @property
-    def attentive(self) -> bool:
-        """True if `attention` is available: not every mixer attends to single positions of the other panel."""
+    def has_attention(self) -> bool:
+        """True if `attention` is available. Not every mixer attends to single positions of the other panel."""
         return self.correspondence is not None or all(isinstance(block.mixer, Attentive) for block in self.blocks)
 
     def attention(self, tokens_a: Tokens, tokens_b: Tokens) -> Attention:
@@ -215,18 +219,19 @@ class PairPart(nn.Module):
         if self.correspondence is not None:
             return self.correspondence.attention(tokens_a, tokens_b)
         maps = []
-        x = self._stacked(tokens_a, tokens_b)
+        x = self._stack_pair(tokens_a, tokens_b)
         for block in self.blocks:
             if not isinstance(block.mixer, Attentive):
                 raise ValueError(
                     f"the mixer {self.config.mixer.kind!r} has no attention from patch to patch across the seam to show"
                 )
-            maps.append(block.mixer.across(block.norm(x)).mean(1))
+            maps.append(block.mixer.seam_attention(block.norm(x)).mean(1))
             x = block(x)
         seen = torch.stack(maps).mean(0).unflatten(0, (-1, 2))
         return (seen[:, 0] + seen[:, 1].transpose(1, 2)) / 2
 
-    def _stacked(self, tokens_a: Tokens, tokens_b: Tokens) -> Float[Tensor, "stacked rows cols width"]:
+    def _stack_pair(self, tokens_a: Tokens, tokens_b: Tokens) -> Float[Tensor, "stacked rows cols width"]:
+        """Both panels with their segments, stacked in the batch. Raises `ValueError` unless they are alike."""
         if tokens_a.shape != tokens_b.shape or tokens_a.dim() != 4:
             raise ValueError(
                 f"both panels must be (B, N, M, d) alike, got {tuple(tokens_a.shape)} and {tuple(tokens_b.shape)}"
@@ -264,14 +269,14 @@ class Segments(nn.Module):
         x_seg, z_seg = (resized_position(segment, x.shape[1]) for segment in (self.x_seg, self.z_seg))
         if self.mode == "added":
             return x + x_seg, z + z_seg
-        return _beside(x, x_seg), _beside(z, z_seg)
+        return _concatenate_segment(x, x_seg), _concatenate_segment(z, z_seg)
 
-    def alone(self, x: Tokens) -> Augmented:
-        """A panel that is in no pair, (B, N, N, d) -> (B, N, N, width): what is concatenated says nothing."""
-        return _beside(x, x.new_tensor(self.neutral)) if self.mode == "concatenated" else x
+    def augment_alone(self, x: Tokens) -> Augmented:
+        """A panel that is in no pair with a neutral segment: (B, N, N, d) -> (B, N, N, width)."""
+        return _concatenate_segment(x, x.new_tensor(self.neutral)) if self.mode == "concatenated" else x
 
 
-def _beside(x: Tokens, segment: Tensor) -> Augmented:
+def _concatenate_segment(x: Tokens, segment: Tensor) -> Augmented:
     return torch.cat([x, segment.to(x.dtype).expand(*x.shape[:3], Segments.CONCATENATED)], -1)
 
 
@@ -287,7 +292,7 @@ class PairNetwork(nn.Module):
         super().__init__()
         self.config = config or PairConfig()
         self.panel = PanelPart(self.config)
-        self.pair = _relation(self.config)
+        self.pair = _build_relation(self.config)
 
     @property
     def device(self) -> torch.device:
@@ -304,24 +309,26 @@ class PairNetwork(nn.Module):
             return self(tokens_as_pixels(tokens_a), tokens_as_pixels(tokens_b))
         return self.pair(tokens_a, tokens_b)
 
-    def summands(self, tokens_a: Tokens, tokens_b: Tokens) -> tuple[Tensor, Tensor, Tensor]:
-        """The summands of the logits of a network with `correspondence`: see `PairPart.summands`."""
+    def logit_summands(self, tokens_a: Tokens, tokens_b: Tokens) -> tuple[Tensor, Tensor, Tensor]:
+        """The summands of the logits of a network with `correspondence`: see `PairPart.logit_summands`."""
         pair = cast(PairPart, self.pair)
         if self.config.seam != "pixels":
-            return pair.summands(tokens_a, tokens_b)
-        orders = self._orders(tokens_as_pixels(tokens_a), tokens_as_pixels(tokens_b))
-        prior, added, known = ((x + y) / 2 for x, y in zip(*(pair.summands(*order) for order in orders), strict=True))
+            return pair.logit_summands(tokens_a, tokens_b)
+        orders = self._tokens_in_both_orders(tokens_as_pixels(tokens_a), tokens_as_pixels(tokens_b))
+        prior, added, known = (
+            (x + y) / 2 for x, y in zip(*(pair.logit_summands(*order) for order in orders), strict=True)
+        )
         return prior, added, known
 
     @property
-    def relating(self) -> nn.Module:
-        """The part whose weights `relate` uses."""
+    def relation_module(self) -> nn.Module:
+        """The module whose weights `relate` uses."""
         return self if self.config.seam == "pixels" else self.pair
 
     @property
-    def attentive(self) -> bool:
+    def has_attention(self) -> bool:
         """True if `attention` is available."""
-        return isinstance(self.pair, PairPart) and self.pair.attentive
+        return isinstance(self.pair, PairPart) and self.pair.has_attention
 
     def attention(self, tokens_a: Tokens, tokens_b: Tokens) -> Attention:
         """Which patch of panel a looks at which of panel b, and the reverse: see `PairPart.attention`."""
@@ -329,7 +336,7 @@ class PairNetwork(nn.Module):
             raise ValueError(f"the relation {self.config.relation!r} has no attention across the seam to show")
         if self.config.seam != "pixels":
             return self.pair.attention(tokens_a, tokens_b)
-        orders = self._orders(tokens_as_pixels(tokens_a), tokens_as_pixels(tokens_b))
+        orders = self._tokens_in_both_orders(tokens_as_pixels(tokens_a), tokens_as_pixels(tokens_b))
         one, other = (self.pair.attention(*order) for order in orders)
         return (one + other.transpose(1, 2)) / 2
 
@@ -338,16 +345,16 @@ class PairNetwork(nn.Module):
         if self.config.seam != "pixels":
             return self.relate(self.encode(pictures_a)[0], self.encode(pictures_b)[0])
         pair = cast(PairPart, self.pair)
-        one, other = (pair.outputs(*order) for order in self._orders(pictures_a, pictures_b))
-        return pair.answers((one + other) / 2)
+        one, other = (pair.raw_outputs(*order) for order in self._tokens_in_both_orders(pictures_a, pictures_b))
+        return pair.question_logits((one + other) / 2)
 
-    def _orders(self, pictures_a: Pictures, pictures_b: Pictures) -> Iterator[tuple[Tokens, Tokens]]:
+    def _tokens_in_both_orders(self, pictures_a: Pictures, pictures_b: Pictures) -> Iterator[tuple[Tokens, Tokens]]:
         """The tokens of t = [a, b], and then of t = [b, a].
 
         One order after the other: in one batch the place of a row may change its last bit, and the sum with it.
         """
-        yield self.panel.literal(pictures_a, pictures_b)
-        yield self.panel.literal(pictures_b, pictures_a)
+        yield self.panel.joint_tokens(pictures_a, pictures_b)
+        yield self.panel.joint_tokens(pictures_b, pictures_a)
 
 
 def pixels_as_tokens(pictures: Pictures) -> Tokens:
@@ -373,7 +380,7 @@ def _channels_first(panels: Tensor) -> Tensor:
     return panels.permute(0, 3, 1, 2)
 
 
-def _relation(config: PairConfig) -> PairPart | LateInteraction | Siamese:
+def _build_relation(config: PairConfig) -> PairPart | LateInteraction | Siamese:
     match config.relation:
         case "late":
             return LateInteraction(len(config.questions))

@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from diptych_model.attention import BIASES, RelativeBias, coefficients, relative_attention
-from diptych_model.convolution import convolve, filters
-from diptych_model.panels import facing, sequence, stacked
+from diptych_model.attention import BIASES, RelativeBias, attention_coefficients, relative_attention
+from diptych_model.convolution import convolve, new_filters
+from diptych_model.panels import from_sequence, select_seam_attention, to_sequence
 
 Queries = Float[Tensor, "batch heads tokens d_a"]
 Values = Float[Tensor, "batch heads tokens d_o"]
@@ -100,15 +100,15 @@ class SAC(nn.Module):
             raise ValueError(f"{scale.groups} groups need d to be a multiple of them, got {d} channels")
         heads, d_a, d_o, window = scale.heads, scale.d_a, scale.d_o, (scale.n, scale.m)
         before = scale.cascade if scale.separable else scale.cascade - 1
-        self.before = nn.ParameterList(filters(d, 1 if scale.separable else d, *window) for _ in range(before))
+        self.before = nn.ParameterList(new_filters(d, 1 if scale.separable else d, *window) for _ in range(before))
         taken, window = d // scale.groups, (1, 1) if scale.separable else window
-        self.H_Q = filters(heads * d_a, taken, *window)
+        self.H_Q = new_filters(heads * d_a, taken, *window)
         # Keys start as queries do: attention begins by looking for what is alike, in the other panel above all.
         self.H_K = nn.Parameter(self.H_Q.detach().clone())
-        self.H_V = filters(heads * d_o, taken, *window)
-        self.H_R = filters(d_o, taken, *window) if scale.residual_convolution else None
-        self.H_Y = filters(d_o, heads * d_o, 1, 1)
-        self.H_Y_R = filters(d_o, 2 * d_o, 1, 1) if scale.residual_convolution else None
+        self.H_V = new_filters(heads * d_o, taken, *window)
+        self.H_R = new_filters(d_o, taken, *window) if scale.residual_convolution else None
+        self.H_Y = new_filters(d_o, heads * d_o, 1, 1)
+        self.H_Y_R = new_filters(d_o, 2 * d_o, 1, 1) if scale.residual_convolution else None
         self.bias = None
         if bias != "none" or causal:
             self.bias = RelativeBias(
@@ -126,14 +126,15 @@ class SAC(nn.Module):
         is one.
         """
         heads, d_a, d_o = self.scale.heads, self.scale.d_a, self.scale.d_o
-        packed = self.packed(x)
+        packed = self.project_packed(x)
         q, k, v, *beside = packed.split([heads * d_a, heads * d_a, heads * d_o, *([d_o] * (self.H_R is not None))], -1)
-        queries, keys, values = (_heads(part, heads, self.panels) for part in (q, k, v))
+        queries, keys, values = (_split_heads(part, heads, self.panels) for part in (q, k, v))
         return queries, keys, values, beside[0] if beside else None
 
-    def packed(self, x: Picture) -> Projected:
-        """x * H_Q, x * H_K, x * H_V and, where there is one, x * H_R, side by side in the channels: (B * panels, N, M,
-        d) -> (B * panels, ceil(N / s), ceil(M / s), C (2 d_a + d_o) [+ d_o]).
+    def project_packed(self, x: Picture) -> Projected:
+        """All projections side by side in the channels: x * H_Q, x * H_K, x * H_V and, where there is one, x * H_R.
+
+        (B * panels, N, M, d) -> (B * panels, ceil(N / s), ceil(M / s), C (2 d_a + d_o) [+ d_o]).
         """
         if x.shape[-1] != self.d:
             raise ValueError(
@@ -142,18 +143,18 @@ class SAC(nn.Module):
         scale, last = self.scale, len(self.before) - 1
         for place, weight in enumerate(self.before):
             stride, groups = (scale.stride if place == last else 1, self.d) if scale.separable else (1, 1)
-            x = self._windows(x, weight, stride, groups)
+            x = self._convolve_windows(x, weight, stride, groups)
         branches: list[Tensor] = [self.H_Q, self.H_K, self.H_V]
         if self.H_R is not None:
             branches.append(self.H_R)
         stride = 1 if scale.separable else scale.stride
         if scale.groups == 1:
-            return self._windows(x, torch.cat(branches), stride, 1)
-        return torch.cat([self._windows(x, weight, stride, scale.groups) for weight in branches], -1)
+            return self._convolve_windows(x, torch.cat(branches), stride, 1)
+        return torch.cat([self._convolve_windows(x, weight, stride, scale.groups) for weight in branches], -1)
 
     def reduce(self, y: Values, beside: Projected | None, grid: tuple[int, int]) -> Projected:
         """Join the heads by H_Y (section 2.1) and, with H_R, both branches by the second H_Y (section 3)."""
-        gamma = convolve(stacked(y.transpose(1, 2).flatten(2), self.panels, *grid), self.H_Y)
+        gamma = convolve(from_sequence(y.transpose(1, 2).flatten(2), self.panels, *grid), self.H_Y)
         if beside is None or self.H_Y_R is None:
             return gamma
         return convolve(torch.cat([gamma, beside], -1), self.H_Y_R)
@@ -164,12 +165,13 @@ class SAC(nn.Module):
         q, k, v, beside = self.project(x)
         return self.reduce(relative_attention(q, k, v, None if self.bias is None else self.bias(*grid)), beside, grid)
 
-    def coefficients(self, x: Picture) -> Coefficients:
+    def attention_coefficients(self, x: Picture) -> Coefficients:
         """a of Eq. 3 by which `forward` weighs the values: (B * panels, N, M, d) -> (B, C, T, T), queries first."""
         q, k, _, _ = self.project(x)
-        return coefficients(q, k, None if self.bias is None else self.bias(*self.scale.grid(*x.shape[1:3])))
+        return attention_coefficients(q, k, None if self.bias is None else self.bias(*self.scale.grid(*x.shape[1:3])))
 
-    def _windows(self, x: Picture, weight: Tensor, stride: int, groups: int) -> Projected:
+    def _convolve_windows(self, x: Picture, weight: Tensor, stride: int, groups: int) -> Projected:
+        """One convolution with the dilation, the seam and the causality of this SAC."""
         return convolve(
             x,
             weight,
@@ -215,7 +217,7 @@ class MSAC(nn.Module):
             for scale in scales
         )
         self.sacs = cast(Sequence[SAC], nn.ModuleList(sacs))
-        self.H_phi = filters(scales[-1].d_o if d_phi is None else d_phi, sum(scale.d_o for scale in scales), 1, 1)
+        self.H_phi = new_filters(scales[-1].d_o if d_phi is None else d_phi, sum(scale.d_o for scale in scales), 1, 1)
 
     def forward(self, x: Picture) -> Projected:
         """(B * panels, N, M, d) -> (B * panels, ceil(N / s), ceil(M / s), d_phi)."""
@@ -235,11 +237,11 @@ class MSAC(nn.Module):
         gammas = [sac.reduce(y, p[3], grid) for sac, y, p in zip(self.sacs, attended, projected, strict=True)]
         return convolve(torch.cat(gammas, -1), self.H_phi)
 
-    def across(self, x: Picture) -> Float[Tensor, "stacked heads tokens tokens"]:
+    def seam_attention(self, x: Picture) -> Float[Tensor, "stacked heads tokens tokens"]:
         """The attention across the seam, all heads of all scales: (B * 2, N, M, d) -> (B * 2, C, T, T)."""
-        return torch.cat([facing(sac.coefficients(x)) for sac in self.sacs], 1)
+        return torch.cat([select_seam_attention(sac.attention_coefficients(x)) for sac in self.sacs], 1)
 
 
-def _heads(x: Picture, heads: int, panels: int) -> Values:
-    """(B * panels, N, M, C * e) -> (B, C, panels * N * M, e)."""
-    return sequence(x, panels).unflatten(2, (heads, -1)).transpose(1, 2)
+def _split_heads(x: Picture, heads: int, panels: int) -> Values:
+    """The channels of all positions by head: (B * panels, N, M, C * e) -> (B, C, panels * N * M, e)."""
+    return to_sequence(x, panels).unflatten(2, (heads, -1)).transpose(1, 2)

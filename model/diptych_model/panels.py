@@ -11,42 +11,45 @@ from torch import Tensor
 Stacked = Float[Tensor, "stacked rows cols d"]
 
 
-def sequence(x: Stacked, panels: int) -> Float[Tensor, "batch tokens d"]:
-    """(B * panels, N, M, d) -> (B, T, d), T = panels * N * M: panel by panel, each row by row."""
+def to_sequence(x: Stacked, panels: int) -> Float[Tensor, "batch tokens d"]:
+    """The positions of all panels in one sequence: (B * panels, N, M, d) -> (B, T, d), T = panels * N * M.
+
+    They come panel by panel, each row by row.
+    """
     _require_whole(x, panels)
     _, rows, cols, d = x.shape
     return x.reshape(-1, panels * rows * cols, d)
 
 
-def stacked(tokens: Float[Tensor, "batch tokens d"], panels: int, rows: int, cols: int) -> Stacked:
-    """(B, T, d) -> (B * panels, N, M, d): the inverse of `sequence`."""
+def from_sequence(tokens: Float[Tensor, "batch tokens d"], panels: int, rows: int, cols: int) -> Stacked:
+    """The panels of a sequence, the inverse of `to_sequence`: (B, T, d) -> (B * panels, N, M, d)."""
     return tokens.reshape(-1, rows, cols, tokens.shape[-1])
 
 
-def beside(x: Stacked, panels: int) -> Float[Tensor, "batch rows joined d"]:
-    """(B * panels, N, M, d) -> (B, N, panels * M, d): the paper's t, one picture with a seam in it."""
+def join_panels(x: Stacked, panels: int) -> Float[Tensor, "batch rows joined d"]:
+    """The panels side by side, the paper's t: (B * panels, N, M, d) -> (B, N, panels * M, d)."""
     _require_whole(x, panels)
     _, rows, cols, d = x.shape
     return x.reshape(-1, panels, rows, cols, d).transpose(1, 2).reshape(-1, rows, panels * cols, d)
 
 
-def apart(t: Float[Tensor, "batch rows joined d"], panels: int) -> Stacked:
-    """(B, N, panels * M, d) -> (B * panels, N, M, d): the inverse of `beside`."""
+def split_panels(t: Float[Tensor, "batch rows joined d"], panels: int) -> Stacked:
+    """The panels apart, the inverse of `join_panels`: (B, N, panels * M, d) -> (B * panels, N, M, d)."""
     _, rows, joined, d = t.shape
     return t.reshape(-1, rows, panels, joined // panels, d).transpose(1, 2).reshape(-1, rows, joined // panels, d)
 
 
-def opposite(x: Stacked) -> Stacked:
-    """(B * 2, N, M, d) -> the same shape: in each panel's place the other panel of its picture."""
+def swap_panels(x: Stacked) -> Stacked:
+    """The other panel of each picture in each panel's place: (B * 2, N, M, d) -> the same shape."""
     _require_whole(x, 2)
     _, rows, cols, d = x.shape
     return x.reshape(-1, 2, rows, cols, d).flip(1).reshape(-1, rows, cols, d)
 
 
-def facing(
+def select_seam_attention(
     coefficients: Float[Tensor, "batch heads queries keys"],
 ) -> Float[Tensor, "stacked heads panel_queries panel_keys"]:
-    """(B, C, 2 T, 2 T) -> (B * 2, C, T, T): of attention over both panels what each looks at in the opposite one."""
+    """The attention of each panel to the other one: (B, C, 2 T, 2 T) -> (B * 2, C, T, T)."""
     quarters = coefficients.unflatten(3, (2, -1)).unflatten(2, (2, -1))
     return torch.stack([quarters[:, :, 0, :, 1], quarters[:, :, 1, :, 0]], 1).flatten(0, 1)
 

@@ -10,12 +10,12 @@ import torch
 from diptych_export import artifact as module
 from diptych_export import graphs
 from diptych_export.artifact import export_artifact, export_checkpoint
-from diptych_export.folding import frozen
+from diptych_export.folding import freeze_network
 from diptych_export.graphs import Graphs
 from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
 from diptych_model.checkpoint import read_description
 from diptych_model.embedding import weights_of_parts
-from diptych_runtime.calibration.questions import lifted
+from diptych_runtime.calibration.questions import upgrade_to_questions
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import CARD, Manifest, Question, digest
 from diptych_runtime.models import CHECKPOINT, MODELS, bundled_models, find_checkpoint
@@ -47,8 +47,8 @@ def test_fewer_pairs_are_ranked_where_a_pair_is_dear(flops, asked, tiny_network,
         raise ArtifactError("far enough")
 
     monkeypatch.setattr(module, "export_graphs", lambda network, opset: next(iter(written_graphs)))
-    monkeypatch.setattr(module, "cost", lambda network: {"panel": 1, "pair": flops})
-    monkeypatch.setattr(module, "compare", compare)
+    monkeypatch.setattr(module, "count_graph_flops", lambda network: {"panel": 1, "pair": flops})
+    monkeypatch.setattr(module, "compare_graphs", compare)
     with pytest.raises(ArtifactError, match="far enough"):
         export_artifact(tiny_network, tmp_path / "out")
     assert given == [asked]
@@ -71,7 +71,7 @@ def test_in_the_middle_of_training_a_copy_is_exported_that_computes_what_is_serv
     given = []
     written = iter(written_graphs)
     monkeypatch.setattr(module, "export_graphs", graphs.export_graphs)
-    monkeypatch.setattr(graphs, "_export", lambda part, *_: given.append(part.network) or next(written))
+    monkeypatch.setattr(graphs, "_export_module", lambda part, *_: given.append(part.network) or next(written))
     network = copy.deepcopy(tiny_network).train()
     export_artifact(network, tmp_path / "out", check=False)
     assert len(given) == 3
@@ -110,7 +110,7 @@ def test_a_refused_export_leaves_the_artifact_that_was_there(artifact, tiny_netw
     other = shutil.copytree(artifact, tmp_path / "out")
     before = {path.name: path.read_bytes() for path in other.iterdir()}
     with torch.no_grad():
-        changed = frozen(tiny_network)
+        changed = freeze_network(tiny_network)
         changed.get_parameter("pair.head.2.bias").add_(1)
     with pytest.raises(ArtifactError, match="nothing was written"):
         export_artifact(changed, other, pairs=FEW)
@@ -214,7 +214,9 @@ def test_what_was_measured_of_several_questions_is_kept_in_the_order_of_the_colu
 @pytest.mark.parametrize("model", bundled_models())
 def test_a_released_model_s_weights_carry_what_its_manifest_says_was_measured(model):
     manifest, kept = Manifest.load(MODELS / model), read_description(find_checkpoint(model))["metadata"]
-    assert {name: Question(**values) for name, values in lifted(kept)["questions"].items()} == manifest.questions
+    assert {
+        name: Question(**values) for name, values in upgrade_to_questions(kept)["questions"].items()
+    } == manifest.questions
     assert kept["metrics"] == manifest.metrics
 
 

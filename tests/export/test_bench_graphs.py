@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from diptych.bench.graphs import FOLDER, SGEMM_SIZE, open_yardstick
-from diptych_export.bench_graphs import TOKENS, cnn_pair, late, sgemm, vit_s16_pair
+from diptych_export.bench_graphs import TOKENS, cnn_pair, late_interaction, sgemm, vit_s16_pair
 
 
 def test_the_files_are_what_the_program_writes() -> None:
-    made = {"sgemm": sgemm(), "vit_s16_pair": vit_s16_pair(), "cnn_pair": cnn_pair(), "late": late()}
+    made = {"sgemm": sgemm(), "vit_s16_pair": vit_s16_pair(), "cnn_pair": cnn_pair(), "late": late_interaction()}
     for name, model in made.items():
         assert (FOLDER / f"{name}.onnx").read_bytes() == model.SerializeToString(deterministic=True)
     assert {path.stem for path in FOLDER.glob("*.onnx")} == set(made)

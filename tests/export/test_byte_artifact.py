@@ -76,9 +76,9 @@ def test_a_processor_that_cannot_judge_it_leaves_it_out_or_says_so(plain, pictur
     def missing():
         raise KernelError("it was not built")
 
-    monkeypatch.setattr(module, "kernel", missing)
+    monkeypatch.setattr(module, "load_kernel", missing)
     graphs = Graphs(*(onnx.load(plain / f"{part}.onnx") for part in Graphs._fields))
-    assert byte_pair_if_judged(graphs, Pictures.read(pictures, 128), {}) == ({}, {})
+    assert byte_pair_if_judged(graphs, Pictures.read_folder(pictures, 128), {}) == ({}, {})
     with pytest.raises(ArtifactError, match="cannot be judged without the kernel: it was not built"):
         add_byte_pairs(plain, pictures)
 

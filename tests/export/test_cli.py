@@ -5,7 +5,7 @@ import pytest
 
 from diptych.cli.main import main
 from diptych_export import artifact
-from diptych_export.parity import compare
+from diptych_export.parity import compare_graphs
 from diptych_model import save_checkpoint
 from diptych_runtime.manifest import Manifest
 
@@ -19,8 +19,8 @@ def test_diptych_export_writes_an_artifact_and_prints_the_parity(
 ):
     monkeypatch.setattr(
         artifact,
-        "compare",
-        lambda network, graphs, pairs, on_pairs: compare(network, graphs, pairs=pairs // 500, on_pairs=on_pairs),
+        "compare_graphs",
+        lambda network, graphs, pairs, on_pairs: compare_graphs(network, graphs, pairs=pairs // 500, on_pairs=on_pairs),
     )
     save_checkpoint(tiny_network, tmp_path / "checkpoint", {"metrics": {"seen": 3}})
     out = tmp_path / "model"

@@ -9,9 +9,9 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 from problems import Case, cases
 
-from diptych_export.custom_op import OPSETS, body
+from diptych_export.custom_op import OPSETS, function_body
 from diptych_runtime.kernel import DOMAIN, NAME
-from diptych_runtime.kernel.library import attention
+from diptych_runtime.kernel.library import reference_attention
 
 
 def model_of(case: Case, opset: int) -> onnx.ModelProto:
@@ -25,7 +25,7 @@ def model_of(case: Case, opset: int) -> onnx.ModelProto:
     table = onnx.numpy_helper.from_array(case.table, "table")
     graph = onnx.helper.make_graph([node], "one", [taken], [given], [table])
     imports = [onnx.helper.make_opsetid("", opset), onnx.helper.make_opsetid(DOMAIN, 1)]
-    return onnx.helper.make_model(graph, opset_imports=imports, functions=[body(opset)], ir_version=10)
+    return onnx.helper.make_model(graph, opset_imports=imports, functions=[function_body(opset)], ir_version=10)
 
 
 @pytest.mark.parametrize("opset", OPSETS)
@@ -36,7 +36,9 @@ def test_the_body_computes_the_definition_in_onnx_runtime(opset: int) -> None:
             model_of(case, opset).SerializeToString(), providers=["CPUExecutionProvider"]
         )
         (got,) = session.run(None, {"projected": case.projected})
-        np.testing.assert_allclose(np.asarray(got), attention(case.projected, case.table, **case.sizes), atol=1e-5)
+        np.testing.assert_allclose(
+            np.asarray(got), reference_attention(case.projected, case.table, **case.sizes), atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("opset", [OPSETS[0], OPSETS[-1]])
@@ -45,7 +47,9 @@ def test_the_body_computes_the_definition_in_the_reference_evaluator(opset: int)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             (got,) = ReferenceEvaluator(model_of(case, opset)).run(None, {"projected": case.projected})  # pyright: ignore[reportGeneralTypeIssues]
-        np.testing.assert_allclose(np.asarray(got), attention(case.projected, case.table, **case.sizes), atol=1e-5)
+        np.testing.assert_allclose(
+            np.asarray(got), reference_attention(case.projected, case.table, **case.sizes), atol=1e-5
+        )
 
 
 def test_the_kernel_takes_the_place_of_whatever_the_body_says(library) -> None:
@@ -55,7 +59,7 @@ def test_the_kernel_takes_the_place_of_whatever_the_body_says(library) -> None:
     last = next(node for node in model.functions[0].node if "attended" in node.output)
     last.output[0] = "opposite"
     model.functions[0].node.append(onnx.helper.make_node("Neg", ["opposite"], ["attended"]))
-    expected = attention(case.projected, case.table, **case.sizes)
+    expected = reference_attention(case.projected, case.table, **case.sizes)
     for sign, registered in ((-1, False), (1, True)):
         options = onnxruntime.SessionOptions()
         if registered:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from networks import small_network
 
-from diptych_export.folding import FoldedMSAC, cost, folded
+from diptych_export.folding import FoldedMSAC, count_graph_flops, fold_network
 from diptych_model import Msac, Scale
 
 FORMS: dict[str, dict[str, Any]] = {
@@ -24,26 +24,26 @@ FORMS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("form", FORMS)
 def test_the_folded_network_computes_what_the_network_does(form: str) -> None:
     network = small_network(**FORMS[form]).eval()
-    made = folded(network)
+    made = fold_network(network)
     assert any(isinstance(module, FoldedMSAC) for module in made.modules())
     generator = torch.Generator().manual_seed(0)
     a, b = (torch.randn(3, *network.config.token_shape, generator=generator) for _ in range(2))
     with torch.no_grad():
         torch.testing.assert_close(made.relate(a, b), network.relate(a, b), rtol=1e-5, atol=1e-6)
-        if network.attentive:
+        if network.has_attention:
             torch.testing.assert_close(made.attention(a, b), network.attention(a, b), rtol=1e-5, atol=1e-6)
 
 
 def test_scales_that_see_single_positions_share_a_projection_and_a_node() -> None:
     network = small_network(**FORMS["scales that share a product, and one with a window"])
-    mixer = folded(network).pair.get_submodule("blocks.0.mixer")
+    mixer = fold_network(network).pair.get_submodule("blocks.0.mixer")
     assert isinstance(mixer, FoldedMSAC)
     assert [group.heads for group in mixer.groups] == [3, 2]
 
 
 def test_folding_leaves_the_network_as_it_was() -> None:
     network = small_network().train()
-    folded(network)
+    fold_network(network)
     assert network.training
     assert not any(isinstance(module, FoldedMSAC) for module in network.modules())
 
@@ -57,6 +57,6 @@ def test_the_cost_is_that_of_the_products_that_are_left(tiny_network) -> None:
     reductions = 2 * 2 * tokens * 8 * d
     feed = 2 * 2 * tokens * d * hidden
     head = 2 * (2 * d * d + d)
-    found = cost(tiny_network)
+    found = count_graph_flops(tiny_network)
     assert found["pair"] == 2 * (projections + window + attention + reductions + feed) + head
     assert found["panel"] > 0

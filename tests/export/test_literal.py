@@ -10,7 +10,7 @@ import pytest
 import torch
 from exported import make_literal_network
 
-from diptych_export.cli import _described
+from diptych_export.cli import _describe_artifact
 from diptych_export.graphs import export_graphs
 from diptych_export.parity import drawn_pixels
 from diptych_export.triton import write_repository
@@ -45,7 +45,7 @@ def test_the_pair_graph_is_the_whole_network_and_takes_pixels(literal_artifact):
 @pytest.mark.slow
 def test_what_is_kept_of_a_picture_are_its_pixels_exactly(runtime):
     assert runtime.token_shape == (32, 32, 3)
-    assert runtime.manifest.literal
+    assert runtime.manifest.scores_pixels
     panels = runtime.encode(PIXELS)
     assert np.array_equal(panels.tokens, PIXELS.astype(np.float16))
     assert panels.embeddings.shape == (5, 10)
@@ -81,7 +81,7 @@ def test_its_cost_is_that_of_both_orders_from_pixels(literal_artifact):
     costs = Manifest.load(literal_artifact).flops
     # A pair sees the stem four times, each picture in both orders.
     assert costs["pair"] > 4 * 0.9 * costs["panel"]
-    document, text = _described(Manifest.load(literal_artifact), str(literal_artifact))
+    document, text = _describe_artifact(Manifest.load(literal_artifact), str(literal_artifact))
     assert f"a pair {costs['pair'] / 1e6:,.1f} from the pixels of both, in both orders, each time" in text
     assert document["manifest"]["flops"] == costs
 

@@ -13,7 +13,7 @@ from onnx import numpy_helper
 from diptych_export import parity
 from diptych_export.artifact import export_artifact
 from diptych_export.graphs import Graphs
-from diptych_export.parity import PAIRS, Difference, Parity, _ranked, compare, drawn_pixels
+from diptych_export.parity import PAIRS, Difference, Parity, _add_rank_flips, compare_graphs, drawn_pixels
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import Manifest
 
@@ -42,7 +42,7 @@ def test_every_pair_that_is_run_for_a_ranking_is_counted(tiny_network, graphs):
         totals.append(total)
         return counts.append
 
-    parity = compare(tiny_network, graphs, batches=(1,), pairs=FEW, on_pairs=on_pairs)
+    parity = compare_graphs(tiny_network, graphs, batches=(1,), pairs=FEW, on_pairs=on_pairs)
     ranked = [d for d in parity.differences if d.pairs]
     assert totals == [sum(counts)] == [ranked[0].pairs * (1 + len(ranked))]
 
@@ -51,7 +51,7 @@ def test_every_pair_that_is_run_for_a_ranking_is_counted(tiny_network, graphs):
 def test_all_graphs_agree_with_torch_in_every_batch_size_and_under_two_executors(pairs, tiny_network, graphs, artifact):
     # Four hundred were compared where the artifact was exported.
     stored = Parity.from_dict(Manifest.load(artifact).parity)
-    parity = stored if pairs == 400 else compare(tiny_network, graphs, pairs=pairs)
+    parity = stored if pairs == 400 else compare_graphs(tiny_network, graphs, pairs=pairs)
     assert inspect.signature(export_artifact).parameters["pairs"].default == PAIRS == 10_000
     parity.require()
     compared: dict[tuple[str, str], set[str]] = {}
@@ -89,16 +89,16 @@ def test_one_weight_that_moved_is_noticed_and_named(part, weight, by, tiny_netwo
     with pytest.raises(
         ArtifactError, match=rf"{part} graph, ONNX Runtime.*at most 1e-05 is allowed, so nothing was written"
     ):
-        compare(tiny_network, moved, pairs=FEW).require()
+        compare_graphs(tiny_network, moved, pairs=FEW).require()
 
 
 def test_an_order_that_is_turned_is_counted_unless_the_two_are_as_good_as_equal():
     logits = np.array([[1.0, 2.0, 2.000001], [3.0, 1.0, 2.0], [0.0, 0.0, 0.0]])
     found = Difference("pair", "logits", "another", (2,), 0.0)
-    tied = _ranked(found, logits, logits[:, [0, 2, 1]])
+    tied = _add_rank_flips(found, logits, logits[:, [0, 2, 1]])
     assert (tied.flips, tied.pairs) == (1, 9)  # of 1 and 2 in the second row
     assert tied.largest == pytest.approx(1 / np.sqrt(23 / 9), abs=1e-6)  # relative to the root mean square, not to 1
-    assert _ranked(found, logits, logits + 1e-6).flips == 0
+    assert _add_rank_flips(found, logits, logits + 1e-6).flips == 0
     with pytest.raises(ArtifactError, match=r"rank other than torch: 1 among 9 pairs \(another\); so nothing was"):
         Parity((replace(tied, largest=0.0),), 0.0).require()
 
@@ -106,14 +106,14 @@ def test_an_order_that_is_turned_is_counted_unless_the_two_are_as_good_as_equal(
 def test_every_column_is_a_ranking_of_its_own():
     logits = np.array([[[1.0, 5.0], [2.0, 4.0], [3.0, 6.0]]])
     found = Difference("pair", "logits", "another", (2,), 0.0)
-    assert _ranked(found, logits, logits).flips == 0
+    assert _add_rank_flips(found, logits, logits).flips == 0
     turned = np.stack([logits[..., 0], logits[:, [1, 0, 2], 1]], -1)
-    assert (_ranked(found, logits, turned).flips, _ranked(found, logits, turned).pairs) == (1, 3)
+    assert (_add_rank_flips(found, logits, turned).flips, _add_rank_flips(found, logits, turned).pairs) == (1, 3)
 
 
 def test_a_nan_never_passes_the_gate(tiny_network, graphs):
     broken = graphs._replace(pair=perturbed(graphs.pair, "head.2.bias", math.nan), explain=None)
-    parity = compare(tiny_network, broken, pairs=FEW)
+    parity = compare_graphs(tiny_network, broken, pairs=FEW)
     assert math.isnan(parity.largest) or any(math.isnan(d.largest) for d in parity.differences)
     with pytest.raises(ArtifactError, match="logits by nan"):
         parity.require()
@@ -127,7 +127,7 @@ def test_a_graph_with_a_batch_of_its_own_is_refused(tiny_network, graphs):
     fixed.graph.initializer.extend([starts, ends])
     fixed.graph.node.append(onnx.helper.make_node("Slice", ["all", "from", "to"], ["logits"]))
     with pytest.raises(ArtifactError, match=r"pair graph gives \(1,\) for a batch of 2, torch \(2,\)"):
-        compare(tiny_network, graphs._replace(pair=fixed, explain=None), pairs=FEW)
+        compare_graphs(tiny_network, graphs._replace(pair=fixed, explain=None), pairs=FEW)
 
 
 def test_the_table_and_the_manifest_tell_the_same_figures(artifact):
@@ -155,5 +155,5 @@ def test_a_comparison_leaves_signals_on_the_stack_that_they_had(tiny_network, gr
         return found.sp, found.flags, found.size
 
     before = stack()
-    compare(tiny_network, graphs, batches=(2,), pairs=4)
+    compare_graphs(tiny_network, graphs, batches=(2,), pairs=4)
     assert stack() == before

@@ -38,7 +38,7 @@ def photo():
 
 @pytest.fixture(scope="module")
 def pictures(folder):
-    return Pictures.read(folder, 128)
+    return Pictures.read_folder(folder, 128)
 
 
 def types_of(graph):
@@ -50,7 +50,7 @@ def test_half_of_the_pictures_calibrate_and_edits_of_the_others_judge(pictures, 
     everything = np.concatenate([pictures.calibration, pictures.originals])
     assert len(np.unique(everything.reshape(COUNT, -1), axis=0)) == COUNT
     assert (pictures.edits != pictures.originals).any((1, 2, 3)).all()
-    assert np.array_equal(Pictures.read(folder, 128).edits, pictures.edits)
+    assert np.array_equal(Pictures.read_folder(folder, 128).edits, pictures.edits)
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@ import pytest
 import torch
 from networks import small_network
 
-from diptych_export.artifact import resized
+from diptych_export.artifact import resize_network
 from diptych_model.mixers import AttentionAugmented
 from diptych_runtime.errors import ArtifactError
 
@@ -19,7 +19,7 @@ FORMS = {
 @pytest.mark.parametrize("pixels", [16, 40])
 def test_a_network_of_another_size_computes_what_the_network_does_on_such_panels(form: str, pixels: int) -> None:
     network = small_network(pixels=24, **FORMS[form]).eval()
-    other = resized(network, pixels)
+    other = resize_network(network, pixels)
     assert other.config.pixels == pixels
     a, b = torch.rand(2, 3, 3, pixels, pixels, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
@@ -29,7 +29,7 @@ def test_a_network_of_another_size_computes_what_the_network_does_on_such_panels
 
 def test_its_own_size_is_the_network_itself() -> None:
     network = small_network(pixels=32)
-    assert resized(network, 32) is network
+    assert resize_network(network, 32) is network
 
 
 @pytest.mark.parametrize("pixels", [0, 20, -8, 2056])
@@ -37,4 +37,4 @@ def test_a_size_it_does_not_take_is_refused_with_those_it_does(pixels: int) -> N
     with pytest.raises(
         ArtifactError, match=f"panels of {pixels} pixels cannot be written: take a multiple of 8 from 8 to"
     ):
-        resized(small_network(pixels=32), pixels)
+        resize_network(small_network(pixels=32), pixels)

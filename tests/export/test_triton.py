@@ -128,7 +128,7 @@ def test_the_panel_rounds_tokens_as_the_runtime_does_to_the_bit(channels):
     )
     session = onnxruntime.InferenceSession(_panel_graph(graph.SerializeToString(), codec))
     found = np.asarray(session.run(None, {"given": tokens.astype(np.float32)})[0])
-    assert np.array_equal(found, codec.rounded(tokens))
+    assert np.array_equal(found, codec.round_tokens(tokens))
     assert found.dtype == np.float16
 
 

@@ -2,9 +2,9 @@ import pytest
 import torch
 from networks import small_network
 
-from diptych_export.folding import PairModule, folded
-from diptych_export.graphs import OPSET, _export, export_graphs
-from diptych_export.parity import compare, drawn_pixels
+from diptych_export.folding import PairModule, fold_network
+from diptych_export.graphs import OPSET, _export_module, export_graphs
+from diptych_export.parity import compare_graphs, drawn_pixels
 from diptych_model import Msac, PairNetwork, Scale
 from diptych_model.mixers import MIXERS
 from diptych_runtime.session import open_session
@@ -28,11 +28,11 @@ VARIANTS = {
 
 
 def assert_passes_the_gate(made: PairNetwork) -> None:
-    parity = compare(made, export_graphs(made), pairs=400)
+    parity = compare_graphs(made, export_graphs(made), pairs=400)
     parity.require()
     assert {difference.batches for difference in parity.differences} >= {(1, 2, 3, 8)}
     shown = {difference.output for difference in parity.differences if difference.graph == "explain"}
-    assert shown == ({"attention"} if made.attentive else set())
+    assert shown == ({"attention"} if made.has_attention else set())
 
 
 @pytest.mark.parametrize("kind", USUAL)
@@ -42,7 +42,9 @@ def test_the_pair_graph_of_a_mixer_computes_what_torch_computes(kind):
         tokens, _ = made.encode(torch.from_numpy(drawn_pixels(4, 24, seed=1)).permute(0, 3, 1, 2) / 255)
         wanted = made.relate(tokens[:3], tokens[1:])
     # This graph alone, for the others take three times as long.
-    graph = _export(PairModule(folded(made)), dict(zip(TOKENS, tokens.split(2), strict=True)), ["logits"], OPSET)
+    graph = _export_module(
+        PairModule(fold_network(made)), dict(zip(TOKENS, tokens.split(2), strict=True)), ["logits"], OPSET
+    )
     session = open_session(graph.SerializeToString())
     got = session.run(None, dict(zip(TOKENS, (tokens[:3].numpy(), tokens[1:].numpy()), strict=True)))[0]
     torch.testing.assert_close(torch.from_numpy(got), wanted, rtol=1e-5, atol=1e-5)

@@ -7,7 +7,7 @@ import torch
 from drawing import draw
 
 from diptych_model import SAC, Scale, convolve
-from diptych_model.attention import RelativeBias, coefficients, relative_attention
+from diptych_model.attention import RelativeBias, attention_coefficients, relative_attention
 
 
 def bias(heads: int, rows: int, cols: int, **options: int | bool) -> RelativeBias:
@@ -32,7 +32,7 @@ def test_scores_are_the_keys_convolved_with_each_query_as_a_filter() -> None:
     q, k = draw(3, 5, 7, seed=1), draw(3, 5, 7, seed=2)
     alpha = convolve(k[None], q.reshape(15, 7, 1, 1))[0]  # Eq. 2: [r, t] by the query ij
     a = (alpha.flatten(0, 1) / 7**0.5).softmax(0)
-    weights = coefficients(q.reshape(1, 1, 15, 7), k.reshape(1, 1, 15, 7))[0, 0]
+    weights = attention_coefficients(q.reshape(1, 1, 15, 7), k.reshape(1, 1, 15, 7))[0, 0]
     torch.testing.assert_close(weights, a.T)
 
 

@@ -15,7 +15,7 @@ from diptych_model.mixers.attention_augmented import (
     RelativeEmbedding,
     RelativeSelfAttention,
 )
-from diptych_model.panels import apart, beside, opposite
+from diptych_model.panels import join_panels, split_panels, swap_panels
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -66,12 +66,12 @@ def test_the_mixer_and_all_its_gradients_are_a_convolution_beside_attention_over
     made = drawn(AttentionAugmentedConvolution(*window, 2, 6, 4, place), seed=3)
     x = draw(2 * panels, 3, 4, 5, seed=4).requires_grad_()
     H = made.convolution.H.permute(0, 2, 3, 1)
-    t = beside(x, panels) if open_seam else x
-    seen = torch.cat([x, opposite(x)], -1) if panels == 2 and not open_seam else t
+    t = join_panels(x, panels) if open_seam else x
+    seen = torch.cat([x, swap_panels(x)], -1) if panels == 2 and not open_seam else t
     near = torch.stack([reference.convolution(one, H, stride=stride) for one in seen])
     pooled = torch.stack([reference.average_pooling(one, stride) for one in t]) if stride > 1 else t
     if open_seam:
-        near, pooled = apart(near, panels), apart(pooled, panels)
+        near, pooled = split_panels(near, panels), split_panels(pooled, panels)
     far = [y for one in pooled.unflatten(0, (2, panels)) for y in by_the_loops(made.attention, list(one))]
     assert_equal_with_gradients(made(x), torch.cat([near, torch.stack(far)], -1), [x, *made.parameters()])
 
@@ -159,7 +159,7 @@ def test_a_smaller_grid_uses_the_near_part_of_the_embeddings() -> None:
 def test_swapping_the_panels_of_every_picture_swaps_the_outputs(segments: bool) -> None:
     made = drawn(AttentionAugmented(heads=2).build(Place(6, 10, 3, 5, panels=2, segments=segments)), seed=17)
     x = draw(6, 3, 5, 6, seed=18)
-    torch.testing.assert_close(made(opposite(x)), opposite(made(x)))
+    torch.testing.assert_close(made(swap_panels(x)), swap_panels(made(x)))
 
 
 def test_a_panel_facing_its_copy_gives_what_it_gives_alone_unless_segments_tell_them_apart() -> None:

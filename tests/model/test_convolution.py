@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from drawing import assert_equal_with_gradients, draw
 
 from diptych_model import convolve, reference
-from diptych_model.panels import beside
+from diptych_model.panels import join_panels
 
 WINDOWS = [(1, 1), (3, 3), (2, 2), (4, 3), (1, 2), (5, 2), (1, 5)]
 KINDS = [
@@ -63,9 +63,9 @@ def test_a_one_by_one_convolution_is_a_matrix_product_as_in_lemma_1() -> None:
 @pytest.mark.parametrize("stride", [1, 2])
 def test_joined_panels_are_convolved_as_the_one_picture_t(stride: int) -> None:
     x, weight = draw(4, 3, 6, 5), draw(7, 5, 2, 3, seed=1)
-    t = convolve(beside(x, 2), weight, stride=stride)
+    t = convolve(join_panels(x, 2), weight, stride=stride)
     joined, alone = convolve(x, weight, stride=stride, joined=2), convolve(x, weight, stride=stride)
-    torch.testing.assert_close(beside(joined, 2), t)
+    torch.testing.assert_close(join_panels(joined, 2), t)
     differs = (joined - alone).abs().amax((0, 1, 3)) > 0
     assert differs.any()
     assert not differs[1:-1].any()

@@ -146,7 +146,7 @@ def literal(made: PairNetwork, x: torch.Tensor, z: torch.Tensor) -> tuple[torch.
         described = embedding(torch.cat([half.mean((1, 2)), half.amax((1, 2))], -1))
         more = torch.cat([described, embedding.typicality(described)], -1)
         sides.append(laid_out(half @ made.panel.tokens.weight.T, more))
-    return cast(PairPart, made.pair).summands(*sides)
+    return cast(PairPart, made.pair).logit_summands(*sides)
 
 
 def test_in_the_literal_form_both_orders_of_t_begin_with_what_their_halves_have_in_common() -> None:
@@ -155,12 +155,12 @@ def test_in_the_literal_form_both_orders_of_t_begin_with_what_their_halves_have_
     made.panel.embedding.bank.copy_(made.encode(pictures(9, 5))[1].detach())
     orders = zip(literal(made, a, b), literal(made, b, a), strict=True)
     prior, added, known = ((one + other) / 2 for one, other in orders)
-    torch.testing.assert_close(made(a, b), pair.answers(prior + added))
+    torch.testing.assert_close(made(a, b), pair.question_logits(prior + added))
     one_prior, one_added, _ = literal(made, a, b)
-    assert (made(a, b) - pair.answers(one_prior + one_added)).abs().max() > 1e-6
+    assert (made(a, b) - pair.question_logits(one_prior + one_added)).abs().max() > 1e-6
     tokens_a, tokens_b = made.encode(a)[0], made.encode(b)[0]
     assert tokens_a.shape[1:] == made.config.token_shape == (24, 24, 3)
-    for found, expected in zip(made.summands(tokens_a, tokens_b), (prior, added, known), strict=True):
+    for found, expected in zip(made.logit_summands(tokens_a, tokens_b), (prior, added, known), strict=True):
         torch.testing.assert_close(found, expected)
     torch.testing.assert_close(made.attention(tokens_a, tokens_b), made.attention(tokens_b, tokens_a).transpose(1, 2))
 

@@ -16,7 +16,7 @@ from diptych_model.mixers.cross_covariance import (
     CrossCovarianceLayer,
     LocalPatchInteraction,
 )
-from diptych_model.panels import apart, beside, opposite
+from diptych_model.panels import join_panels, split_panels, swap_panels
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -81,7 +81,7 @@ def test_the_mixer_and_all_its_gradients_are_xca_and_then_lpi_of_the_normalised_
     place = Place(6, d_o, 3, 4, panels=panels, stride=stride, open_seam=open_seam, segments=segments)
     made = drawn(CrossCovariance(3, 2).build(place), seed=5)
     u = draw(2 * panels, 3, 4, 6, seed=6).requires_grad_()
-    assert made.local.H_1.shape == made.local.H_2.shape == (6, 2 if place.faced else 1, 3, 3)
+    assert made.local.H_1.shape == made.local.H_2.shape == (6, 2 if place.has_facing_panel else 1, 3, 3)
     between = {"weight": made.norm.weight, "bias": made.norm.bias, "eps": made.norm.eps}
     expected = []
     for one in u.unflatten(0, (2, panels)):
@@ -161,7 +161,7 @@ def test_with_an_open_seam_lpi_is_one_over_t() -> None:
     made, x = drawn(LocalPatchInteraction(5, joined=2), seed=21), draw(4, 3, 7, 5, seed=22)
     alone = LocalPatchInteraction(5).double().eval()
     alone.load_state_dict(made.state_dict())
-    torch.testing.assert_close(made(x), apart(alone(beside(x, 2)), 2))
+    torch.testing.assert_close(made(x), split_panels(alone(join_panels(x, 2)), 2))
 
 
 def test_lpi_is_shifted_with_its_input_away_from_the_edges() -> None:
@@ -176,7 +176,7 @@ def test_swapping_the_panels_of_every_picture_swaps_the_outputs(segments: bool, 
     made = drawn(CrossCovariance(heads=2).build(Place(6, 7, 3, 5, panels=2, segments=segments)), seed=25)
     made.train(training)
     x = draw(6, 3, 5, 6, seed=26)
-    torch.testing.assert_close(made(opposite(x)), opposite(made(x)))
+    torch.testing.assert_close(made(swap_panels(x)), swap_panels(made(x)))
 
 
 def test_in_evaluation_a_pictures_result_does_not_depend_on_its_mates_while_training_it_does() -> None:

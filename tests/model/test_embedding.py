@@ -2,7 +2,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from diptych_model.embedding import FOCUS, NEAREST, Embedding, asked, cosines_of_parts, weights_of_parts
+from diptych_model.embedding import FOCUS, NEAREST, Embedding, cosines_of_parts, weight_queries, weights_of_parts
 
 QUESTIONS = ("copy", "thing")
 
@@ -36,14 +36,14 @@ def test_a_query_that_asks_weighs_the_cosine_of_its_own_part_more(embedding: Emb
     own, other = QUESTIONS.index(question), 1 - QUESTIONS.index(question)
     cosines = torch.stack([F.cosine_similarity(a[:, of], b[:, of]) for of in (slice(0, 7), slice(7, 14))], 1)
     torch.testing.assert_close(cosines_of_parts(a, b, 2), cosines)
-    found = (asked(a, weights_of_parts(QUESTIONS, question)) * b).sum(1)
+    found = (weight_queries(a, weights_of_parts(QUESTIONS, question)) * b).sum(1)
     torch.testing.assert_close(found, FOCUS * cosines[:, own] + (1 - FOCUS) * cosines[:, other])
 
 
 def test_the_best_match_of_a_picture_is_itself_whatever_is_asked(embedding: Embedding) -> None:
     a = embedding(described(5, 1))
     for question in QUESTIONS:
-        found = asked(a, weights_of_parts(QUESTIONS, question)) @ a.T
+        found = weight_queries(a, weights_of_parts(QUESTIONS, question)) @ a.T
         torch.testing.assert_close(found.diagonal(), torch.ones(5, dtype=torch.float64))
         assert (found.argmax(1) == torch.arange(5)).all()
 

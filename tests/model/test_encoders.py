@@ -37,4 +37,4 @@ def test_every_encoder_gives_the_features_and_the_description_that_it_names(kind
     features, pooled = settings.build().eval()(torch.rand(2, 3, 64, 64))
     side = 64 // settings.reduction
     assert features.shape == (2, side, side, settings.width)
-    assert pooled.shape == (2, settings.pooled)
+    assert pooled.shape == (2, settings.description_width)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from diptych_model import MSAC, Scale
-from diptych_model.flops import flops, parameters
+from diptych_model.flops import count_flops, count_parameters
 from diptych_model.mixers import MIXERS, Place, PlainConvolution, StandAlone
 
 
@@ -15,15 +15,15 @@ def shape(*sizes: int) -> torch.Tensor:
 
 def test_what_is_frozen_is_no_parameter() -> None:
     module = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5))
-    assert parameters(module) == 3 * 5 + 5 + 2 * 5
+    assert count_parameters(module) == 3 * 5 + 5 + 2 * 5
     module[0].requires_grad_(False)
-    assert parameters(module) == 2 * 5
+    assert count_parameters(module) == 2 * 5
 
 
 def test_a_multiply_add_counts_two() -> None:
-    assert flops(nn.Linear(3, 5), shape(7, 3)) == 2 * 7 * 3 * 5
+    assert count_flops(nn.Linear(3, 5), shape(7, 3)) == 2 * 7 * 3 * 5
     convolution = PlainConvolution(3, 5).build(Place(3, 7, 11, 13, stride=2))
-    assert flops(convolution, shape(2, 11, 13, 3)) == 2 * 2 * (6 * 7) * (3 * 5) * 3 * 7
+    assert count_flops(convolution, shape(2, 11, 13, 3)) == 2 * 2 * (6 * 7) * (3 * 5) * 3 * 7
 
 
 def test_attention_over_all_positions_is_counted_whether_or_not_gradients_flow() -> None:
@@ -32,41 +32,43 @@ def test_attention_over_all_positions_is_counted_whether_or_not_gradients_flow()
     msac = MSAC(d, 3, 5, scales, d_phi=d_phi)
     projections, attention, joined = T * d * 2 * (3 + 3 + 4), 2 * T * T * (3 + 4), T * 2 * 4 * 4
     expected = 2 * (2 * (projections + attention + joined) + T * 2 * 4 * d_phi)
-    assert flops(msac, shape(1, 3, 5, d)) == expected
+    assert count_flops(msac, shape(1, 3, 5, d)) == expected
     with torch.no_grad():
-        assert flops(msac, shape(1, 3, 5, d)) == expected
+        assert count_flops(msac, shape(1, 3, 5, d)) == expected
     torchs = nn.MultiheadAttention(6, 2, batch_first=True).eval()
     tokens = shape(1, 5, 6)
-    assert flops(torchs, tokens, tokens, tokens) == 2 * (4 * 5 * 6 * 6 + 2 * 5 * 5 * 6)
+    assert count_flops(torchs, tokens, tokens, tokens) == 2 * (4 * 5 * 6 * 6 + 2 * 5 * 5 * 6)
 
 
 def test_local_attention_counts_as_its_formula_and_performs_more() -> None:
     T, d, d_o, k = 11 * 13, 3, 8, 5
     projections, attention = 3 * T * d * d_o, T * k * k * d_o
     embedded = StandAlone(k, heads=2).build(Place(d, d_o, 11, 13))
-    assert flops(embedded, shape(1, 11, 13, d)) == 2 * (projections + 3 * attention)
+    assert count_flops(embedded, shape(1, 11, 13, d)) == 2 * (projections + 3 * attention)
     bare = StandAlone(k, heads=2).build(Place(d, d_o, 11, 13, bias="none"))
-    assert flops(bare, shape(1, 11, 13, d)) == 2 * (projections + 2 * attention)
+    assert count_flops(bare, shape(1, 11, 13, d)) == 2 * (projections + 2 * attention)
     # 3 x 4 blocks of 4 x 4 queries, each with 8 x 8 keys.
-    assert flops(bare, shape(1, 11, 13, d), performed=True) == 2 * (projections + 2 * (12 * 16) * 64 * d_o)
+    assert count_flops(bare, shape(1, 11, 13, d), performed=True) == 2 * (projections + 2 * (12 * 16) * 64 * d_o)
     faced = StandAlone(k, heads=2).build(Place(d, d_o, 11, 13, panels=2))
-    assert flops(faced, shape(2, 11, 13, d)) == 2 * 2 * (projections + 2 * 3 * attention)
+    assert count_flops(faced, shape(2, 11, 13, d)) == 2 * 2 * (projections + 2 * 3 * attention)
 
 
 def test_a_correction_stays_within_its_module() -> None:
     local, plain = StandAlone(3, heads=2).build(Place(3, 4, 11, 13)), PlainConvolution().build(Place(4, 5, 11, 13))
     twice = nn.Sequential(local, plain, nn.Linear(5, 3), local)
-    expected = 2 * flops(local, shape(1, 11, 13, 3)) + flops(plain, shape(1, 11, 13, 4)) + 2 * 11 * 13 * 5 * 3
-    assert flops(twice, shape(1, 11, 13, 3)) == expected
+    expected = (
+        2 * count_flops(local, shape(1, 11, 13, 3)) + count_flops(plain, shape(1, 11, 13, 4)) + 2 * 11 * 13 * 5 * 3
+    )
+    assert count_flops(twice, shape(1, 11, 13, 3)) == expected
 
 
 def test_counting_allocates_nothing_and_leaves_the_module_as_it_was() -> None:
     with torch.device("meta"):
         huge = nn.Linear(10**6, 10**6)
-    assert flops(huge, shape(1, 10**6)) == 2 * 10**12
+    assert count_flops(huge, shape(1, 10**6)) == 2 * 10**12
     module = nn.Sequential(StandAlone(3, heads=2).build(Place(3, 4, 5, 7)), nn.BatchNorm2d(5))
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
-    flops(module, torch.ones(2, 5, 7, 3))
+    count_flops(module, torch.ones(2, 5, 7, 3))
     for name, tensor in module.state_dict().items():
         assert torch.equal(tensor, before[name]), name
     assert module(torch.ones(2, 5, 7, 3)).shape == (2, 5, 7, 4)
@@ -96,11 +98,11 @@ BY_HAND = {
 @pytest.mark.parametrize("kind", BY_HAND)
 def test_the_count_of_an_operator_is_the_one_by_hand(kind: str) -> None:
     mixer = MIXERS[kind]().build(Place(D, D, 6, 5, panels=2))
-    assert flops(mixer, shape(2, 6, 5, D)) == 2 * BY_HAND[kind]
+    assert count_flops(mixer, shape(2, 6, 5, D)) == 2 * BY_HAND[kind]
 
 
 @pytest.mark.parametrize("kind", MIXERS)
 def test_every_mixer_can_be_counted_and_two_pictures_cost_twice_one(kind: str) -> None:
     mixer = MIXERS[kind]().build(Place(8, 8, 6, 5, panels=2))
-    one, two = flops(mixer, shape(2, 6, 5, 8)), flops(mixer, shape(4, 6, 5, 8))
+    one, two = count_flops(mixer, shape(2, 6, 5, 8)), count_flops(mixer, shape(4, 6, 5, 8))
     assert two == 2 * one > 0

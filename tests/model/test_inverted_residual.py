@@ -3,7 +3,7 @@ import torch
 from torch.nn import Conv2d
 
 from diptych_model.encoders import EfficientNetLite, load_imagenet
-from diptych_model.flops import flops
+from diptych_model.flops import count_flops
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def test_features_and_description_have_the_sizes_that_the_settings_tell(encoder)
     settings = EfficientNetLite()
     features, pooled = encoder(pictures(2))
     assert features.shape == (2, 64 // settings.reduction, 64 // settings.reduction, settings.width) == (2, 4, 4, 432)
-    assert pooled.shape == (2, settings.pooled)
+    assert pooled.shape == (2, settings.description_width)
     torch.testing.assert_close(pooled.norm(dim=1), torch.ones(2))
     for part in features.split([112, 320], -1):
         torch.testing.assert_close(part.norm(dim=-1), torch.ones(2, 4, 4))
@@ -92,7 +92,7 @@ def test_weights_of_another_version_are_refused() -> None:
 
 
 def test_what_it_costs_is_counted_without_computing_it(encoder) -> None:
-    counted = flops(encoder, torch.empty(1, 3, 224, 224))
+    counted = count_flops(encoder, torch.empty(1, 3, 224, 224))
     assert 0.7e9 < counted < 0.85e9  # 0.39 G multiply-adds
 
 

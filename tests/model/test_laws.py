@@ -94,7 +94,7 @@ def test_with_the_seam_open_in_pixels_scores_are_finite_and_differ(kind: str) ->
     assert score.std() > 0
 
 
-ATTENTIVE = [kind for kind in MIXERS if network(kind).attentive]
+ATTENTIVE = [kind for kind in MIXERS if network(kind).has_attention]
 
 
 def tokens(made: PairNetwork, count: int = 2) -> tuple[Tensor, Tensor]:
@@ -116,7 +116,7 @@ def test_a_mixer_without_such_attention_says_so(kind: str) -> None:
 @pytest.mark.parametrize("relation", ["late", "siamese"])
 def test_a_relation_without_a_trunk_has_no_attention_to_show(relation: str) -> None:
     made = network("msac", relation=relation)
-    assert not made.attentive
+    assert not made.has_attention
     with pytest.raises(ValueError, match=f"the relation '{relation}' has no attention across the seam to show"):
         made.attention(*tokens(made))
 

@@ -12,7 +12,7 @@ from drawing import draw
 from diptych_model.mixers import MIXERS, Msac, Place, PlainConvolution, mixer_from
 from diptych_model.mixers.convolution import Convolution
 from diptych_model.operators import Scale
-from diptych_model.panels import beside
+from diptych_model.panels import join_panels
 from diptych_model.settings import known_settings
 
 
@@ -46,7 +46,7 @@ def test_a_setting_that_is_fixed_is_not_one_to_give() -> None:
 
 def test_a_place_names_what_a_mixer_cannot_do_there() -> None:
     with pytest.raises(ValueError, match="the mixer 'x' takes bias = 'panel' or 'none', got 'concatenated'"):
-        Place(3, 5, 2, 2, bias="concatenated").refuse("x", bias=("panel", "none"))
+        Place(3, 5, 2, 2, bias="concatenated").require_supported("x", bias=("panel", "none"))
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_a_convolution_facing_another_panel_sees_the_same_window_there() -> None
 def test_with_an_open_seam_a_convolution_is_one_over_t() -> None:
     made = PlainConvolution(3, 3).build(Place(3, 7, 4, 5, panels=2, open_seam=True)).double()
     x = draw(4, 4, 5, 3)
-    expected = F.conv2d(beside(x, 2).permute(0, 3, 1, 2), made.H, padding=1).permute(0, 2, 3, 1)
-    torch.testing.assert_close(beside(made(x), 2), expected)
+    expected = F.conv2d(join_panels(x, 2).permute(0, 3, 1, 2), made.H, padding=1).permute(0, 2, 3, 1)
+    torch.testing.assert_close(join_panels(made(x), 2), expected)
 
 
 def test_groups_that_do_not_divide_the_channels_are_refused() -> None:

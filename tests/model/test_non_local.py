@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from diptych_model import reference
 from diptych_model.mixers import NonLocalAttention, Place
 from diptych_model.mixers.non_local import NonLocal, NonLocalBlock
-from diptych_model.panels import opposite
+from diptych_model.panels import swap_panels
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -82,7 +82,7 @@ def test_moving_the_positions_of_a_picture_about_moves_its_outputs_alike() -> No
 def test_swapping_the_panels_of_every_picture_swaps_the_outputs(segments: bool) -> None:
     made = drawn(NonLocalAttention(2).build(Place(6, 5, 3, 7, panels=2, segments=segments)), seed=11)
     x = draw(6, 3, 7, 6, seed=12)
-    torch.testing.assert_close(made(opposite(x)), opposite(made(x)))
+    torch.testing.assert_close(made(swap_panels(x)), swap_panels(made(x)))
 
 
 def test_the_segment_turns_a_panel_to_itself_and_its_own_keys_decide() -> None:

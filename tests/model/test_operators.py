@@ -7,8 +7,8 @@ from drawing import assert_equal_with_gradients, draw, drawn
 from torch import Tensor
 
 from diptych_model import MSAC, SAC, Scale, convolve, reference, relative_attention
-from diptych_model.attention import coefficients
-from diptych_model.panels import beside
+from diptych_model.attention import attention_coefficients
+from diptych_model.panels import join_panels
 
 
 def in_the_papers_layout(sac: SAC) -> tuple[dict[str, Tensor], list[Tensor]]:
@@ -97,7 +97,7 @@ def test_with_an_open_seam_and_its_columns_counted_msac_is_the_papers_on_the_one
     literal = MSAC(5, 3, 10, scales).double()
     literal.load_state_dict(ours.state_dict())
     x = draw(4, 3, 5, 5, seed=8)
-    torch.testing.assert_close(beside(ours(x), 2), literal(beside(x, 2)))
+    torch.testing.assert_close(join_panels(ours(x), 2), literal(join_panels(x, 2)))
 
 
 def test_a_causal_sac_is_blind_to_what_comes_later() -> None:
@@ -168,9 +168,9 @@ def test_every_output_is_a_convex_combination_over_the_key_positions() -> None:
 
 def test_coefficients_are_what_values_are_weighed_by_and_sum_to_one_over_the_keys() -> None:
     q, k, v, bias = draw(2, 3, 7, 5), draw(2, 3, 7, 5, seed=1), draw(2, 3, 7, 2, seed=2), draw(3, 7, 7, seed=3)
-    torch.testing.assert_close(coefficients(q, k, bias) @ v, relative_attention(q, k, v, bias))
-    torch.testing.assert_close(coefficients(q, k, scale=5**-0.5), coefficients(q, k))
-    few = coefficients(q[:, :, :4], k, scale=1.0)
+    torch.testing.assert_close(attention_coefficients(q, k, bias) @ v, relative_attention(q, k, v, bias))
+    torch.testing.assert_close(attention_coefficients(q, k, scale=5**-0.5), attention_coefficients(q, k))
+    few = attention_coefficients(q[:, :, :4], k, scale=1.0)
     assert few.shape == (2, 3, 4, 7)
     torch.testing.assert_close(few.sum(-1), torch.ones(2, 3, 4, dtype=torch.float64))
 

@@ -3,7 +3,14 @@
 import pytest
 import torch
 
-from diptych_model.panels import apart, beside, facing, opposite, sequence, stacked
+from diptych_model.panels import (
+    from_sequence,
+    join_panels,
+    select_seam_attention,
+    split_panels,
+    swap_panels,
+    to_sequence,
+)
 
 
 def x() -> torch.Tensor:
@@ -12,33 +19,33 @@ def x() -> torch.Tensor:
 
 
 def test_beside_is_the_papers_t_and_apart_undoes_it() -> None:
-    t = beside(x(), 2)
+    t = join_panels(x(), 2)
     assert t.shape == (2, 3, 10, 7)
     assert torch.equal(t[1], torch.cat([x()[2], x()[3]], 1))
-    assert torch.equal(apart(t, 2), x())
+    assert torch.equal(split_panels(t, 2), x())
 
 
 def test_a_sequence_goes_panel_by_panel_and_row_by_row_and_stacked_undoes_it() -> None:
-    tokens = sequence(x(), 2)
+    tokens = to_sequence(x(), 2)
     assert tokens.shape == (2, 30, 7)
     assert torch.equal(tokens[1, 15 + 5 * 2 + 4], x()[3, 2, 4])
-    assert torch.equal(stacked(tokens, 2, 3, 5), x())
+    assert torch.equal(from_sequence(tokens, 2, 3, 5), x())
 
 
 def test_opposite_puts_the_other_panel_of_the_same_picture_into_each_place() -> None:
-    assert torch.equal(opposite(x()), x()[[1, 0, 3, 2]])
+    assert torch.equal(swap_panels(x()), x()[[1, 0, 3, 2]])
 
 
 def test_facing_keeps_what_each_panel_looks_at_in_the_opposite_one() -> None:
     coefficients = torch.arange(2 * 5 * 6 * 14, dtype=torch.float64).reshape(2, 5, 6, 14)
-    seen = facing(coefficients)
+    seen = select_seam_attention(coefficients)
     assert seen.shape == (4, 5, 3, 7)
     for picture in (0, 1):
         assert torch.equal(seen[2 * picture], coefficients[picture, :, :3, 7:])
         assert torch.equal(seen[2 * picture + 1], coefficients[picture, :, 3:, :7])
 
 
-@pytest.mark.parametrize("lay", [lambda x: sequence(x, 2), lambda x: beside(x, 2), opposite])
+@pytest.mark.parametrize("lay", [lambda x: to_sequence(x, 2), lambda x: join_panels(x, 2), swap_panels])
 def test_half_a_picture_is_refused(lay) -> None:
     with pytest.raises(ValueError, match="pictures of 2 panels are stacked 2 by 2, got 3 panels"):
         lay(x()[:3])

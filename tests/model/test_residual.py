@@ -7,7 +7,7 @@ def test_each_stage_halves_the_resolution_but_the_first() -> None:
     settings = Residual((5, 7, 11), (1, 2, 1))
     features, pooled = settings.build()(torch.zeros(2, 3, 64, 64))
     assert features.shape == (2, 64 // settings.reduction, 64 // settings.reduction, settings.width) == (2, 4, 4, 11)
-    assert pooled.shape == (2, settings.pooled) == (2, 22)
+    assert pooled.shape == (2, settings.description_width) == (2, 22)
 
 
 def test_a_residual_block_starts_as_its_shortcut() -> None:

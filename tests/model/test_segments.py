@@ -57,10 +57,10 @@ def test_on_larger_panels_the_segments_are_stretched_and_differ_still(segment: s
 
 
 def test_a_panel_alone_is_beside_what_says_nothing() -> None:
-    alone = made("concatenated", neutral=0.5).alone(PANEL + 1)
+    alone = made("concatenated", neutral=0.5).augment_alone(PANEL + 1)
     assert torch.equal(alone[..., :5], PANEL + 1)
     assert (alone[..., 5:] == 0.5).all()
     for segment in ("added", "relative", "none"):
-        assert torch.equal(made(segment).alone(PANEL + 1), PANEL + 1)
+        assert torch.equal(made(segment).augment_alone(PANEL + 1), PANEL + 1)
     begun = made("concatenated", neutral=0.5)
     assert abs(begun.x_seg.mean().item() - 0.5) < 0.01

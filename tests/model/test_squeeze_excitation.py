@@ -10,7 +10,7 @@ from torch import nn
 from diptych_model import reference
 from diptych_model.mixers import Place, SqueezeExcitationConvolution
 from diptych_model.mixers.squeeze_excitation import SqueezeExcitation
-from diptych_model.panels import apart, beside, opposite
+from diptych_model.panels import join_panels, split_panels, swap_panels
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -37,10 +37,10 @@ def test_the_mixer_and_all_its_gradients_are_a_convolution_and_then_squeeze_and_
     x = draw(2 * panels, 3, 5, 7, seed=4).requires_grad_()
     H = made.convolution.H.permute(0, 2, 3, 1)
     if open_seam:
-        t = torch.stack([reference.convolution(one, H) for one in beside(x, panels)])
-        u = apart(t, panels)
+        t = torch.stack([reference.convolution(one, H) for one in join_panels(x, panels)])
+        u = split_panels(t, panels)
     else:
-        seen = torch.cat([x, opposite(x)], -1) if panels == 2 else x
+        seen = torch.cat([x, swap_panels(x)], -1) if panels == 2 else x
         u = torch.stack([reference.convolution(one, H, stride=stride) for one in seen])
     W_1, W_2 = made.excitation.W_1[:, :, 0, 0], made.excitation.W_2[:, :, 0, 0]
     expected = [reference.squeeze_excitation(list(one), W_1, W_2) for one in u.unflatten(0, (2, panels))]
@@ -76,7 +76,7 @@ def test_swapping_the_panels_of_every_picture_swaps_the_outputs_without_windows_
     window = (1, 1) if open_seam else (3, 3)
     place = Place(5, 8, 3, 7, panels=2, open_seam=open_seam)
     made, x = drawn(SqueezeExcitationConvolution(*window).build(place), seed=11), draw(6, 3, 7, 5, seed=12)
-    torch.testing.assert_close(made(opposite(x)), opposite(made(x)))
+    torch.testing.assert_close(made(swap_panels(x)), swap_panels(made(x)))
 
 
 def test_each_panel_is_weighed_by_what_the_other_holds_and_no_picture_by_its_mates() -> None:

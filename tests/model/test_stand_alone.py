@@ -234,7 +234,7 @@ def test_the_stem_and_all_its_gradients_equal_the_loops(scaled: bool, batch: int
     expected = torch.stack(
         [reference.attention_stem(one, *weights, made.emb_row, made.emb_col, made.nu, scaled=scaled) for one in x]
     )
-    computed = made.attend(x)
+    computed = made.attend_blocks(x)
     torch.testing.assert_close(computed, expected)
     wanted = [x, *(p for name, p in made.named_parameters() if not name.startswith("norm"))]
     upstream = draw(*computed.shape, seed=31)
@@ -246,7 +246,7 @@ def test_the_stem_and_all_its_gradients_equal_the_loops(scaled: bool, batch: int
 
 def test_the_stem_normalises_and_keeps_the_largest_of_every_block() -> None:
     made, x = stem(), draw(2, 4, 6, 3)
-    y = made.norm(made.attend(x).permute(0, 3, 1, 2))
+    y = made.norm(made.attend_blocks(x).permute(0, 3, 1, 2))
     for i in range(2):
         for j in range(3):
             block = y[:, :, 2 * i : 2 * i + 2, 2 * j : 2 * j + 2]
@@ -255,10 +255,10 @@ def test_the_stem_normalises_and_keeps_the_largest_of_every_block() -> None:
 
 def test_the_mixtures_sum_to_one_and_blocks_do_not_see_each_other() -> None:
     made, x = stem(), draw(1, 4, 6, 3)
-    torch.testing.assert_close(made.mixture().sum(-1), torch.ones(2, 2, dtype=torch.float64))
+    torch.testing.assert_close(made.mixture_weights().sum(-1), torch.ones(2, 2, dtype=torch.float64))
     other = x.clone()
     other[0, 1, 2] += 1
-    changed = (made.attend(x) != made.attend(other)).any(-1)[0].nonzero()
+    changed = (made.attend_blocks(x) != made.attend_blocks(other)).any(-1)[0].nonzero()
     assert changed.tolist() == [[0, 2], [0, 3], [1, 2], [1, 3]]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from diptych.errors import StoreError
 from diptych.store.lock import WriterLock
-from diptych_runtime.atomic import replacing, replacing_file, replacing_folder, write_atomic
+from diptych_runtime.atomic import replacing_file, replacing_folder, replacing_stream, write_atomic
 from diptych_runtime.errors import DiptychError
 
 
@@ -117,7 +117,7 @@ def test_a_link_with_the_name_of_the_temporary_file_is_not_written_through(tmp_p
     for name in (".a.json.tmp", f".a.json.{os.getpid()}.tmp", f".{os.getpid()}-a.json"):
         (folder / name).symlink_to(victim)
     write_atomic(folder / "a.json", b"new")
-    with replacing(folder / "a.json") as stream:
+    with replacing_stream(folder / "a.json") as stream:
         stream.write(b"newer")
     with replacing_file(folder / "a.json") as unfinished:
         unfinished.write_text("newest")

@@ -2,20 +2,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from diptych_runtime.crops import AGAIN, boxes, nearest_of_all, second_looks
+from diptych_runtime.crops import AGAIN, crop_boxes, nearest_of_all, second_looks
 from diptych_runtime.decoder import panel_pixels, query_pixels
 from diptych_runtime.errors import PictureError
 
 
 @pytest.mark.parametrize("share", [0.1, 0.6, 0.7, 0.99])
 def test_crops_have_their_share_and_stay_inside(share):
-    assert len(boxes(share)) == 5
-    for left, top, right, bottom in boxes(share):
+    assert len(crop_boxes(share)) == 5
+    for left, top, right, bottom in crop_boxes(share):
         assert 0 <= left < right <= 1
         assert 0 <= top < bottom <= 1
         assert right - left == pytest.approx(share)
         assert bottom - top == pytest.approx(share)
-    assert boxes(0) == []
+    assert crop_boxes(0) == []
 
 
 def test_the_first_view_is_the_whole_and_the_others_are_its_parts(tmp_path):

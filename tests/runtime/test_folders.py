@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from diptych_runtime.folders import EXCLUDED, HIDDEN_FILES, Exclusion, pictures_below, walk
+from diptych_runtime.folders import EXCLUDED, HIDDEN_FILES, Exclusion, pictures_below, walk_folder
 
 OUT = {
     ".Trash/a.jpg": ".Trash",
@@ -52,10 +52,10 @@ def reason(exclusion: Exclusion, path: str) -> str:
     place = "/p"
     *folders, file = path.split("/")
     for name in folders:
-        if why := exclusion.reason(name, place, "/p", is_folder=True):
+        if why := exclusion.exclusion_reason(name, place, "/p", is_folder=True):
             return why
         place = f"{place}/{name}"
-    return exclusion.reason(file, place, "/p", is_folder=False)
+    return exclusion.exclusion_reason(file, place, "/p", is_folder=False)
 
 
 @pytest.mark.parametrize("path", OUT)
@@ -107,7 +107,7 @@ def test_a_walk_goes_folder_by_folder_and_stays_out_of_links_and_of_what_is_take
     (tmp_path / "b/loop").symlink_to(tmp_path)
     (tmp_path / "b/nowhere").symlink_to("none")
     seen = []
-    for place, folders, files in walk(tmp_path):
+    for place, folders, files in walk_folder(tmp_path):
         seen.append((os.path.relpath(place, tmp_path), files))
         if "c" in folders:
             folders.remove("c")
@@ -125,7 +125,7 @@ def test_folders_may_be_nested_by_the_thousand_and_what_is_deeper_than_a_path_ma
     os.close(inner)
     errors: list[OSError] = []
     try:
-        walked = list(walk(top, errors.append))
+        walked = list(walk_folder(top, errors.append))
     finally:
         subprocess.run(["rm", "-rf", top], check=True)  # pytest would go through it by recursion
     assert 1500 < len(walked) < 2500
@@ -136,7 +136,7 @@ def test_a_folder_that_goes_or_becomes_a_link_while_it_is_walked_is_passed_over(
     for name in ("a", "b", "c"):
         (tmp_path / name).mkdir()
     errors, places = [], []
-    for place, _, _ in walk(tmp_path, errors.append):
+    for place, _, _ in walk_folder(tmp_path, errors.append):
         places.append(Path(place).name)
         if place == str(tmp_path):
             (tmp_path / "a").rmdir()

@@ -7,8 +7,15 @@ import pytest
 from judged import AFTER, QUESTIONS, drawn, evidence
 
 from diptych_runtime.calibration.evidence import FEWEST, Evidence
-from diptych_runtime.calibration.verdicts import VERDICTS, least_of
-from diptych_runtime.judgement import MORE_LOOKS, competing, deserving, judge, probabilities, saying
+from diptych_runtime.calibration.verdicts import VERDICTS, verdict_thresholds
+from diptych_runtime.judgement import (
+    MORE_LOOKS,
+    judge_pairs,
+    needs_closer_look,
+    pairs_with_look,
+    question_probabilities,
+    select_competing,
+)
 from diptych_runtime.manifest import Manifest, Question
 from diptych_runtime.models import bundled_models, find_artifact
 
@@ -24,7 +31,7 @@ ALL, NAMES = [QUESTIONS, AFTER, *map(released, bundled_models())], ["made", "aft
 @pytest.mark.parametrize("seen", [None, evidence()], ids=["not looked", "looked"])
 def test_a_copy_is_never_surer_than_the_thing(questions, seen):
     logits = drawn(questions)
-    shown = probabilities(questions, logits, seen)
+    shown = question_probabilities(questions, logits, seen)
     assert set(shown) == set(questions)
     for found in shown.values():
         assert ((found >= 0) & (found <= 1)).all()
@@ -37,31 +44,31 @@ def test_a_copy_is_never_surer_than_the_thing(questions, seen):
 @pytest.mark.parametrize("asked", ["copy", "thing", None])
 def test_of_many_pairs_the_likeliest_get_a_closer_look(asked):
     logits = drawn(AFTER)
-    every, some = deserving(AFTER, logits, asked), deserving(AFTER, logits, asked, 20)
+    every, some = needs_closer_look(AFTER, logits, asked), needs_closer_look(AFTER, logits, asked, 20)
     by = logits[:, [*AFTER].index(asked)] if asked else logits.max(1)
     assert some.sum() == 20 < every.sum()
     assert not (some & ~every).any()
     assert by[some].min() >= by[every & ~some].max()
-    assert (deserving(AFTER, logits, asked, len(logits)) == every).all()
+    assert (needs_closer_look(AFTER, logits, asked, len(logits)) == every).all()
 
 
 @pytest.mark.parametrize("asked", ["copy", "thing"])
 def test_what_competes_for_the_best_are_the_likeliest_that_need_no_look_and_more_of_those_that_do(asked):
     logits = drawn(AFTER)
-    worth, own = deserving(AFTER, logits, asked), logits[:, [*AFTER].index(asked)]
+    worth, own = needs_closer_look(AFTER, logits, asked), logits[:, [*AFTER].index(asked)]
     assert worth.sum() > 50 + MORE_LOOKS
     for top in (1, 10, 50):
-        judged = competing(AFTER, logits, asked, top)
+        judged = select_competing(AFTER, logits, asked, top)
         for sort, count in ((worth, top + MORE_LOOKS), (~worth, top)):
             assert (judged & sort).sum() == count
             assert own[judged & sort].min() >= own[sort & ~judged].max()
-    assert competing(AFTER, logits, asked, len(logits)).all()
+    assert select_competing(AFTER, logits, asked, len(logits)).all()
 
 
 @pytest.mark.parametrize("questions", ALL, ids=NAMES)
 def test_a_judgement_is_the_probability_and_its_verdict_and_leaves_raw_scores_alone(questions):
     logits, seen = drawn(questions), evidence()
-    shown, judged = probabilities(questions, logits, seen), judge(questions, logits, seen)
+    shown, judged = question_probabilities(questions, logits, seen), judge_pairs(questions, logits, seen)
     for place, (name, question) in enumerate(questions.items()):
         scores = np.array([one.relevance_score for one in judged[name]])
         raised = scores > shown[name]
@@ -77,21 +84,21 @@ def test_a_judgement_is_the_probability_and_its_verdict_and_leaves_raw_scores_al
 
 
 def test_what_is_called_a_copy_after_a_closer_look_is_called_the_same_thing():
-    judged = judge(QUESTIONS, drawn(QUESTIONS), evidence())
+    judged = judge_pairs(QUESTIONS, drawn(QUESTIONS), evidence())
     both = list(zip(judged["copy"], judged["thing"], strict=True))
-    shown = probabilities(QUESTIONS, drawn(QUESTIONS), evidence())["thing"]
+    shown = question_probabilities(QUESTIONS, drawn(QUESTIONS), evidence())["thing"]
     raised = [pair for pair, alone in zip(both, shown, strict=True) if pair[1].relevance_score > alone]
     assert raised
     assert {copy.closer_look for copy, _ in raised} == {"taken"}
-    least = least_of(QUESTIONS["thing"].stated)
+    least = verdict_thresholds(QUESTIONS["thing"].effective_thresholds)
     assert all(0 <= thing.relevance_score - least[thing.verdict] < 1.01e-7 for _, thing in raised)
     looked = [(copy.verdict, thing.verdict) for copy, thing in both if copy.closer_look != "not taken"]
     assert all(VERDICTS.index(thing) <= VERDICTS.index(copy) for copy, thing in looked)
 
 
 def test_without_the_closer_look_that_it_deserves_a_copy_is_likely_at_most():
-    judged = judge(QUESTIONS, drawn(QUESTIONS))["copy"]
-    deserved = deserving(QUESTIONS, drawn(QUESTIONS), "copy")
+    judged = judge_pairs(QUESTIONS, drawn(QUESTIONS))["copy"]
+    deserved = needs_closer_look(QUESTIONS, drawn(QUESTIONS), "copy")
     assert [one.closer_look for one in judged] == ["not taken" if worth else None for worth in deserved]
     assert {one.verdict for one, worth in zip(judged, deserved, strict=True) if worth} == {"likely"}
     assert {one.verdict for one, worth in zip(judged, deserved, strict=True) if not worth} <= {"unsure", "different"}
@@ -99,21 +106,25 @@ def test_without_the_closer_look_that_it_deserves_a_copy_is_likely_at_most():
 
 def test_a_closer_look_is_deserved_by_copies_and_for_the_thing_by_those_that_are_not_the_same_anyway():
     odds = np.array([[-3.0, 9.0], [4.0, 9.0], [4.0, 1.0]], np.float32)
-    assert deserving(QUESTIONS, odds, "copy").tolist() == deserving(QUESTIONS, odds).tolist() == [False, True, True]
-    assert deserving(QUESTIONS, odds, "thing").tolist() == [False, False, True]
+    assert (
+        needs_closer_look(QUESTIONS, odds, "copy").tolist()
+        == needs_closer_look(QUESTIONS, odds).tolist()
+        == [False, True, True]
+    )
+    assert needs_closer_look(QUESTIONS, odds, "thing").tolist() == [False, False, True]
     plain = {name: replace(one, verification=None) for name, one in QUESTIONS.items()}
-    assert not deserving(plain, odds).any()
+    assert not needs_closer_look(plain, odds).any()
 
 
 def test_what_a_look_says_of_a_copy_says_something_of_the_thing():
     logits, seen = drawn(AFTER), evidence()
     after, own = AFTER["thing"].after_look, logits[:, 1]
     assert after is not None
-    copies, things = (probabilities(AFTER, logits, seen)[name] for name in ("copy", "thing"))
-    worth = deserving(AFTER, logits, "copy")
-    assert deserving(AFTER, logits, "thing").tolist() == worth.tolist()
+    copies, things = (question_probabilities(AFTER, logits, seen)[name] for name in ("copy", "thing"))
+    worth = needs_closer_look(AFTER, logits, "copy")
+    assert needs_closer_look(AFTER, logits, "thing").tolist() == worth.tolist()
     looked = worth & np.array([one is not None for one in seen])
-    laid = np.array([one is not None and one.registered for one in seen])
+    laid = np.array([one is not None and one.is_registered for one in seen])
     alone = AFTER["copy"].relevance(logits[:, 0])
     unlaid = after.relevance_apart(own, alone, looked)
     expected = unlaid.copy()
@@ -134,8 +145,8 @@ def test_what_a_look_says_of_a_copy_says_something_of_the_thing():
 def test_two_blank_pictures_have_even_odds_at_most(questions):
     logits = np.repeat([[9.0, 30.0]], 3, 0).astype(np.float32)
     seen = [Evidence(0), Evidence(FEWEST - 1), Evidence(FEWEST)]
-    assert deserving(questions, logits, "thing").all()
-    shown, judged = probabilities(questions, logits, seen), judge(questions, logits, seen)
+    assert needs_closer_look(questions, logits, "thing").all()
+    shown, judged = question_probabilities(questions, logits, seen), judge_pairs(questions, logits, seen)
     for name, found in shown.items():
         assert (found[:2] <= 0.5).all()
         assert found[2] > 0.5
@@ -144,7 +155,7 @@ def test_two_blank_pictures_have_even_odds_at_most(questions):
 
 def test_a_thing_without_its_look_is_told_by_the_thresholds_of_the_network_alone():
     logits = drawn(AFTER)
-    judged = [one for one in judge(AFTER, logits)["thing"] if one.closer_look == "not taken"]
+    judged = [one for one in judge_pairs(AFTER, logits)["thing"] if one.closer_look == "not taken"]
     assert judged
     assert {one.verdict for one in judged} >= {"same", "likely"}
     assert all((one.verdict == "same") == (one.relevance_score >= 0.99) for one in judged)
@@ -153,14 +164,14 @@ def test_a_thing_without_its_look_is_told_by_the_thresholds_of_the_network_alone
 def test_scores_that_were_held_against_their_rivals_decide_and_the_raw_ones_are_told():
     logits = drawn(QUESTIONS, count=50)
     held = logits - np.float32(3)
-    judged = judge(QUESTIONS, logits, held=held)
+    judged = judge_pairs(QUESTIONS, logits, held=held)
     assert [one.raw_score for one in judged["copy"]] == logits[:, 0].tolist()
-    expected = [one.relevance_score for one in judge(QUESTIONS, held)["copy"]]
+    expected = [one.relevance_score for one in judge_pairs(QUESTIONS, held)["copy"]]
     assert [one.relevance_score for one in judged["copy"]] == expected
 
 
 def test_of_no_pairs_nothing_is_said():
-    assert judge(QUESTIONS, drawn(QUESTIONS, count=0)) == {"copy": [], "thing": []}
+    assert judge_pairs(QUESTIONS, drawn(QUESTIONS, count=0)) == {"copy": [], "thing": []}
 
 
 def test_below_its_relevance_as_a_copy_a_look_says_nothing_of_the_thing_but_what_it_says_of_the_copy():
@@ -169,9 +180,9 @@ def test_below_its_relevance_as_a_copy_a_look_says_nothing_of_the_thing_but_what
     asked = AFTER | {"thing": replace(AFTER["thing"], after_look=replace(after, above=0.97))}
     logits, seen = drawn(AFTER), evidence()
     copies = AFTER["copy"].relevance(logits[:, [*AFTER].index("copy")])
-    below = deserving(AFTER, logits, "copy") & (copies < 0.97)
-    shown, before = probabilities(asked, logits, seen), probabilities(AFTER, logits, seen)
-    _, looked, laid = saying(asked, logits, seen, replace(after, above=0.97))
+    below = needs_closer_look(AFTER, logits, "copy") & (copies < 0.97)
+    shown, before = question_probabilities(asked, logits, seen), question_probabilities(AFTER, logits, seen)
+    _, looked, laid = pairs_with_look(asked, logits, seen, replace(after, above=0.97))
     vain = looked & ~laid
     apart = replace(after, above=0.97).relevance_apart(logits[:, [*AFTER].index("thing")], copies, looked)
     assert below.sum() > 20
@@ -179,6 +190,6 @@ def test_below_its_relevance_as_a_copy_a_look_says_nothing_of_the_thing_but_what
     np.testing.assert_array_equal(shown["thing"][below | vain], np.maximum(apart, shown["copy"])[below | vain])
     np.testing.assert_array_equal(shown["thing"][~below & ~vain], before["thing"][~below & ~vain])
     np.testing.assert_array_equal(shown["copy"], before["copy"])
-    said = [one for one, which in zip(judge(asked, logits)["thing"], below, strict=True) if which]
+    said = [one for one, which in zip(judge_pairs(asked, logits)["thing"], below, strict=True) if which]
     assert {one.closer_look for one in said} == {"not taken"}
     assert [one.verdict for one in said] == [asked["thing"].verdict(one.relevance_score) for one in said]

@@ -47,7 +47,7 @@ def test_what_another_version_made_of_a_look_for_the_thing_is_left_to_the_networ
         rewrite(copied, questions={"match": {"after_look": before | {"above": 0.9}, "thresholds": {"0.01": 0.8}}})
         match = Manifest.load(copied).questions["match"]
         assert match.after_look is None
-        assert match.stated == {"0.01": 0.8}
+        assert match.effective_thresholds == {"0.01": 0.8}
     rewrite(copied, questions={"match": {"after_look": {"looked": 3, "apart": {"bias": 0, "logit": 1.5}}}})
     with pytest.raises(ArtifactError, match="looked"):
         Manifest.load(copied)

@@ -9,9 +9,9 @@ from judged import AFTER, LOOK, QUESTIONS, drawn, evidence
 
 from diptych_runtime.calibration.recalibration import log_odds
 from diptych_runtime.calibration.thresholds import Negatives
-from diptych_runtime.calibration.verdicts import least_of
+from diptych_runtime.calibration.verdicts import verdict_thresholds
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.judgement import judge, probabilities
+from diptych_runtime.judgement import judge_pairs, question_probabilities
 from diptych_runtime.manifest import Manifest, Question
 from diptych_runtime.models import bundled_models, find_artifact
 from diptych_runtime.own_calibration import OwnCalibration, OwnQuestion, released_digest
@@ -21,15 +21,15 @@ OWN = OwnQuestion(0.7, -0.4, {"0.01": 0.7, "0.001": 0.96}, 30, 40)
 
 
 def over(questions, *names: str):
-    return dict(questions) | {name: OWN.over(questions[name]) for name in names}
+    return dict(questions) | {name: OWN.apply_to(questions[name]) for name in names}
 
 
 def test_of_a_question_that_takes_no_closer_look_every_probability_is_on_the_line():
     released = {"match": Question(1.3, 0.4, {"0.01": 0.8})}
     logits = np.linspace(-8, 8, 101)[:, None]
-    before, after = (probabilities(each, logits)["match"] for each in (released, over(released, "match")))
+    before, after = (question_probabilities(each, logits)["match"] for each in (released, over(released, "match")))
     assert log_odds(after) == pytest.approx(0.7 * log_odds(before) - 0.4, abs=1e-3)
-    assert over(released, "match")["match"].stated == OWN.thresholds
+    assert over(released, "match")["match"].effective_thresholds == OWN.thresholds
 
 
 def test_of_a_question_with_a_closer_look_what_was_looked_at_is_on_the_line_and_the_rest_stays_below_its_thresholds():
@@ -41,21 +41,23 @@ def test_of_a_question_with_a_closer_look_what_was_looked_at_is_on_the_line_and_
 def check(questions):
     logits, seen = drawn(questions), evidence()
     own = over(questions, "copy")
-    before, after = (probabilities(each, logits, seen)["copy"] for each in (questions, own))
-    worth = questions["copy"].verification.worth(questions["copy"].relevance(logits[:, 0]))
-    looked = worth & np.array([one is not None and one.registered and not one.beside for one in seen])
+    before, after = (question_probabilities(each, logits, seen)["copy"] for each in (questions, own))
+    worth = questions["copy"].verification.needs_look(questions["copy"].relevance(logits[:, 0]))
+    looked = worth & np.array([one is not None and one.is_registered and not one.is_beside for one in seen])
     unlooked = worth & np.array([one is None for one in seen])
     sure = looked & (before > 1e-5) & (before < 1 - 1e-5)
     assert sure.sum() > 50
     assert log_odds(after[sure]) == pytest.approx(0.7 * log_odds(before[sure]) - 0.4, abs=0.02)
-    least = least_of(OWN.thresholds)
+    least = verdict_thresholds(OWN.thresholds)
     assert unlooked.any()
     assert (after[unlooked] < least["same"]).all()
     assert (after[~worth] < least["likely"]).all()
-    free = ~worth & (before > 1e-5) & (before < questions["copy"].verification.least) & (after < 0.69)
+    free = ~worth & (before > 1e-5) & (before < questions["copy"].verification.limit_without_look) & (after < 0.69)
     assert free.sum() > 50
     assert log_odds(after[free]) == pytest.approx(0.7 * log_odds(before[free]) - 0.4, abs=0.02)
-    assert {one.verdict for one, chosen in zip(judge(own, logits, seen)["copy"], unlooked, strict=True) if chosen} <= {
+    assert {
+        one.verdict for one, chosen in zip(judge_pairs(own, logits, seen)["copy"], unlooked, strict=True) if chosen
+    } <= {
         "likely",
         "unsure",
         "different",
@@ -66,15 +68,15 @@ def check(questions):
 def test_a_copy_is_no_surer_than_the_thing_and_verdicts_follow_the_probability_that_is_shown(questions):
     logits, seen = drawn(questions), evidence()
     own = over(questions, "copy", "thing")
-    shown, judged = probabilities(own, logits, seen), judge(own, logits, seen)
+    shown, judged = question_probabilities(own, logits, seen), judge_pairs(own, logits, seen)
     assert (shown["copy"] <= shown["thing"]).all()
     assert [one.verdict for one in judged["copy"]] == [own["copy"].verdict(one) for one in shown["copy"]]
-    assert own["thing"].stated == OWN.thresholds
+    assert own["thing"].effective_thresholds == OWN.thresholds
 
 
 def test_a_thing_after_a_closer_look_is_on_the_line_where_the_copy_says_less():
     logits, seen = drawn(AFTER), evidence()
-    before, after = (probabilities(each, logits, seen) for each in (AFTER, over(AFTER, "thing")))
+    before, after = (question_probabilities(each, logits, seen) for each in (AFTER, over(AFTER, "thing")))
     thing = (before["thing"] > before["copy"]) & (after["thing"] > after["copy"]) & (before["thing"] > 1e-5)
     thing &= before["thing"] < 1 - 1e-5
     assert thing.sum() > 100
@@ -84,7 +86,7 @@ def test_a_thing_after_a_closer_look_is_on_the_line_where_the_copy_says_less():
 def test_as_many_pairs_that_do_not_match_pass_a_moved_threshold():
     negatives: dict[Negatives, dict[str, float]] = {"random": {"0.01": 0.6, "0.001": 0.99}}
     released = Question(1.3, 0.4, {"0.01": 0.8}, negatives=negatives)
-    own = OWN.over(released)
+    own = OWN.apply_to(released)
     logits = np.linspace(-8, 8, 2001)
     for rate, least in negatives["random"].items():
         passed = released.relevance(logits) >= least
@@ -109,7 +111,7 @@ def test_a_file_comes_back_as_it_was_saved_and_opens_its_model_with_itself_over_
     expected = 0.7 * log_odds(released.relevance(logits)) - 0.4
     assert log_odds(runtime.relevance(logits)) == pytest.approx(expected, abs=1e-4)
     assert runtime.thresholds == OWN.thresholds
-    assert runtime.calibrated(None).relevance(logits).tolist() == released.relevance(logits).tolist()
+    assert runtime.with_calibration(None).relevance(logits).tolist() == released.relevance(logits).tolist()
     assert released.own is None
 
 
@@ -124,14 +126,14 @@ def test_a_calibration_over_another_model_or_another_release_of_it_is_refused(ow
     for other in others:
         assert not own.fits(other)
         with pytest.raises(ArtifactError, match=r"was made over the model .* and not over .*; make it again with"):
-            own.over(other)
+            own.apply_to(other)
     for released in map(Manifest.load, map(find_artifact, bundled_models())):
         assert not own.fits(released)
 
 
 def test_a_question_that_the_model_does_not_answer_is_named(own, artifact):
     with pytest.raises(ArtifactError, match=r"has the question 'hat', which the model .* \(it answers match\)"):
-        replace(own, questions={**own.questions, "hat": OWN}).over(Manifest.load(artifact))
+        replace(own, questions={**own.questions, "hat": OWN}).apply_to(Manifest.load(artifact))
 
 
 def test_a_calibration_over_a_file_is_refused(own, tmp_path):

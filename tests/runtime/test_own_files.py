@@ -5,7 +5,7 @@ import pytest
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import MANIFEST, Manifest
 from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration
-from diptych_runtime.own_files import open_own, regular
+from diptych_runtime.own_files import open_own, open_regular
 
 
 @pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_RDWR | os.O_CREAT | os.O_APPEND])
@@ -17,7 +17,7 @@ def test_a_link_or_a_pipe_is_refused_before_anything_is_written(tmp_path, flags)
     os.mkfifo(tmp_path / "pipe")
     for name, reason in (("link", "is a link"), ("dangling", "is a link"), ("pipe", "pipe is no file")):
         with pytest.raises(OSError, match=reason):
-            regular(tmp_path / name, flags)
+            open_regular(tmp_path / name, flags)
     assert victim.read_text() == "precious"
     assert not (tmp_path / "none").exists()
 
@@ -26,7 +26,7 @@ def test_a_hard_link_is_read_and_never_written(tmp_path):
     (tmp_path / "victim").write_text("precious")
     os.link(tmp_path / "victim", tmp_path / "lock")
     with pytest.raises(OSError, match="lock is another file too"):
-        regular(tmp_path / "lock", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        open_regular(tmp_path / "lock", os.O_RDWR | os.O_CREAT | os.O_APPEND)
     with open_own(tmp_path / "lock") as file:
         assert file.read() == b"precious"
 

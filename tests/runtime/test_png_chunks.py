@@ -9,7 +9,7 @@ from PIL import Image, ImageCms
 
 from diptych_runtime import png_chunks
 from diptych_runtime.decoder import open_picture, read_header
-from diptych_runtime.png_chunks import chunks, skip_text
+from diptych_runtime.png_chunks import read_chunks, skip_text
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
 LONG = bytes(range(256)) * 12_000  # three times as much as Pillow reads
@@ -71,7 +71,7 @@ def test_a_picture_without_text_is_not_copied():
     data = png()
     assert skip_text(data) == (data, None)
     assert skip_text(data)[0] is data
-    assert [name for name, _, _ in chunks(data)] == [b"IHDR", b"IDAT", b"IEND"]
+    assert [name for name, _, _ in read_chunks(data)] == [b"IHDR", b"IDAT", b"IEND"]
 
 
 def test_how_a_picture_lies_is_read_from_its_text():
@@ -92,7 +92,7 @@ def test_a_profile_counts_also_where_pillow_alone_would_refuse_it(padding):
 
 def test_of_many_profiles_only_the_first_is_unpacked(monkeypatch):
     unpacked = []
-    monkeypatch.setattr(png_chunks, "_unpacked", lambda packed, most: unpacked.append(packed) or b"a profile")
+    monkeypatch.setattr(png_chunks, "_unpack_bytes", lambda packed, most: unpacked.append(packed) or b"a profile")
     first = chunk(b"iCCP", b"first\0\0" + zlib.compress(b"1"))
     data, profile = skip_text(before(first, *[chunk(b"iCCP", b"more\0\0" + zlib.compress(b"2"))] * 99))
     assert (data, profile) == (before(first), None)

@@ -13,7 +13,7 @@ import torch
 from diptych_export.parity import drawn_pixels
 from diptych_runtime import runtime as module
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.kernel import KernelError, kernel
+from diptych_runtime.kernel import KernelError, load_kernel
 from diptych_runtime.manifest import Manifest, digest
 from diptych_runtime.runtime import PAIR_CHUNK, Runtime
 
@@ -52,7 +52,9 @@ def test_the_runtime_computes_what_the_network_computes(runtime, tiny_network, p
         logits = tiny_network.relate(half[:-1], half[1:]).numpy()
         swapped = tiny_network.relate(half[1:], half[:-1]).numpy()
     assert (panels.tokens.dtype, panels.embeddings.dtype) == (np.float16, np.float32)
-    np.testing.assert_allclose(panels.tokens, runtime.codec.rounded(tokens.numpy()), atol=2**-5)  # a step of theirs
+    np.testing.assert_allclose(
+        panels.tokens, runtime.codec.round_tokens(tokens.numpy()), atol=2**-5
+    )  # a step of theirs
     np.testing.assert_allclose(panels.embeddings, embeddings.numpy(), atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(panels.embeddings, axis=1), 1, atol=1e-6)
     got = runtime.pair_logits(panels.tokens[:-1], panels.tokens[1:])
@@ -78,7 +80,7 @@ def test_every_batch_of_two_or_more_gives_the_same_bits_inside_one_session(threa
     for size in range(2, 18):
         tokens, embeddings = runtime._panel.run(None, {"pixels": pixels[:size]})
         assert np.array_equal(embeddings, panels.embeddings[:size])
-        assert np.array_equal(runtime.codec.rounded(tokens.astype(np.float16)), panels.tokens[:size])
+        assert np.array_equal(runtime.codec.round_tokens(tokens.astype(np.float16)), panels.tokens[:size])
         feeds = {"tokens_a": panels.tokens[:size].astype(np.float32), "tokens_b": rolled[:size].astype(np.float32)}
         logits = runtime._pair.run(None, feeds)[0]
         reference = runtime._pair.run(None, {name: rows[:2] for name, rows in feeds.items()})[0]
@@ -95,7 +97,7 @@ def test_the_order_of_a_pair_leaves_no_trace_in_the_bits(runtime, panels):
 @pytest.fixture
 def built():
     try:
-        return kernel()
+        return load_kernel()
     except KernelError as error:
         pytest.skip(str(error))
 
@@ -119,7 +121,7 @@ def _without_kernel(monkeypatch):
     def missing():
         raise KernelError("it was not built")
 
-    monkeypatch.setattr(module, "kernel", missing)
+    monkeypatch.setattr(module, "load_kernel", missing)
 
 
 def _without_node(monkeypatch):

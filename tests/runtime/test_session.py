@@ -82,7 +82,7 @@ def gpu(monkeypatch, tmp_path):
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [*GPUS.values(), CPU])
-    monkeypatch.setattr(session, "_loads", lambda library: True)
+    monkeypatch.setattr(session, "_is_loadable", lambda library: True)
     monkeypatch.setenv("HOME", str(tmp_path))
     return device
 
@@ -93,7 +93,7 @@ def test_a_gpu_that_was_asked_for_and_cannot_be_had_is_an_error_and_auto_says_wh
 ):
     if GPUS[name] in onnxruntime.get_available_providers():
         pytest.skip(f"this onnxruntime has {name}")
-    monkeypatch.setattr(session, "_loads", lambda library: True)
+    monkeypatch.setattr(session, "_is_loadable", lambda library: True)
     with pytest.raises(ArtifactError, match=rf"{name} was asked for but cannot be had: the installed onnxruntime has"):
         Runtime.open(artifact, provider=name)
     runtime = Runtime.open(artifact, provider="auto")
@@ -119,7 +119,7 @@ def test_what_is_missing_for_a_gpu_is_named(monkeypatch):
     assert session.why_unavailable("auto", ort) == "there is no NVIDIA driver here"
     only_cpu = SimpleNamespace(get_available_providers=lambda: [session.CPU])
     assert session.why_unavailable("auto", only_cpu) == "there is no NVIDIA driver here"  # pyright: ignore[reportArgumentType]
-    monkeypatch.setattr(session, "_loads", lambda library: "nvinfer" not in library)
+    monkeypatch.setattr(session, "_is_loadable", lambda library: "nvinfer" not in library)
     assert session.why_unavailable("cuda", ort) is None
     assert "nvinfer" in (session.why_unavailable("tensorrt", ort) or "")
 
@@ -189,7 +189,7 @@ def test_a_gpu_that_fails_is_noticed_at_opening_and_auto_takes_the_cpu(
 
 
 def test_auto_takes_the_cpu_for_a_kernel_that_is_required(artifact, gpu, library, monkeypatch):
-    monkeypatch.setattr(module, "kernel", lambda: library)
+    monkeypatch.setattr(module, "load_kernel", lambda: library)
     runtime = Runtime.open(artifact, provider="auto", kernel="require")
     assert (runtime.provider, runtime.attention_path) == (CPU, f"kernel ({library.instructions})")
     assert "it is for the CPU" in runtime.provider_reason

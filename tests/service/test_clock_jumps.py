@@ -18,7 +18,7 @@ from started import until_ready
 
 from diptych import Collection
 from diptych_runtime.kernel import KernelError
-from diptych_runtime.kernel.build import compiler
+from diptych_runtime.kernel.build import find_compiler
 
 HOUR = 3600
 # The seconds in a file are added to what the kernel says the date is. The clock that waits go by is left alone.
@@ -46,7 +46,7 @@ int clock_gettime(clockid_t clock, struct timespec *found) {
 @pytest.fixture(scope="module")
 def library(tmp_path_factory) -> Path:
     try:
-        command = compiler()
+        command = find_compiler()
     except KernelError as error:
         pytest.skip(str(error))
     folder = tmp_path_factory.mktemp("clock")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from diptych_model import PairNetwork
-from diptych_model.flops import parameters
+from diptych_model.flops import count_parameters
 from diptych_model.mixers import MIXERS
 from diptych_studies import pairs as module
 from diptych_studies import variants
@@ -60,8 +60,8 @@ def test_every_variant_differs_in_exactly_one_setting_from_the_one_it_is_laid_be
 @pytest.mark.parametrize("name", STUDIES)
 def test_all_variants_of_a_study_have_the_same_parameters_within_a_twentieth(name: str) -> None:
     configs = [variant.config for variant in STUDIES[name]().values()]
-    target = max(parameters(PairNetwork(config)) for config in configs)
-    counts = [parameters(PairNetwork(equalised(config, target))) for config in configs]
+    target = max(count_parameters(PairNetwork(config)) for config in configs)
+    counts = [count_parameters(PairNetwork(equalised(config, target))) for config in configs]
     assert max(counts) <= (1 + TOLERANCE) * min(counts)
     assert max(counts) <= 1.005 * min(counts)
 

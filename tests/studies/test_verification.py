@@ -71,7 +71,7 @@ def test_a_row_counts_the_copies_that_were_missed_and_the_pictures_that_were_wro
     figures = row(fitted, one)
     assert figures["copies"] == 50
     bar = fitted.thresholds["0.01"]
-    passed = fitted.judged(one.relevance, one.seen) >= bar
+    passed = fitted.shown_relevance(one.relevance, one.seen) >= bar
     assert figures["at"]["0.01"]["found"] == pytest.approx((passed & one.copies).sum() / 50)
     wrong = {place for pair in one.found[passed & ~one.copies].tolist() for place in pair}
     assert figures["at"]["0.01"]["wrong_pictures"] == pytest.approx(len(wrong) / 200)

@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 from diptych.console import table
 from diptych_runtime.atomic import replacing_file
 from diptych_runtime.decoder import panel_pixels
-from diptych_runtime.judgement import probabilities
+from diptych_runtime.judgement import question_probabilities
 from diptych_runtime.runtime import Runtime
 from diptych_training.data.documents import KINDS, MEMBERS, draw_documents
 from diptych_training.data.synthetic import draw_pictures
@@ -60,7 +60,7 @@ def study_limits(runtime: Runtime, shown: Sequence[Example]) -> dict[str, Any]:
     """
     sides = [np.stack([panel_pixels(getattr(pair, side), runtime.panel_size) for pair in shown]) for side in "ab"]
     tokens_a, tokens_b = (runtime.encode(pixels).tokens for pixels in sides)
-    answers = probabilities(runtime.manifest.questions, runtime.all_logits(tokens_a, tokens_b))
+    answers = question_probabilities(runtime.manifest.questions, runtime.all_logits(tokens_a, tokens_b))
     rows = [
         {"name": pair.name, "copies": pair.copies} | {question: float(p[i]) for question, p in answers.items()}
         for i, pair in enumerate(shown)

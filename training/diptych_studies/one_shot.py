@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from diptych_model import PairConfig, PairNetwork
-from diptych_model.flops import flops, parameters
+from diptych_model.flops import count_flops, count_parameters
 from diptych_training.data.characters import Characters, Groups, draw_episodes, load_characters, pictures
 from diptych_training.device import default_device
 from diptych_training.learning.losses import embedding_loss
@@ -50,8 +50,8 @@ def teach_panel(
     save_file(network.panel.state_dict(), _panel(directory, seed))
     one = torch.zeros(1, 3, network.config.pixels, network.config.pixels)
     return {
-        "parameters": parameters(network.panel),
-        "flops": 2 * flops(network.panel.eval(), one),
+        "parameters": count_parameters(network.panel),
+        "flops": 2 * count_flops(network.panel.eval(), one),
         "won": measure_embedding(network, _characters(data, "validation", network.config.pixels), episodes),
     }
 
@@ -74,8 +74,8 @@ def train_and_measure(
     network.cpu()
     one = torch.zeros(1, 3, network.config.pixels, network.config.pixels)
     return {
-        "parameters": parameters(network),
-        "flops": flops(network.eval(), one, one),
+        "parameters": count_parameters(network),
+        "flops": count_flops(network.eval(), one, one),
         "losses": [round(float(np.mean(part)), 4) for part in np.array_split(losses, min(10, len(losses)))],
         "won": won,
     }
@@ -143,7 +143,7 @@ def _learn(network: PairNetwork, a: Tensor, b: Tensor) -> float:
     if literal:
         left, right = a.repeat_interleave(size, 1).flatten(0, 1), b.repeat(1, size, 1, 1, 1).flatten(0, 1)
         orders = (left, right), (right, left)
-        tokens = torch.cat([side for order in orders for side in network.panel.literal(*order)])
+        tokens = torch.cat([side for order in orders for side in network.panel.joint_tokens(*order)])
         with _settled(network.panel):
             embeddings = network.encode(torch.cat([a, b]).flatten(0, 1))[1]
     else:

@@ -19,7 +19,7 @@ import torch
 
 from diptych.console import table
 from diptych_model import PairConfig, PairNetwork
-from diptych_model.flops import flops
+from diptych_model.flops import count_flops
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.grid import run_grid
 from diptych_studies.one_shot import GROUPS, PROTOCOL, SIZE, WAYS, teach_panel, train_and_measure, training
@@ -194,8 +194,8 @@ def _flops_stored(config: PairConfig) -> int:
     """FLOPs of a pair whose pictures have been seen before: with an open seam in pixels all is done again."""
     network = PairNetwork(config).eval()
     if config.seam == "pixels":
-        return flops(network, *[torch.empty(1, 3, config.pixels, config.pixels)] * 2)
-    return flops(network.pair, *[torch.empty(1, config.grid, config.grid, config.width)] * 2)
+        return count_flops(network, *[torch.empty(1, 3, config.pixels, config.pixels)] * 2)
+    return count_flops(network.pair, *[torch.empty(1, config.grid, config.grid, config.width)] * 2)
 
 
 def _slug(variant: str) -> str:

@@ -20,7 +20,7 @@ import numpy as np
 
 from diptych.console import table
 from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
-from diptych_model.flops import parameters
+from diptych_model.flops import count_parameters
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.grid import run_grid
 from diptych_training.data.archives import Archives
@@ -211,7 +211,7 @@ def _train_and_measure(
         return pool.average_precision(len(rows), np.bincount(rows, minlength=len(after.scores)))
 
     return {
-        "parameters": parameters(trained),
+        "parameters": count_parameters(trained),
         **{key: after.summary()[key] for key in ("micro_ap", "recall@1")},
         "first_stage": first.summary()["micro_ap"],
         "interval": list(bootstrap(drawn_anew, len(after.scores), draws=300)),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from torch import nn
 
 from diptych_model import MIXERS, EfficientNetLite, Msac, PairConfig, PairNetwork, Residual, Scale
-from diptych_model.flops import parameters
+from diptych_model.flops import count_parameters
 from diptych_training.errors import DataError
 
 TOLERANCE = 0.05
@@ -133,7 +133,7 @@ def chosen(
     wanted = set(only or variants)
     while missing := {variants[label].against for label in wanted} - wanted:
         wanted |= missing
-    target = max(parameters(made(variant.config)) for variant in variants.values())
+    target = max(count_parameters(made(variant.config)) for variant in variants.values())
     return {
         label: replace(variant, config=equalised(variant.config, target, made))
         for label, variant in variants.items()
@@ -147,11 +147,11 @@ def equalised(config: PairConfig, target: int, made: Callable[[PairConfig], nn.M
     They are those of what is `made` of a configuration: the network, or its pair part alone. Raises `ValueError` if
     that is further than 5 % from it.
     """
-    sizes = [parameters(made(replace(config, expansion=expansion))) for expansion in (1.0, 2.0)]
+    sizes = [count_parameters(made(replace(config, expansion=expansion))) for expansion in (1.0, 2.0)]
     expansion = 1 + (target - sizes[0]) / (sizes[1] - sizes[0])
     width = config.trunk_width
     equal = replace(config, expansion=max(round(expansion * width), 1) / width)
-    reached = parameters(made(equal))
+    reached = count_parameters(made(equal))
     if abs(reached / target - 1) > TOLERANCE:
         raise ValueError(
             f"the mixer {config.mixer.kind!r} cannot be brought to {target} parameters: it reaches {reached}"

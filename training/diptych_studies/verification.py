@@ -14,7 +14,7 @@ from diptych.console import table
 from diptych_model.checkpoint import CONFIG
 from diptych_runtime.atomic import write_atomic
 from diptych_runtime.calibration.evidence import Verification
-from diptych_runtime.calibration.false_discovery import discovery_threshold, joining
+from diptych_runtime.calibration.false_discovery import discovery_threshold, joining_scores
 from diptych_runtime.calibration.questions import COPY, THING
 from diptych_runtime.calibration.reliability import expected_calibration_error
 from diptych_runtime.manifest import MANIFEST
@@ -89,7 +89,7 @@ def _fitted(all_examined: Sequence[Examined], sets: Sequence[Pairs]) -> tuple[Ve
     for one, unseen, (pairs, values) in zip(sets, alone, together, strict=True):
         elsewhere = [other for other in together if other[0] is not pairs]
         bars = collection_thresholds(elsewhere, min(unseen.thresholds.values()))
-        bars["auto"] = discovery_threshold(joining(pairs.found, values), one.pictures, min(bars.values()))
+        bars["auto"] = discovery_threshold(joining_scores(pairs.found, values), one.pictures, min(bars.values()))
         rows.append(row(unseen, one) | {"in_collection": rates_of(pairs, values, bars)})
     fitted = fit_verification(sets)
     return replace(fitted, in_collection=collection_thresholds(together, min(fitted.thresholds.values()))), rows

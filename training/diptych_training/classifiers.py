@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from diptych_model.flops import parameters
+from diptych_model.flops import count_parameters
 from diptych_model.networks.classifier import WEIGHTS, ClassifierConfig, classifier_flops, save_classifier
 from diptych_training import optimisation
 from diptych_training.data.classes import Labelled, numbered
@@ -123,7 +123,7 @@ class ClassifierRun(Run):
             "interval": wilson_interval(int(right.sum()), len(right)),
             "accuracy_of_training": float((answers(network, pictures.training[0]) == pictures.training[1]).mean()),
             "classes": len(pictures.names),
-            "parameters": parameters(network),
+            "parameters": count_parameters(network),
             "flops": classifier_flops(self.recipe.network, len(pictures.names)),
         }
 

@@ -22,7 +22,7 @@ from diptych.console import Console
 from diptych.signals import deferred
 from diptych_runtime.atomic import write_atomic
 from diptych_runtime.manifest import digest
-from diptych_runtime.own_files import regular
+from diptych_runtime.own_files import open_regular
 from diptych_training.device import environment, torch_threads
 from diptych_training.errors import DataError
 from diptych_training.recipe import RunRecipe
@@ -290,6 +290,6 @@ def open_folder(recipe: RunRecipe, directory: Path, *, resume: bool = False) -> 
 def open_end(path: Path) -> TextIO:
     """A file of a run, made if there is none, to be written at its end. Raises `DataError` for a link."""
     try:
-        return os.fdopen(regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "a", encoding="utf-8")
+        return os.fdopen(open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "a", encoding="utf-8")
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror}; remove it") from None

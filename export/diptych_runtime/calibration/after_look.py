@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from diptych_runtime.calibration.evidence import FEATURES, Evidence, features, in_order, rounded
+from diptych_runtime.calibration.evidence import FEATURES, Evidence, feature_rows, in_order, round_relevance
 from diptych_runtime.calibration.recalibration import log_odds, sigmoid
 from diptych_runtime.calibration.thresholds import Thresholds
 
@@ -31,7 +31,7 @@ class AfterLook:
     says something of the thing, `above`. The last summand is there only after a look in vain: it speaks against the
     thing by as much as the network was surer of a copy. So where a look begins to count the probability does not jump,
     and a picture that was looked at in vain does not fall behind all those that are too unlike the query to be looked
-    at. Two pictures with too little to be matched (`Evidence.blank`) have even odds at most: nobody can say more.
+    at. Two pictures with too little to be matched (`Evidence.is_blank`) have even odds at most: nobody can say more.
 
     `thresholds` are {false-positive rate: relevance} of both, of pairs that are each other's nearest.
     """
@@ -56,20 +56,20 @@ class AfterLook:
         """Probabilities float64 (P,) of pairs that could be laid over each other, from the evidence of each, of a
         relevance as copies (P,) by the network alone.
         """
-        return sigmoid((features(copies, seen) * in_order(self.looked)).sum(1))
+        return sigmoid((feature_rows(copies, seen) * in_order(self.looked)).sum(1))
 
     def relevance_apart(self, logits: np.ndarray, copies: np.ndarray, looked: np.ndarray) -> np.ndarray:
         """Probabilities float64 (P,) of pairs with logits (P,) that could not, or deserve no look: of a relevance as
         copies (P,) by the network alone, and `looked` bool (P,) at in vain.
         """
         weights = [self.apart[name] for name in APART]
-        return sigmoid((self.unlaid(logits, copies, looked) * weights).sum(1))
+        return sigmoid((self.apart_summands(logits, copies, looked) * weights).sum(1))
 
-    def unlaid(self, logits: np.ndarray, copies: np.ndarray, looked: np.ndarray) -> np.ndarray:
-        """The summands of pairs of `relevance_apart` before they are weighed, float64 (P, 3)."""
+    def apart_summands(self, logits: np.ndarray, copies: np.ndarray, looked: np.ndarray) -> np.ndarray:
+        """The summands of `relevance_apart` before they are weighed, float64 (P, 3)."""
         surer = np.maximum(log_odds(copies) - log_odds(np.array([self.above])), 0)
         return np.stack([np.ones(len(logits)), np.asarray(logits, np.float64), -surer * looked], 1)
 
-    def counts(self, relevance: np.ndarray) -> np.ndarray:
-        """Of which pairs of a relevance (P,) as copies by the network alone a look says something, bool (P,)."""
-        return rounded(relevance) >= self.above
+    def look_matters(self, relevance: np.ndarray) -> np.ndarray:
+        """Which pairs a look says something of, bool (P,), by their relevance as copies (P,) without one."""
+        return round_relevance(relevance) >= self.above

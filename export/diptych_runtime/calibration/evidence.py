@@ -11,9 +11,9 @@ import numpy as np
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from diptych_runtime.calibration.recalibration import AS_RELEASED, log_odds, recalibrated, sigmoid
+from diptych_runtime.calibration.recalibration import AS_RELEASED, log_odds, recalibrate_probabilities, sigmoid
 from diptych_runtime.calibration.thresholds import Thresholds
-from diptych_runtime.calibration.verdicts import least_of
+from diptych_runtime.calibration.verdicts import verdict_thresholds
 
 FEWEST = 7  # matches that one homography explains: more than four, which one always does
 KEYPOINTS = 1000  # of a picture at most, the strongest
@@ -95,39 +95,42 @@ class Evidence:
     apart: float = 0.0
 
     @property
-    def registered(self) -> bool:
-        """True if a homography lays one picture over the other."""
+    def is_registered(self) -> bool:
+        """True if a homography was found that lays one picture over the other."""
         return self.inliers >= FEWEST
 
     @property
-    def blank(self) -> bool:
-        """True if one of the pictures has too little for them to be laid over each other, whatever they show."""
+    def is_blank(self) -> bool:
+        """True if one of the pictures has too few keypoints to be laid over any other."""
         return self.keypoints < FEWEST
 
     @property
     def blank_limit(self) -> float:
-        """The highest probability of pictures that are `blank`, the lower the further their colours are `apart`."""
+        """The highest probability of pictures that are blank (`is_blank`), the lower the further their colours are
+        `apart`.
+        """
         return BLANK * min(1.0, ONE_COLOUR / max(self.apart, ONE_COLOUR)) ** 3
 
     @property
-    def beside(self) -> bool:
-        """True if the pictures overlap, and neither shows most of the other: windows on one panorama, for example."""
-        return self.registered and 0 < self.containment < MOST
+    def is_beside(self) -> bool:
+        """True if the pictures overlap and neither shows most of the other, like windows on one panorama."""
+        return self.is_registered and 0 < self.containment < MOST
 
     @property
-    def unaltered(self) -> bool:
-        """True if all that has texture is alike in both pictures, which cover each other, in its colours too: what is
-        written in another format, scaled or turned by quarters is, and what was edited is not.
+    def is_unaltered(self) -> bool:
+        """True if both pictures cover each other and agree in all texture and colour.
+
+        What is written in another format, scaled or turned by quarters is, and what was edited is not.
         """
         alike = min(self.agreement, self.detail, self.detail_both) >= 0.999 and not self.differing
         colours = self.explained > 0.99 and self.off < 6
-        return self.registered and self.blocks >= 30 and self.coverage > 0.97 and alike and colours
+        return self.is_registered and self.blocks >= 30 and self.coverage > 0.97 and alike and colours
 
 
 _IN_VAIN = Evidence(KEYPOINTS)  # there was much to be matched, and nothing was laid over each other
 
 
-def _above(value: float, bound: float, scale: float = 1.0) -> float:
+def _excess_above(value: float, bound: float, scale: float = 1.0) -> float:
     return scale * max(0.0, value - bound)
 
 
@@ -136,41 +139,41 @@ def _above(value: float, bound: float, scale: float = 1.0) -> float:
 FEATURES: Mapping[str, Callable[[float, Evidence], float]] = {
     "bias": lambda odds, seen: 1.0,
     "odds": lambda odds, seen: odds / 4,
-    "registered": lambda odds, seen: float(seen.registered),
-    "registered_odds": lambda odds, seen: odds / 4 * seen.registered,
+    "registered": lambda odds, seen: float(seen.is_registered),
+    "registered_odds": lambda odds, seen: odds / 4 * seen.is_registered,
     # Where there was much to be matched, and nothing did.
-    "unmatched": lambda odds, seen: 0.0 if seen.registered else math.log1p(seen.keypoints) / 6,
-    "agreement_60": lambda odds, seen: _above(seen.agreement, 0.6),
-    "agreement_85": lambda odds, seen: _above(seen.agreement, 0.85),
-    "agreement_97": lambda odds, seen: _above(seen.agreement, 0.97, 10),
-    "worst_30": lambda odds, seen: _above(seen.worst, 0.3),
-    "worst_80": lambda odds, seen: _above(seen.worst, 0.8, 3),
-    "detail_60": lambda odds, seen: _above(seen.detail, 0.6),
-    "detail_90": lambda odds, seen: _above(seen.detail, 0.9, 3),
-    "detail_98": lambda odds, seen: _above(seen.detail, 0.98, 20),
-    "detail_both": lambda odds, seen: _above(seen.detail_both, 0.95, 20),
-    "detail_worst": lambda odds, seen: _above(seen.detail_worst, 0.2),
+    "unmatched": lambda odds, seen: 0.0 if seen.is_registered else math.log1p(seen.keypoints) / 6,
+    "agreement_60": lambda odds, seen: _excess_above(seen.agreement, 0.6),
+    "agreement_85": lambda odds, seen: _excess_above(seen.agreement, 0.85),
+    "agreement_97": lambda odds, seen: _excess_above(seen.agreement, 0.97, 10),
+    "worst_30": lambda odds, seen: _excess_above(seen.worst, 0.3),
+    "worst_80": lambda odds, seen: _excess_above(seen.worst, 0.8, 3),
+    "detail_60": lambda odds, seen: _excess_above(seen.detail, 0.6),
+    "detail_90": lambda odds, seen: _excess_above(seen.detail, 0.9, 3),
+    "detail_98": lambda odds, seen: _excess_above(seen.detail, 0.98, 20),
+    "detail_both": lambda odds, seen: _excess_above(seen.detail_both, 0.95, 20),
+    "detail_worst": lambda odds, seen: _excess_above(seen.detail_worst, 0.2),
     "differing": lambda odds, seen: min(seen.differing, 0.05) * 20,
     "differing_little": lambda odds, seen: min(seen.differing, 0.01) * 100,
     "scale": lambda odds, seen: seen.scale / 2,
     "coverage": lambda odds, seen: seen.coverage,
     "containment": lambda odds, seen: seen.containment,
-    "containment_97": lambda odds, seen: _above(seen.containment, 0.97, 30),
+    "containment_97": lambda odds, seen: _excess_above(seen.containment, 0.97, 30),
     "recoloured": lambda odds, seen: min(seen.recoloured, 0.02) * 50,
     "recoloured_more": lambda odds, seen: min(seen.recoloured, 0.1) * 10,
     "explained": lambda odds, seen: seen.explained,
     "off": lambda odds, seen: min(seen.off, 10.0) / 5,
     "error": lambda odds, seen: min(seen.error, 0.3) * 3,
-    "error_more": lambda odds, seen: _above(min(seen.error, 2.0), 0.3),
+    "error_more": lambda odds, seen: _excess_above(min(seen.error, 2.0), 0.3),
     "inliers": lambda odds, seen: math.log1p(seen.inliers) / 4,
-    "many_inliers": lambda odds, seen: _above(math.log1p(seen.inliers), 4),
+    "many_inliers": lambda odds, seen: _excess_above(math.log1p(seen.inliers), 4),
     "explained_matches": lambda odds, seen: seen.inliers / (seen.matches + 5),
     "matched": lambda odds, seen: seen.inliers / (seen.keypoints + 20),
     "blocks": lambda odds, seen: math.log1p(seen.blocks) / 5,
     "aligned_detail": lambda odds, seen: seen.aligned_detail,
-    "aligned_detail_95": lambda odds, seen: _above(seen.aligned_detail, 0.95, 10),
+    "aligned_detail_95": lambda odds, seen: _excess_above(seen.aligned_detail, 0.95, 10),
     "aligned_both": lambda odds, seen: seen.aligned_both,
-    "aligned_both_95": lambda odds, seen: _above(seen.aligned_both, 0.95, 10),
+    "aligned_both_95": lambda odds, seen: _excess_above(seen.aligned_both, 0.95, 10),
     "typical": lambda odds, seen: seen.typical,
     "aligned_worst": lambda odds, seen: seen.aligned_worst,
     "least": lambda odds, seen: seen.least,
@@ -188,8 +191,8 @@ FEATURES: Mapping[str, Callable[[float, Evidence], float]] = {
     "surely_one_sided": lambda odds, seen: min(seen.surely_one_sided, 0.1) * 10,
     "contrast": lambda odds, seen: min(seen.contrast, 1.6),
     "aligned_odds": lambda odds, seen: seen.aligned_odds / 4,
-    "aligned_odds_above": lambda odds, seen: _above(seen.aligned_odds, 2, 0.5),
-    "aligned_odds_below": lambda odds, seen: _above(-seen.aligned_odds, 2, 0.5),
+    "aligned_odds_above": lambda odds, seen: _excess_above(seen.aligned_odds, 2, 0.5),
+    "aligned_odds_below": lambda odds, seen: _excess_above(-seen.aligned_odds, 2, 0.5),
 }
 
 
@@ -226,10 +229,10 @@ class Hidden:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """All `FEATURES` of pairs, float64 (P, F), to a summand of their log-odds (P,)."""
-        return np.maximum(x @ self._matrix, 0) @ np.array(self.out)
+        return np.maximum(x @ self._weight_matrix, 0) @ np.array(self.out)
 
     @cached_property
-    def _matrix(self) -> np.ndarray:
+    def _weight_matrix(self) -> np.ndarray:
         """The weights of all `FEATURES`, (F, H): thousands of numbers, which every search would read anew."""
         found = np.zeros((len(FEATURES), len(self.out)))
         found[[list(FEATURES).index(name) for name in self.features]] = np.array(self.weights).T
@@ -239,8 +242,8 @@ class Hidden:
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Verification:
     """The calibration of probabilities by a closer look: the `weights` of `FEATURES`, 0 for those that are not named,
-    what a `hidden` layer makes of them in addition, and 1 for the same pixels. What is `Evidence.unaltered` is called
-    the same.
+    what a `hidden` layer makes of them in addition, and 1 for the same pixels. What is `Evidence.is_unaltered` is
+    called the same.
 
     Pairs of a relevance `above` are looked at; the log-odds of others are bias + odds * x by the weights `apart`, of
     their log-odds x by the network alone, and no higher than those of a pair that was looked at in vain: the network
@@ -277,75 +280,82 @@ class Verification:
             raise ValueError(f"'apart' needs the weights {', '.join(UNSEEN)}, the last 0 or more, got {self.apart}")
 
     @property
-    def least(self) -> float:
-        """The highest probability without a look, or where nothing can be laid over each other: below any threshold."""
-        return _below(min(self.thresholds.values(), default=least_of(self.thresholds)["likely"]))
+    def limit_without_look(self) -> float:
+        """The highest probability without a look: just below the lowest threshold.
+
+        It holds too where nothing can be laid over each other.
+        """
+        return _just_below(min(self.thresholds.values(), default=verdict_thresholds(self.thresholds)["likely"]))
 
     @property
-    def unseen(self) -> float:
-        """The highest probability of pairs that deserve a look and did not get one: just less than *same*."""
+    def limit_if_not_taken(self) -> float:
+        """The highest probability of pairs that need a look and got none: just below *same*."""
         stated = self.thresholds, self.in_collection or self.thresholds
-        return _below(min(least_of(one)["same"] for one in stated))
+        return _just_below(min(verdict_thresholds(one)["same"] for one in stated))
 
-    def worth(self, relevance: np.ndarray) -> np.ndarray:
-        """Which pairs of a relevance (P,) by the network alone deserve a look, bool (P,)."""
-        return rounded(relevance) >= self.above
+    def needs_look(self, relevance: np.ndarray) -> np.ndarray:
+        """Which pairs need a closer look, bool (P,), by their relevance (P,) without one."""
+        return round_relevance(relevance) >= self.above
 
-    def judged(
+    def shown_relevance(
         self,
         relevance: np.ndarray,
         seen: Sequence[Evidence | None],
         worth: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Probabilities float64 (P,) as they are shown, of 7 decimals, of pairs that have those by the network alone,
-        and the evidence of each, or None where there is none.
+        """The probabilities of pairs as they are shown, float64 (P,) of 7 decimals.
 
-        What deserves no look stays below all thresholds, what deserved one and did not get it below the strictest:
-        those `worth` one bool (P,), by default what the network takes for likely. What lies `beside` each other, and
-        what has other frames behind the first, stays below all too.
+        `relevance` (P,) is theirs by the network alone, `seen` the evidence of each, or None where there is none. What
+        deserves no look stays below all thresholds, what deserved one and did not get it below the strictest: those
+        `worth` one bool (P,), by default what the network takes for likely. What lies beside each other (`is_beside`),
+        and what has other frames behind the first, stays below all too.
         """
-        known = rounded(relevance)
-        worth = self.worth(known) if worth is None else worth
-        limits = np.where(worth, self.unseen, self.least)
-        found = np.minimum(recalibrated(np.where(worth, known, self._apart(known)), *self.recalibration), limits)
+        known = round_relevance(relevance)
+        worth = self.needs_look(known) if worth is None else worth
+        limits = np.where(worth, self.limit_if_not_taken, self.limit_without_look)
+        found = np.minimum(
+            recalibrate_probabilities(np.where(worth, known, self._relevance_apart(known)), *self.recalibration), limits
+        )
         looked = {place: one for place in np.flatnonzero(worth).tolist() if (one := seen[place]) is not None}
-        found[list(looked)] = rounded(self.relevance(known[list(looked)], list(looked.values())))
-        apart = [place for place, one in looked.items() if one.beside or one.frames_differ]
-        found[apart] = np.minimum(found[apart], self.least)
+        found[list(looked)] = round_relevance(self.relevance(known[list(looked)], list(looked.values())))
+        apart = [place for place, one in looked.items() if one.is_beside or one.frames_differ]
+        found[apart] = np.minimum(found[apart], self.limit_without_look)
         return found
 
-    def _apart(self, known: np.ndarray) -> np.ndarray:
+    def _relevance_apart(self, known: np.ndarray) -> np.ndarray:
         if self.apart is None:
             return known
         odds = self.apart["bias"] + self.apart["odds"] * log_odds(known)
-        return rounded(sigmoid(np.minimum(odds, self._odds(np.array([self.above]), [_IN_VAIN]))))
+        return round_relevance(sigmoid(np.minimum(odds, self._fitted_odds(np.array([self.above]), [_IN_VAIN]))))
 
-    def _odds(self, relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
+    def _fitted_odds(self, relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
         """The log-odds float64 (P,) of pairs that were looked at, as they were fitted."""
-        known = features(relevance, seen)
+        known = feature_rows(relevance, seen)
         odds = known @ in_order(self.weights)
         return odds if self.hidden is None else odds + self.hidden(known)
 
     def relevance(self, relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
         """Probabilities float64 (P,) of pairs that have those by the network alone, from the evidence of each."""
         scale, offset = self.recalibration
-        found = sigmoid(scale * self._odds(relevance, seen) + offset)
-        registered = np.array([evidence.registered for evidence in seen], bool)
-        unaltered = np.array([evidence.unaltered for evidence in seen], bool)
-        found[unaltered] = np.maximum(found[unaltered], shown_from(least_of(self.thresholds)["same"]))
+        found = sigmoid(scale * self._fitted_odds(relevance, seen) + offset)
+        registered = np.array([evidence.is_registered for evidence in seen], bool)
+        unaltered = np.array([evidence.is_unaltered for evidence in seen], bool)
+        found[unaltered] = np.maximum(found[unaltered], shown_from(verdict_thresholds(self.thresholds)["same"]))
         found[registered & np.array([evidence.identical for evidence in seen], bool)] = 1.0
-        limits = [min(one.blank_limit, self.least) if one.blank else self.least for one in seen]
+        limits = [
+            min(one.blank_limit, self.limit_without_look) if one.is_blank else self.limit_without_look for one in seen
+        ]
         found = np.where(registered, found, np.minimum(found, limits))
         found[np.array([one.equal for one in seen], bool)] = 1.0
         return found
 
 
-def rounded(relevance: np.ndarray) -> np.ndarray:
-    """Probabilities float64 of 7 decimals, as they are shown."""
+def round_relevance(relevance: np.ndarray) -> np.ndarray:
+    """The probabilities rounded to 7 decimals, as they are shown: float64."""
     return np.round(np.asarray(relevance, np.float64), _DECIMALS)
 
 
-def _below(threshold: float) -> float:
+def _just_below(threshold: float) -> float:
     """A probability of 7 decimals that is less than a threshold even as float32."""
     return max(0.0, math.floor(threshold * 10**_DECIMALS - 1) / 10**_DECIMALS)
 
@@ -361,8 +371,8 @@ def in_order(weights: Mapping[str, float]) -> np.ndarray:
     return np.array([weights.get(name, 0.0) for name in FEATURES])
 
 
-def features(relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
-    """`FEATURES` of pairs, float64 (P, F)."""
+def feature_rows(relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
+    """The values of all `FEATURES` of pairs, float64 (P, F)."""
     odds = log_odds(relevance).tolist()
     rows = [[value(odd, evidence) for value in FEATURES.values()] for odd, evidence in zip(odds, seen, strict=True)]
     return np.array(rows, np.float64).reshape(-1, len(FEATURES))

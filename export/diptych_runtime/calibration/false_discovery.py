@@ -4,7 +4,7 @@ After a closer look a score is the probability of a copy, so the scores themselv
 a threshold are expected to be wrong: the direct posterior probability approach to the false discovery rate (Newton et
 al. 2004, doi:10.1093/biostatistics/5.2.155). Where much looks alike a score says too much, and how much does is seen in
 the scores as well: in how many pairs are hard to tell. Of six copies of one picture fifteen pairs are right or wrong
-together, so only the five that bring them together count (`joining`).
+together, so only the five that bring them together count (`joining_scores`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ HARD_TO_TELL = UNSURE, 0.85
 TOO_SURE, AT_MOST, MORE = 130.0, 8.0, 50
 
 
-def joining(pairs: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """The scores float64 (J,), the highest first, of the pairs (P, 2) of places with these scores (P,) that bring
-    pictures together which no better pairs have: those of a maximum spanning forest (Kruskal 1956).
+def joining_scores(pairs: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """The scores of the pairs that join pictures which no better pair has joined, float64 (J,).
+
+    The highest come first. They are those of a maximum spanning forest (Kruskal 1956) of the pairs (P, 2) of places
+    with scores (P,).
     """
     sets, order = DisjointSets(), np.argsort(-scores, kind="stable")
     best = zip(pairs[order].tolist(), scores[order].tolist(), strict=True)

@@ -7,9 +7,11 @@ import numpy as np
 from diptych_runtime.calibration.disjoint_sets import DisjointSets
 
 
-def together(sides: np.ndarray) -> np.ndarray:
-    """A number (P,) for every pair of pictures (P, 2): the same for those that share a picture, even by way of others;
-    the largest groups have the lowest numbers. Where most pairs are of one such group, each is one by itself.
+def group_by_picture(sides: np.ndarray) -> np.ndarray:
+    """A group number (P,) for every pair (P, 2), the same for pairs that share a picture.
+
+    They may share it by way of others; the largest groups have the lowest numbers. Where most pairs are of one such
+    group, each is one by itself.
     """
     if not len(sides):
         return np.empty(0, np.int64)

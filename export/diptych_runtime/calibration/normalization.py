@@ -26,18 +26,19 @@ def cohort_mean(logits: np.ndarray, default: float) -> np.ndarray:
     return ranked[..., MATCHES : MATCHES + COHORT].mean(-1)
 
 
-def shift(cohort: np.ndarray, weight: float, level: float) -> np.ndarray:
-    """By how much (...) logits with such `cohort` means are lowered, `LARGEST` at most: `weight` times what these are
-    above the `level` of most queries.
+def logit_shift(cohort: np.ndarray, weight: float, level: float) -> np.ndarray:
+    """How much logits with these `cohort` means (...) are lowered, `LARGEST` at most.
+
+    It is `weight` times what the means are above the `level` of most queries.
     """
     return np.clip(weight * (np.asarray(cohort) - level), -LARGEST, LARGEST).astype(np.float32)
 
 
-def normalized(logits: np.ndarray, weight: float, level: float) -> np.ndarray:
-    """Logits (..., K) of lists of candidates, held against their cohorts; their order within a list stays as it is."""
+def normalize_logits(logits: np.ndarray, weight: float, level: float) -> np.ndarray:
+    """The logits (..., K) of lists of candidates, normalized by their cohorts; the order within a list stays."""
     if not weight:
         return logits
-    return logits - shift(cohort_mean(logits, level), weight, level)[..., None]
+    return logits - logit_shift(cohort_mean(logits, level), weight, level)[..., None]
 
 
 def shifts_of_pairs(pairs: np.ndarray, logits: np.ndarray, count: int, weight: float, level: float) -> np.ndarray:
@@ -53,4 +54,4 @@ def shifts_of_pairs(pairs: np.ndarray, logits: np.ndarray, count: int, weight: f
     place = np.arange(len(sides)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     rivals = (place >= MATCHES) & (place < MATCHES + COHORT)
     sums = np.bincount(sides[rivals], both[rivals], minlength=count)
-    return shift(np.where(lengths >= MATCHES + COHORT, sums / COHORT, level), weight, level)
+    return logit_shift(np.where(lengths >= MATCHES + COHORT, sums / COHORT, level), weight, level)

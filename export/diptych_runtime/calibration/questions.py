@@ -14,10 +14,10 @@ Asked = Literal["copy", "thing"]  # that may be asked of every model
 ASKED: tuple[Asked, ...] = get_args(Asked)
 
 
-def lifted(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of a manifest or of a checkpoint's metadata with `questions`, where they had one calibration for all.
+def upgrade_to_questions(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a manifest or checkpoint with `questions` in place of one calibration for all.
 
-    >>> lifted({"calibration": {"scale": 2.0, "offset": 0.0}, "thresholds": {"0.01": 0.9}})
+    >>> upgrade_to_questions({"calibration": {"scale": 2.0, "offset": 0.0}, "thresholds": {"0.01": 0.9}})
     {'questions': {'match': {'scale': 2.0, 'offset': 0.0, 'thresholds': {'0.01': 0.9}}}}
 
     Raises ValueError for a calibration that is none.
@@ -37,18 +37,18 @@ def default_question(names: Iterable[str]) -> str:
     return THING if THING in names else names[0]
 
 
-def askable(names: Iterable[str]) -> tuple[str, ...]:
-    """The questions that a model with these accepts: the same ones, or every known question if it has only one."""
+def askable_questions(names: Iterable[str]) -> tuple[str, ...]:
+    """The questions that a model accepts: its own, or every known one if it has only one."""
     names = tuple(names)
     return names if len(names) > 1 else tuple(dict.fromkeys((*ASKED, MATCH, *names)))
 
 
-def answered(question: str, names: Iterable[str], model: str) -> str:
-    """The model's question that answers the requested one: itself, or the only one there is.
+def resolve_question(question: str, names: Iterable[str], model: str) -> str:
+    """The question of a model that answers the requested one: the same, or its only one.
 
     Raises ArtifactError for a question that the model does not answer.
     """
-    names, known = tuple(names), askable(names)
+    names, known = tuple(names), askable_questions(names)
     if question not in known:
         raise ArtifactError(f"the model {model!r} answers the questions {', '.join(known)}; got {question!r}")
     return question if question in names else names[0]

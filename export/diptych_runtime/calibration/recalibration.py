@@ -33,10 +33,10 @@ def sigmoid(odds: np.ndarray) -> np.ndarray:
     return 0.5 + 0.5 * np.tanh(0.5 * odds)
 
 
-def recalibrated(probabilities: np.ndarray, scale: float, offset: float) -> np.ndarray:
-    """Probabilities whose log-odds are `scale` times those of the given ones, and `offset`; the very same for 1 and 0.
+def recalibrate_probabilities(probabilities: np.ndarray, scale: float, offset: float) -> np.ndarray:
+    """The probabilities with log-odds `scale` times the given ones plus `offset`; unchanged for 1 and 0.
 
-    >>> recalibrated(np.array([0.5]), 1.0, 1.0).round(3).tolist()
+    >>> recalibrate_probabilities(np.array([0.5]), 1.0, 1.0).round(3).tolist()
     [0.731]
     """
     if (scale, offset) == AS_RELEASED:
@@ -57,36 +57,36 @@ class Line:
         """The covariance (2, 2) of scale and offset that labels and prior leave."""
         return self._covariance(1.0)
 
-    def released(self, level: float) -> float:
-        """The released probability from which on the recalibrated one is at least `level`."""
-        return _probability(self._place(level))
+    def released_level(self, level: float) -> float:
+        """The released probability at which the recalibrated one reaches `level`."""
+        return _scalar_sigmoid(self._odds_of_level(level))
 
-    def interval(self, level: float, more: float = 1.0) -> tuple[float, float]:
-        """The interval of 95 % of `released`, as it is, or with `more` times as many labels like these."""
-        place, wide = self._place(level), _WIDE * self._deviation(level, more)
-        return _probability(place - wide), _probability(place + wide)
+    def released_interval(self, level: float, more: float = 1.0) -> tuple[float, float]:
+        """The interval of 95 % of `released_level`, or that with `more` times as many labels."""
+        place, wide = self._odds_of_level(level), _WIDE * self._level_deviation(level, more)
+        return _scalar_sigmoid(place - wide), _scalar_sigmoid(place + wide)
 
     def factor_to_halve(self, level: float) -> float:
         """The factor by which more labels like these make the interval of a level half as wide in log-odds."""
-        wanted, low, high = self._deviation(level, 1.0) / 2, 1.0, 64.0
-        if self._deviation(level, high) > wanted:
+        wanted, low, high = self._level_deviation(level, 1.0) / 2, 1.0, 64.0
+        if self._level_deviation(level, high) > wanted:
             return high
         for _ in range(40):
             middle = math.sqrt(low * high)
-            low, high = (middle, high) if self._deviation(level, middle) > wanted else (low, middle)
+            low, high = (middle, high) if self._level_deviation(level, middle) > wanted else (low, middle)
         return high
 
-    def _place(self, level: float) -> float:
+    def _odds_of_level(self, level: float) -> float:
         level = min(max(level, _EDGE), 1 - _EDGE)
         return (math.log(level / (1 - level)) - self.offset) / self.scale
 
-    def _deviation(self, level: float, more: float) -> float:
+    def _level_deviation(self, level: float, more: float) -> float:
         """The standard deviation of a level's place, in log-odds: by the delta method."""
-        slope = -np.array([self._place(level), 1.0]) / self.scale
+        slope = -np.array([self._odds_of_level(level), 1.0]) / self.scale
         return math.sqrt(float(slope @ self._covariance(more) @ slope))
 
     def _covariance(self, more: float) -> np.ndarray:
-        return np.linalg.inv(more * self.information + _prior())
+        return np.linalg.inv(more * self.information + _prior_precision())
 
 
 def fit_line(odds: np.ndarray, labels: np.ndarray) -> Line:
@@ -95,14 +95,14 @@ def fit_line(odds: np.ndarray, labels: np.ndarray) -> Line:
     Raises ValueError where the labels say that likelier pairs match less often.
     """
     x, y = np.stack([np.asarray(odds, np.float64), np.ones(len(labels))], 1), np.asarray(labels, bool)
-    prior, released = _prior(), np.array(AS_RELEASED)
-    parameters, value = released.copy(), _loss(x, y, released)
+    prior, released = _prior_precision(), np.array(AS_RELEASED)
+    parameters, value = released.copy(), _penalised_loss(x, y, released)
     for _ in range(50):
-        gradient, information = _slopes(x, y, parameters)
+        gradient, information = _gradient_and_information(x, y, parameters)
         step = np.linalg.solve(information + prior, gradient - prior @ (parameters - released))
         if np.abs(step).max() < 1e-6:
             break
-        while (found := _loss(x, y, parameters + step)) > value and np.abs(step).max() > 1e-6:
+        while (found := _penalised_loss(x, y, parameters + step)) > value and np.abs(step).max() > 1e-6:
             step /= 2
         parameters, value = parameters + step, found
     if parameters[0] < 0.02:
@@ -110,7 +110,7 @@ def fit_line(odds: np.ndarray, labels: np.ndarray) -> Line:
             f"the labels say that likelier pairs match less often (fitted scale {parameters[0]:.2g}): look whether "
             "'same' and 'different' were mixed up, and whether they answer this question"
         )
-    _, information = _slopes(x, y, parameters)
+    _, information = _gradient_and_information(x, y, parameters)
     return Line(float(parameters[0]), float(parameters[1]), information)
 
 
@@ -120,17 +120,19 @@ def log_loss(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return -np.log(np.where(labels, said, 1 - said))
 
 
-def _prior() -> np.ndarray:
+def _prior_precision() -> np.ndarray:
     return np.diag(1 / np.square(_SPREAD))
 
 
-def _loss(x: np.ndarray, labels: np.ndarray, parameters: np.ndarray) -> float:
+def _penalised_loss(x: np.ndarray, labels: np.ndarray, parameters: np.ndarray) -> float:
     away = parameters - np.array(AS_RELEASED)
     probabilities = sigmoid(x @ parameters)
-    return float(log_loss(probabilities, labels).sum() + 0.5 * away @ _prior() @ away)
+    return float(log_loss(probabilities, labels).sum() + 0.5 * away @ _prior_precision() @ away)
 
 
-def _slopes(x: np.ndarray, labels: np.ndarray, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _gradient_and_information(
+    x: np.ndarray, labels: np.ndarray, parameters: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The gradient (2,) of the labels' log-likelihood, and its Fisher information (2, 2)."""
     p = sigmoid(x @ parameters)
     said, moved = _SLIP + (1 - 2 * _SLIP) * p, (1 - 2 * _SLIP) * p * (1 - p)
@@ -138,5 +140,5 @@ def _slopes(x: np.ndarray, labels: np.ndarray, parameters: np.ndarray) -> tuple[
     return x.T @ (weight * (labels - said)), (x * (weight * moved)[:, None]).T @ x
 
 
-def _probability(odds: float) -> float:
+def _scalar_sigmoid(odds: float) -> float:
     return 0.5 + 0.5 * math.tanh(0.5 * odds)

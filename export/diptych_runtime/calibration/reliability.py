@@ -26,10 +26,10 @@ class Reliability:
         return float((self.weight * gap).sum() / self.weight.sum())
 
 
-def reliability(
+def measure_reliability(
     probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None, bins: int = 15
 ) -> Reliability:
-    """Count pairs (P,) by confidence; pairs weigh 1 or `weights`."""
+    """The reliability diagram: pairs (P,) counted by confidence, each weighing 1 or `weights`."""
     probabilities, labels = np.asarray(probabilities, float), np.asarray(labels, float)
     weights = np.ones(len(labels)) if weights is None else weights
     which = np.minimum((probabilities * bins).astype(int), bins - 1)
@@ -45,4 +45,4 @@ def expected_calibration_error(
     """Mean gap between confidence and frequency over equal-width bins, weighted by their size; pairs weigh 1 or
     `weights`.
     """
-    return reliability(probabilities, labels, weights, bins).error
+    return measure_reliability(probabilities, labels, weights, bins).error

@@ -21,13 +21,15 @@ NEGATIVES: tuple[Negatives, ...] = ("random", "nearest")
 _MOST = 700.0  # log-odds whose exponential is a float
 
 
-def checked(stated: dict[str, float]) -> dict[str, float]:
-    """Thresholds {false-positive rate: relevance} as they are; ValueError for a rate that is none or is stated twice,
-    for a relevance outside [0, 1], and for a stricter rate with a lower one than a more lenient rate has.
+def check_thresholds(stated: dict[str, float]) -> dict[str, float]:
+    """The thresholds {false-positive rate: relevance} unchanged, if they are valid.
+
+    Raises ValueError for a rate that is none or is stated twice, for a relevance outside [0, 1], and for a stricter
+    rate with a lower one than a more lenient rate has.
     """
     rates: dict[float, str] = {}
     for name, least in stated.items():
-        rate = _rate(name)
+        rate = _parse_rate(name)
         if rate is None:
             raise ValueError(f"expected false-positive rates above 0 and below 1, got {name!r}")
         key = round(math.log(rate), 9)
@@ -45,14 +47,14 @@ def checked(stated: dict[str, float]) -> dict[str, float]:
     return stated
 
 
-Thresholds = Annotated[dict[str, float], AfterValidator(checked)]
+Thresholds = Annotated[dict[str, float], AfterValidator(check_thresholds)]
 
 
 def threshold_at(stated: Mapping[str, float], rate: float) -> float | None:
     """The threshold in (0, 1) that a share `rate` of pairs passes, from {false-positive rate: threshold}; never more
     lenient than that of the highest rate stated. None where fewer than two are stated.
     """
-    known = _line(stated)
+    known = _log_points(stated)
     if len(known) < 2:
         return None
     wanted = min(math.log(rate), known[-1][0])
@@ -67,7 +69,7 @@ def rate_at(stated: Mapping[str, float], threshold: float) -> float | None:
     Above the strictest threshold stated it goes on falling along the line; below the most lenient one it is the highest
     rate stated. None where fewer than two different thresholds are stated.
     """
-    known = _line(stated)
+    known = _log_points(stated)
     if len(known) < 2 or known[0][1] <= known[-1][1] or not 0 < threshold < 1:
         return None
     wanted = max(math.log(threshold / (1 - threshold)), known[-1][1])
@@ -90,7 +92,7 @@ def alarm_rate(stated: Mapping[str, float], threshold: float, pictures: int) -> 
     return None if rate is None else -math.expm1(pictures * math.log1p(-min(rate, 1 - 1e-12)))
 
 
-def _rate(name: str) -> float | None:
+def _parse_rate(name: str) -> float | None:
     try:
         rate = float(name)
     except ValueError:
@@ -98,8 +100,8 @@ def _rate(name: str) -> float | None:
     return rate if 0 < rate < 1 else None
 
 
-def _line(stated: Mapping[str, float]) -> list[tuple[float, float]]:
-    """Logarithms of the rates, ascending, and the log-odds of their thresholds."""
+def _log_points(stated: Mapping[str, float]) -> list[tuple[float, float]]:
+    """The logarithms of the rates, ascending, with the log-odds of their thresholds."""
     return sorted(
         (math.log(float(rate)), math.log(score / (1 - score))) for rate, score in stated.items() if 0 < score < 1
     )

@@ -37,10 +37,10 @@ def open_pairs(pairs: np.ndarray, scores: np.ndarray, least: float) -> np.ndarra
         if x != y
     }
     found = np.array(sorted(wanted), np.int64).reshape(-1, 2)
-    return found[~among(found, pairs)]
+    return found[~are_among(found, pairs)]
 
 
-def among(pairs: np.ndarray, others: np.ndarray) -> np.ndarray:
+def are_among(pairs: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Which pairs int64 (P, 2) are among others (Q, 2), bool (P,), in whatever order the two of a pair are.
 
     There may be very many: they are compared as numbers.
@@ -61,7 +61,7 @@ class Transitivity:
         self._other, self._odds = both[order, 1], np.tile(_odds(scores), 2)[order]
         self._begin = np.searchsorted(both[order, 0], np.arange(count + 1))
 
-    def consistent(self, pairs: np.ndarray, scores: np.ndarray, least: float = 0.0) -> np.ndarray:
+    def make_consistent(self, pairs: np.ndarray, scores: np.ndarray, least: float = 0.0) -> np.ndarray:
         """The scores float64 (P,) of pairs int64 (P, 2), those from `least` on made consistent with those of every
         third picture z that was compared with both, x and y, and is likely to be a copy of one and not of the other:
 

@@ -19,23 +19,23 @@ def verdict(relevance: float, thresholds: Mapping[str, float]) -> Verdict:
     >>> verdict(0.97, {"0.01": 0.8, "0.001": 0.95, "0.0001": 0.99})
     'likely'
     """
-    return verdict_from(relevance, least_of(thresholds))
+    return verdict_from(relevance, verdict_thresholds(thresholds))
 
 
 def verdict_from(relevance: float, least: Mapping[Verdict, float]) -> Verdict:
-    """The verdict of a probability by the lowest of each, the strictest first (`least_of`)."""
+    """The verdict of a probability by the lowest of each, the strictest first (`verdict_thresholds`)."""
     for name, bar in least.items():
         if relevance >= bar:
             return name
     return "different"
 
 
-def stronger(one: Verdict, other: Verdict) -> Verdict:
+def stronger_verdict(one: Verdict, other: Verdict) -> Verdict:
     """The one of two verdicts that says more for a match."""
     return VERDICTS[min(VERDICTS.index(one), VERDICTS.index(other))]
 
 
-def least_of(thresholds: Mapping[str, float]) -> dict[Verdict, float]:
+def verdict_thresholds(thresholds: Mapping[str, float]) -> dict[Verdict, float]:
     """The lowest probability of each verdict but *different*, the strictest first."""
     stated = sorted(thresholds.values()) or list(_UNSTATED)
     if len(stated) == 1:  # of a model that was measured on few pairs

@@ -23,11 +23,11 @@ _DECIMALS = 3  # processors differ in the last bits
 
 def aligned_odds(laid: Laid) -> float:
     """The log-odds that one of two pictures on a grid is a copy of the other; in whatever order they come, the same."""
-    return round(float(run_session(_session(), {"pair": as_pair(laid)})[0][0]), _DECIMALS)
+    return round(float(run_session(_open_graph(), {"pair": as_pair(laid)})[0][0]), _DECIMALS)
 
 
-def cropped(laid: Laid) -> Laid:
-    """The part of the grid on which both pictures are shown; all of it where none is."""
+def crop_to_shown(laid: Laid) -> Laid:
+    """The part of the grid where both pictures are shown; all of it without one."""
     rows, columns = (np.flatnonzero(laid.shown.any(axis)) for axis in (1, 0))
     if not len(rows):
         return laid
@@ -46,11 +46,11 @@ def as_pair(laid: Laid) -> np.ndarray:
     return padded
 
 
-def graph() -> bytes:
-    """The network as ONNX."""
+def read_graph() -> bytes:
+    """The bytes of the network's ONNX file."""
     return Path(__file__).with_name(GRAPH).read_bytes()
 
 
 @cache
-def _session() -> Any:
-    return open_session(graph())
+def _open_graph() -> Any:
+    return open_session(read_graph())

@@ -1,8 +1,8 @@
 """Two pictures that lie on one grid, compared block by block: how they correlate, and where they differ most.
 
 A copy differs from its original all over and a little, or where something was laid over it. A look-alike, another page
-of the same layout, say, is the same all over and differs in one spot: `spots` measures the lowest correlation against
-the spread of the rest.
+of the same layout, say, is the same all over and differs in one spot: `measure_spots` measures the lowest correlation
+against the spread of the rest.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from diptych_runtime.closer_look.homography import opencv
+from diptych_runtime.closer_look.homography import import_opencv
 
 BLOCK, DETAIL = 24, 12  # pixels of the blocks that are compared, after blurring and almost without
 ALIKE, OTHER = 0.6, 0.4  # the correlation of two blocks that show the same, and below which they do not
@@ -47,40 +47,43 @@ class Blocks:
     inside: np.ndarray
 
     @classmethod
-    def of(cls, laid: Laid, *, blur: float, block: int, reach: int = 0) -> Blocks:
-        """Compare blocks of so many pixels; `aligned` has the best of the places that lie up to `reach` pixels off."""
-        cv2 = opencv()
+    def from_laid(cls, laid: Laid, *, blur: float, block: int, reach: int = 0) -> Blocks:
+        """Compare two pictures in blocks of so many pixels.
+
+        `aligned` has the best of the places that lie up to `reach` pixels off.
+        """
+        cv2 = import_opencv()
         grey = (cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.float32) for rgb in (laid.a, laid.b))
         a, b = (cv2.GaussianBlur(picture, (0, 0), blur) for picture in grey)
-        mean_a, square_a, inside = (means(part, block) for part in (a, a * a, laid.shown.astype(np.float32)))
+        mean_a, square_a, inside = (block_means(part, block) for part in (a, a * a, laid.shown.astype(np.float32)))
         variance_a = square_a - mean_a**2
 
-        def compared(b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            mean_b, square_b, product = (means(part, block) for part in (b, b * b, a * b))
+        def compare_blocks(b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            mean_b, square_b, product = (block_means(part, block) for part in (b, b * b, a * b))
             variance_b = square_b - mean_b**2
             spread = np.sqrt(np.maximum(variance_a, 9) * np.maximum(variance_b, 9))
             return (product - mean_a * mean_b) / spread, variance_b
 
-        correlation, variance_b = compared(b)
+        correlation, variance_b = compare_blocks(b)
         aligned = correlation
-        for moved in _moved(b, reach):
-            aligned = np.maximum(aligned, compared(moved)[0])
+        for moved in _shift_picture(b, reach):
+            aligned = np.maximum(aligned, compare_blocks(moved)[0])
         deviation_a, deviation_b = (np.sqrt(np.maximum(variance, 0)) for variance in (variance_a, variance_b))
         return cls(correlation, aligned, deviation_a, deviation_b, inside > 0.999)
 
     @property
-    def either(self) -> np.ndarray:
-        """The higher of both deviations."""
+    def higher_deviation(self) -> np.ndarray:
+        """The higher of the deviations of both pictures, block by block."""
         return np.maximum(self.a, self.b)
 
     @property
-    def both(self) -> np.ndarray:
-        """The lower of both deviations."""
+    def lower_deviation(self) -> np.ndarray:
+        """The lower of the deviations of both pictures, block by block."""
         return np.minimum(self.a, self.b)
 
 
-def _moved(picture: np.ndarray, reach: int) -> Iterator[np.ndarray]:
-    """The picture moved by up to `reach` pixels down and to the right, in every way."""
+def _shift_picture(picture: np.ndarray, reach: int) -> Iterator[np.ndarray]:
+    """The picture shifted by up to `reach` pixels down and right, in every way."""
     steps = range(-reach, reach + 1)
     for down in steps:
         for right in steps:
@@ -88,11 +91,14 @@ def _moved(picture: np.ndarray, reach: int) -> Iterator[np.ndarray]:
                 yield np.roll(picture, (down, right), (0, 1))
 
 
-def spots(blocks: Blocks, off: np.ndarray) -> dict[str, float]:
-    """The measurements of `Evidence` from `aligned_detail` on, of fine blocks whose colours are `off` by so much (rows,
-    columns); none where too little has texture in both.
+def measure_spots(blocks: Blocks, off: np.ndarray) -> dict[str, float]:
+    """The measurements of `Evidence` from `aligned_detail` on, made of fine blocks.
+
+    Their colours are `off` by so much (rows, columns). There are none where too little has texture in both.
     """
-    textured, both = (blocks.inside & (texture > TEXTURED) for texture in (blocks.either, blocks.both))
+    textured, both = (
+        blocks.inside & (texture > TEXTURED) for texture in (blocks.higher_deviation, blocks.lower_deviation)
+    )
     known = blocks.aligned[both]
     if len(known) < _FEWEST:
         return {}
@@ -101,14 +107,14 @@ def spots(blocks: Blocks, off: np.ndarray) -> dict[str, float]:
     spot = _lowest_together(blocks.aligned, both)
     unlike = both & (blocks.aligned < min(UNLIKE, typical - DEVIATIONS * deviation))
     rest = blocks.inside & ~unlike
-    surely = blocks.inside & (blocks.either > VIVID) & (blocks.both < BLANK)
+    surely = blocks.inside & (blocks.higher_deviation > VIVID) & (blocks.lower_deviation < BLANK)
     one_sided, surely_one_sided, differing = (
         np.count_nonzero(which) / np.count_nonzero(textured) for which in (textured & ~both, surely, unlike)
     )
-    largest = _largest(unlike)
+    largest = _largest_part(unlike)
     return {
-        "aligned_detail": share(blocks.aligned[textured] > ALIKE),
-        "aligned_both": share(known > ALIKE),
+        "aligned_detail": share_true(blocks.aligned[textured] > ALIKE),
+        "aligned_both": share_true(known > ALIKE),
         "typical": typical,
         "aligned_worst": float(np.quantile(known, 0.02)),
         "least": float(np.quantile(known, 0.005)),
@@ -130,7 +136,7 @@ def _lowest_together(correlation: np.ndarray, which: np.ndarray) -> float:
     """The lowest mean correlation of four blocks side by side, three of them at least of `which`; of single blocks
     where there are none.
     """
-    cv2 = opencv()
+    cv2 = import_opencv()
     total, count = (
         cv2.boxFilter(part.astype(np.float32), -1, (2, 2), normalize=False, borderType=cv2.BORDER_CONSTANT)
         for part in (np.where(which, correlation, 0), which)
@@ -139,32 +145,34 @@ def _lowest_together(correlation: np.ndarray, which: np.ndarray) -> float:
     return float((total[together] / count[together]).min() if together.any() else correlation[which].min())
 
 
-def _largest(which: np.ndarray) -> int:
-    """The number of blocks of the largest connected part of `which`, 0 without any."""
-    found, _, parts, _ = opencv().connectedComponentsWithStats(which.astype(np.uint8), connectivity=8)
+def _largest_part(which: np.ndarray) -> int:
+    """The number of blocks in the largest connected part of `which`, 0 without any."""
+    found, _, parts, _ = import_opencv().connectedComponentsWithStats(which.astype(np.uint8), connectivity=8)
     return int(parts[1:, 4].max()) if found > 1 else 0
 
 
-def colours(laid: Laid, blocks: Blocks) -> tuple[dict[str, float], np.ndarray]:
-    """The colour features of fine blocks, as distances from a line fitted to a channel's values, outliers weighing
-    less; and these distances (rows, columns), 0 where not both are shown.
+def measure_colours(laid: Laid, blocks: Blocks) -> tuple[dict[str, float], np.ndarray]:
+    """The colour features of fine blocks, and the distances that they are made of.
+
+    A distance is one from a line fitted to a channel's values, with outliers weighing less: (rows, columns), 0 where
+    not both are shown.
     """
     distances = np.zeros(blocks.inside.shape)
     if blocks.inside.sum() < 12:
         return {}, distances
-    first, second = (means(rgb.astype(np.float32), DETAIL)[blocks.inside].T for rgb in (laid.a, laid.b))
+    first, second = (block_means(rgb.astype(np.float32), DETAIL)[blocks.inside].T for rgb in (laid.a, laid.b))
     off = np.linalg.norm(_off_lines(first.astype(np.float64), second.astype(np.float64)), axis=0)
     distances[blocks.inside] = off
-    kept = ((blocks.correlation > ALIKE + 0.1) & (blocks.both > 2))[blocks.inside]
+    kept = ((blocks.correlation > ALIKE + 0.1) & (blocks.lower_deviation > 2))[blocks.inside]
     return {
-        "recoloured": share(off[kept] > RECOLOURED),
-        "explained": share(off < EXPLAINED),
+        "recoloured": share_true(off[kept] > RECOLOURED),
+        "explained": share_true(off < EXPLAINED),
         "off": float(np.median(off)),
     }, distances
 
 
-def share(which: np.ndarray) -> float:
-    """The share of an array that is true, 0 of none."""
+def share_true(which: np.ndarray) -> float:
+    """The share of an array that is true, 0 of an empty one."""
     return np.count_nonzero(which) / which.size if which.size else 0.0
 
 
@@ -181,10 +189,10 @@ def _off_lines(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return off
 
 
-def means(picture: np.ndarray, size: int) -> np.ndarray:
-    """Means of blocks of `size` x `size` pixels, half a block apart: each of four cells of half that size."""
+def block_means(picture: np.ndarray, size: int) -> np.ndarray:
+    """The means of blocks of `size` x `size` pixels, which lie half a block apart."""
     half = size // 2
     down, across = (max(2, side // half) for side in picture.shape[:2])
-    cv2 = opencv()
+    cv2 = import_opencv()
     cells = cv2.resize(picture[: down * half, : across * half], (across, down), interpolation=cv2.INTER_AREA)
     return (cells[:-1, :-1] + cells[1:, :-1] + cells[:-1, 1:] + cells[1:, 1:]) / 4

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from diptych_runtime.closer_look.homography import opencv
+from diptych_runtime.closer_look.homography import import_opencv
 from diptych_runtime.session import open_session, run_session
 
 # What may be lost: what only it shows; that nothing is drawn on it; detail; hues; steps between tones; what JPEG takes;
@@ -76,7 +76,7 @@ class Comparison:
         return self.mirrored or abs(self.angle) > 45
 
     @property
-    def swapped(self) -> Comparison:
+    def with_sides_swapped(self) -> Comparison:
         """The comparison of the same pair in the other order."""
         turned = self.angle if self.mirrored else -self.angle
         return Comparison(self.b, self.a, self.equal, self.mirrored, turned)
@@ -109,7 +109,7 @@ def compare_pixels(a: np.ndarray, b: np.ndarray, corners: np.ndarray | None) -> 
     views, moved = _lay_views(a, b, corners, is_whole)
     if min(int((whole[..., 6] > 0).sum()) for whole in views[:, 0]) < _LEAST:
         return None
-    fewest, most = _magnification(moved, a.shape[1::-1])
+    fewest, most = _magnification_range(moved, a.shape[1::-1])
     sides = [
         Side(losses, _measure_hues(whole), pixels)
         for losses, whole, pixels in zip(estimate_losses(views), views[:, 0], (1 / most, fewest), strict=True)
@@ -127,15 +127,15 @@ def see_pair(a: np.ndarray, b: np.ndarray, corners: np.ndarray) -> np.ndarray:
 
 def estimate_losses(views: np.ndarray) -> list[dict[str, float]]:
     """The log-odds of the `LOSSES` for what `see_pair` gives, uint8 (2, 2, SIDE, SIDE, 8)."""
-    found = run_session(_session(), {"views": views[None]})[0][0]
+    found = run_session(_open_graph(), {"views": views[None]})[0][0]
     return [{loss: round(float(odds), _DECIMALS) for loss, odds in zip(LOSSES, row, strict=True)} for row in found]
 
 
 def _lay_views(a: np.ndarray, b: np.ndarray, corners: np.ndarray, is_whole: bool) -> tuple[np.ndarray, np.ndarray]:
     """What `see_pair` gives, and the homography from the first picture to the second that it was laid by."""
-    moved = _homography(corners, a.shape[1::-1], b.shape[1::-1])
-    refined = _refine(a, b, moved)
-    is_exact = is_whole and _farthest(np.linalg.inv(moved) @ refined, a.shape[1::-1]) < _CUT
+    moved = _corner_homography(corners, a.shape[1::-1], b.shape[1::-1])
+    refined = _refine_homography(a, b, moved)
+    is_exact = is_whole and _farthest_corner(np.linalg.inv(moved) @ refined, a.shape[1::-1]) < _CUT
     moved = moved if is_exact else refined
     views = []
     for going, kept, onto in ((a, b, np.linalg.inv(moved)), (b, a, moved)):
@@ -144,10 +144,10 @@ def _lay_views(a: np.ndarray, b: np.ndarray, corners: np.ndarray, is_whole: bool
     return np.stack(views), moved
 
 
-def _farthest(moved: np.ndarray, size: tuple[int, int]) -> float:
-    """The share of a side by which a homography of a picture of this size moves one of its corners at most."""
+def _farthest_corner(moved: np.ndarray, size: tuple[int, int]) -> float:
+    """The share of a side that a homography moves a picture's farthest corner by."""
     corners = _CORNERS * size
-    there = opencv().perspectiveTransform(corners[None], moved)[0]
+    there = import_opencv().perspectiveTransform(corners[None], moved)[0]
     return float((np.abs(there - corners) / size).max())
 
 
@@ -157,7 +157,7 @@ def _lay_whole(going: np.ndarray, kept: np.ndarray, moved: np.ndarray) -> np.nda
     """
     view = np.zeros((SIDE, SIDE, 8), np.uint8)
     both = _lay_both(going, kept, moved, SIDE)
-    _fill(view[: len(both[0]), : len(both[0][0])], *both)
+    _fill_view(view[: len(both[0]), : len(both[0][0])], *both)
     return view
 
 
@@ -166,8 +166,8 @@ def _lay_both(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A picture on a grid of at most this side, what another shows there, and where it does, bool (h, w)."""
     onto, size = _grid_of_whole(going.shape, side)
-    one, other = _shrink(going, onto, quickly=quickly), _shrink(kept, onto @ moved, quickly=quickly)
-    return _put(*one, size), *_lay(*other, size)
+    one, other = _shrink_for_grid(going, onto, quickly=quickly), _shrink_for_grid(kept, onto @ moved, quickly=quickly)
+    return _warp_picture(*one, size), *_lay_picture(*other, size)
 
 
 def _grid_of_whole(shape: tuple[int, ...], side: int = SIDE) -> tuple[np.ndarray, tuple[int, int]]:
@@ -185,19 +185,19 @@ def _lay_windows(
     made it of the `whole`; what a registration that is not exact is off is undone.
     """
     view = np.zeros((SIDE, SIDE, 8), np.uint8)
-    kept, moved = _shrink(kept, moved)
+    kept, moved = _shrink_for_grid(kept, moved)
     for place, (left, top) in enumerate(_choose_windows(going, kept, moved, whole)):
         window = going[top : top + TILE, left : left + TILE]
         size = window.shape[1::-1]
-        other, shown = _lay(kept, np.array([[1, 0, -left], [0, 1, -top], [0, 0, 1.0]]) @ moved, size)
+        other, shown = _lay_picture(kept, np.array([[1, 0, -left], [0, 1, -top], [0, 0, 1.0]]) @ moved, size)
         if not is_exact and min(size) >= 32 and shown.mean() > 0.5:
             other = _undo_shift(window, other, shown)
         row, column = place // 2 * TILE, place % 2 * TILE
-        _fill(view[row : row + size[1], column : column + size[0]], window, other, shown)
+        _fill_view(view[row : row + size[1], column : column + size[0]], window, other, shown)
     return view
 
 
-def _fill(view: np.ndarray, going: np.ndarray, kept: np.ndarray, shown: np.ndarray) -> None:
+def _fill_view(view: np.ndarray, going: np.ndarray, kept: np.ndarray, shown: np.ndarray) -> None:
     view[..., :3], view[..., 3:6] = going, kept * shown[..., None]
     view[..., 6], view[..., 7] = shown * 255, 255
 
@@ -206,11 +206,11 @@ def _choose_windows(going: np.ndarray, kept: np.ndarray, moved: np.ndarray, whol
     """Left and top of four windows in a picture: two where the other differs most, two where there is most detail,
     apart from each other where they can be. They begin at every eighth pixel, as JPEG's blocks do.
     """
-    shape, view = going.shape, _within(whole)
+    shape, view = going.shape, _crop_to_picture(whole)
     shown = view[..., 6] > 0
     differing = _measure_difference(going, kept, moved)
-    detail = _gradient(view[..., _A]) * (0.1 + shown)
-    across, down = _positions(shape[1]), _positions(shape[0])
+    detail = _gradient_size(view[..., _A]) * (0.1 + shown)
+    across, down = _window_positions(shape[1]), _window_positions(shape[0])
     totals = [_window_totals(measure, shape, across, down) for measure in (differing, detail)]
     free, found = np.ones(totals[0].shape), list[tuple[int, int]]()
     for measure in (0, 1, 0, 1):
@@ -227,7 +227,7 @@ def _measure_difference(going: np.ndarray, kept: np.ndarray, moved: np.ndarray) 
     """How far each pixel of either lies from all of the other near its place, to the fourth power: a digit counts for
     more than what sampling left of a page.
     """
-    cv2 = opencv()
+    cv2 = import_opencv()
     one, other, shown = _lay_both(going, kept, moved, _FINDING, quickly=True)
     soft = [cv2.blur(rgb, (3, 3)) for rgb in (one, other)]
     near = np.ones((3, 3), np.uint8)
@@ -240,8 +240,8 @@ def _measure_difference(going: np.ndarray, kept: np.ndarray, moved: np.ndarray) 
     return _FOURTH_POWERS[cv2.max(cv2.max(red, green), blue) * inner]
 
 
-def _positions(side: int) -> list[int]:
-    """Where windows may begin along a side of so many pixels."""
+def _window_positions(side: int) -> list[int]:
+    """The places where windows may begin along a side of so many pixels."""
     if side <= TILE:
         return [0]
     steps = min(_POSITIONS, math.ceil((side - TILE) / (TILE / 2)))
@@ -250,7 +250,7 @@ def _positions(side: int) -> list[int]:
 
 def _window_totals(measure: np.ndarray, shape: tuple[int, ...], across: list[int], down: list[int]) -> np.ndarray:
     """The sum of a measure of the whole view in each window, (rows of windows, columns of windows)."""
-    sums = opencv().integral(measure.astype(np.float64))
+    sums = import_opencv().integral(measure.astype(np.float64))
     ends = []
     for starts, side, length in ((down, shape[0], measure.shape[0]), (across, shape[1], measure.shape[1])):
         first = np.minimum(np.array(starts) * length // side, length - 1)
@@ -260,7 +260,7 @@ def _window_totals(measure: np.ndarray, shape: tuple[int, ...], across: list[int
     return sums[np.ix_(bottom, right)] - sums[np.ix_(top, right)] - sums[np.ix_(bottom, left)] + sums[np.ix_(top, left)]
 
 
-def _within(whole: np.ndarray) -> np.ndarray:
+def _crop_to_picture(whole: np.ndarray) -> np.ndarray:
     """The part of the view of the whole in which the picture lies."""
     rows, columns = (int(whole[..., 7].any(axis).sum()) for axis in (1, 0))
     return whole[:rows, :columns]
@@ -268,7 +268,7 @@ def _within(whole: np.ndarray) -> np.ndarray:
 
 def _measure_hues(whole: np.ndarray) -> float:
     """The deviation of the hues of a picture: less what its brightness explains, so that sepia has none."""
-    pixels = opencv().blur(np.ascontiguousarray(whole[..., _A]), (3, 3))[whole[..., 6] > 0].astype(np.float64)
+    pixels = import_opencv().blur(np.ascontiguousarray(whole[..., _A]), (3, 3))[whole[..., 6] > 0].astype(np.float64)
     grey = pixels.mean(1)
     known, left = np.column_stack([grey, np.ones(len(grey))]), pixels - grey[:, None]
     left -= known @ np.linalg.lstsq(known, left, rcond=None)[0]
@@ -295,10 +295,12 @@ def _is_equal(a: np.ndarray, b: np.ndarray) -> bool:
     return False
 
 
-def _homography(corners: np.ndarray, size_a: tuple[int, int], size_b: tuple[int, int]) -> np.ndarray:
+def _corner_homography(corners: np.ndarray, size_a: tuple[int, int], size_b: tuple[int, int]) -> np.ndarray:
     """The homography float64 (3, 3) from places in the first picture to places in the second, edges at 0 and size."""
     source, target = _CORNERS * size_a, corners * size_b
-    return opencv().getPerspectiveTransform(source.astype(np.float32), target.astype(np.float32)).astype(np.float64)
+    return (
+        import_opencv().getPerspectiveTransform(source.astype(np.float32), target.astype(np.float32)).astype(np.float64)
+    )
 
 
 def _jacobian(moved: np.ndarray, size: tuple[int, int]) -> np.ndarray:
@@ -307,7 +309,7 @@ def _jacobian(moved: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     return (moved[:2, :2] - np.outer([x / depth, y / depth], moved[2, :2])) / depth
 
 
-def _magnification(moved: np.ndarray, size: tuple[int, int]) -> tuple[float, float]:
+def _magnification_range(moved: np.ndarray, size: tuple[int, int]) -> tuple[float, float]:
     """The pixels that one pixel becomes along the direction of fewest and of most."""
     most, fewest = np.linalg.svd(_jacobian(moved, size), compute_uv=False)
     return float(fewest), float(most)
@@ -315,13 +317,13 @@ def _magnification(moved: np.ndarray, size: tuple[int, int]) -> tuple[float, flo
 
 def _orientation(corners: np.ndarray, size_a: tuple[int, int], size_b: tuple[int, int]) -> tuple[bool, float]:
     """True for a mirror image, and the angle in degrees by which the second picture is turned."""
-    derivative = _jacobian(_homography(corners, size_a, size_b), size_a)
+    derivative = _jacobian(_corner_homography(corners, size_a, size_b), size_a)
     across = derivative[:, 0]
     mirrored = bool(np.linalg.det(derivative) < 0)
     return mirrored, float(np.degrees(math.atan2(across[1], -across[0] if mirrored else across[0])))
 
 
-def _shrink(rgb: np.ndarray, moved: np.ndarray, *, quickly: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def _shrink_for_grid(rgb: np.ndarray, moved: np.ndarray, *, quickly: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """A picture about as large as it becomes on a grid, and its homography onto that: warping picks single pixels.
 
     By Lanczos, or `quickly` by means of areas.
@@ -331,25 +333,25 @@ def _shrink(rgb: np.ndarray, moved: np.ndarray, *, quickly: bool = False) -> tup
         width, height = rgb.shape[1::-1]
         smaller = max(8, round(width * shrunk)), max(8, round(height * shrunk))
         if quickly:
-            rgb = opencv().resize(rgb, smaller, interpolation=opencv().INTER_AREA)
+            rgb = import_opencv().resize(rgb, smaller, interpolation=import_opencv().INTER_AREA)
         else:
             rgb = np.asarray(Image.fromarray(rgb).resize(smaller, Image.Resampling.LANCZOS, reducing_gap=2.0))
         moved = moved @ np.diag([width / smaller[0], height / smaller[1], 1])
     return rgb, moved
 
 
-def _put(rgb: np.ndarray, moved: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """A picture on a grid of this size."""
+def _warp_picture(rgb: np.ndarray, moved: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """The picture warped onto a grid of this size."""
     if rgb.shape[1::-1] == size and np.abs(moved - np.eye(3)).max() < 1e-6:
         return rgb
-    how = {"flags": opencv().INTER_CUBIC, "borderMode": opencv().BORDER_REPLICATE}
-    return opencv().warpPerspective(rgb, _of_centres(moved), size, **how)
+    how = {"flags": import_opencv().INTER_CUBIC, "borderMode": import_opencv().BORDER_REPLICATE}
+    return import_opencv().warpPerspective(rgb, _of_centres(moved), size, **how)
 
 
-def _lay(rgb: np.ndarray, moved: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """A picture on a grid of this size, and where it is shown, bool (h, w)."""
+def _lay_picture(rgb: np.ndarray, moved: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """The picture warped onto a grid of this size, and where it is shown, bool (h, w)."""
     full = np.full(rgb.shape[:2], 255, np.uint8)
-    return _put(rgb, moved, size), opencv().warpPerspective(full, _of_centres(moved), size) > 250
+    return _warp_picture(rgb, moved, size), import_opencv().warpPerspective(full, _of_centres(moved), size) > 250
 
 
 def _of_centres(moved: np.ndarray) -> np.ndarray:
@@ -357,10 +359,10 @@ def _of_centres(moved: np.ndarray) -> np.ndarray:
     return np.linalg.inv(_HALF) @ moved @ _HALF
 
 
-def _refine(a: np.ndarray, b: np.ndarray, moved: np.ndarray) -> np.ndarray:
-    """The homography from the first picture to the second after what is left of an affine movement is undone."""
-    cv2, view = opencv(), _lay_whole(b, a, moved)
-    grey_b, grey_a = (_luma(view[..., part]) for part in (_A, _B))
+def _refine_homography(a: np.ndarray, b: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    """The homography from the first picture to the second, corrected by an affine movement."""
+    cv2, view = import_opencv(), _lay_whole(b, a, moved)
+    grey_b, grey_a = (_to_luma(view[..., part]) for part in (_A, _B))
     rest = np.eye(2, 3, dtype=np.float32)
     until = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 15, 1e-4)
     inner = cv2.erode(view[..., 6], np.ones((5, 5)))
@@ -373,19 +375,19 @@ def _refine(a: np.ndarray, b: np.ndarray, moved: np.ndarray) -> np.ndarray:
     return np.linalg.inv(onto) @ back @ onto @ moved
 
 
-def _luma(rgb: np.ndarray) -> np.ndarray:
-    return opencv().cvtColor(np.ascontiguousarray(rgb), opencv().COLOR_RGB2GRAY).astype(np.float32)
+def _to_luma(rgb: np.ndarray) -> np.ndarray:
+    return import_opencv().cvtColor(np.ascontiguousarray(rgb), import_opencv().COLOR_RGB2GRAY).astype(np.float32)
 
 
-def _gradient(rgb: np.ndarray) -> np.ndarray:
-    cv2, grey = opencv(), _luma(rgb)
+def _gradient_size(rgb: np.ndarray) -> np.ndarray:
+    cv2, grey = import_opencv(), _to_luma(rgb)
     return cv2.magnitude(*(cv2.Sobel(grey, cv2.CV_32F, x, 1 - x, ksize=3) for x in (1, 0)))
 
 
 def _undo_shift(one: np.ndarray, other: np.ndarray, shown: np.ndarray) -> np.ndarray:
     """The second of two windows moved by the fraction of a pixel, or the few pixels, that it is off."""
-    cv2 = opencv()
-    grey = [_luma(rgb) for rgb in (one, other)]
+    cv2 = import_opencv()
+    grey = [_to_luma(rgb) for rgb in (one, other)]
     bands = [np.where(shown, part - cv2.GaussianBlur(part, (0, 0), 2), 0).astype(np.float64) for part in grey]
     (x, y), _ = cv2.phaseCorrelate(*bands)
     if max(abs(x), abs(y)) > _SHIFT:
@@ -395,5 +397,5 @@ def _undo_shift(one: np.ndarray, other: np.ndarray, shown: np.ndarray) -> np.nda
 
 
 @cache
-def _session() -> Any:
+def _open_graph() -> Any:
     return open_session(Path(__file__).with_name(GRAPH).read_bytes())

@@ -26,7 +26,7 @@ class Frames:
     small: np.ndarray
 
     @classmethod
-    def of(cls, data: bytes, count: int, limits: PictureLimits) -> Frames:
+    def from_file(cls, data: bytes, count: int, limits: PictureLimits) -> Frames:
         """The frames of a file of so many."""
         small: list[np.ndarray] = []
         try:
@@ -36,23 +36,25 @@ class Frames:
             small = []
         return cls(np.array(small, np.uint8).reshape(-1, SIDE, SIDE, 3))
 
-    def agree(self, other: Frames) -> bool:
+    def agrees_with(self, other: Frames) -> bool:
         """True if both show the same, one frame after the other; one of them may show a frame for longer."""
         here, there = len(self.small), len(other.small)
         if not here or not there:
             return False
         a, b = 0, 0
-        while _alike(self.small[a], other.small[b]):
+        while _is_alike(self.small[a], other.small[b]):
             if (a, b) == (here - 1, there - 1):
                 return True
             # Where one has a frame twice, formats that store it once have it once.
             steps = [(a + 1, b + 1), (a + 1, b), (a, b + 1)]
             possible = [(x, y) for x, y in steps if x < here and y < there]
-            a, b = next((step for step in possible if _alike(self.small[step[0]], other.small[step[1]])), possible[0])
+            a, b = next(
+                (step for step in possible if _is_alike(self.small[step[0]], other.small[step[1]])), possible[0]
+            )
         return False
 
 
-def _alike(a: np.ndarray, b: np.ndarray) -> bool:
+def _is_alike(a: np.ndarray, b: np.ndarray) -> bool:
     difference = a.astype(np.float32) - b
     brightness = np.abs(difference @ np.array([0.299, 0.587, 0.114], np.float32))
     cells = SIDE // COARSE

@@ -28,8 +28,11 @@ MANY = 12  # matches that say how slanted a picture is; of fewer an affine map i
 
 
 @cache
-def opencv() -> ModuleType:
-    """The module `cv2`, imported when it is first needed and on one thread: pairs are what there are several of."""
+def import_opencv() -> ModuleType:
+    """The module `cv2`, imported when it is first needed and set to one thread.
+
+    Pairs are what there are several of.
+    """
     import cv2
 
     cv2.setNumThreads(1)
@@ -47,22 +50,23 @@ def fit_homography(
     best, kept = None, np.zeros(len(a), bool)
     if not len(a):
         return best, kept
-    agreeing = _agreeing(a.astype(np.float64), b.astype(np.float64), turns, error)
+    agreeing = _find_agreeing(a.astype(np.float64), b.astype(np.float64), turns, error)
     left = agreeing.sum(1)
     for _ in range(ATTEMPTS):
         first = int(left.argmax())
         if left[first] <= max(CORNERS, kept.sum() // 2):  # a fit finds more than agree, seldom twice as many
             break
-        found, inliers = _fitted(a, b, agreeing[first], error)
+        found, inliers = _fit_to_matches(a, b, agreeing[first], error)
         if found is not None and inliers.sum() > max(CORNERS, kept.sum()):
             best, kept = found, inliers
         left[agreeing[first]] = 0
     return best, kept
 
 
-def _agreeing(a: np.ndarray, b: np.ndarray, turns: np.ndarray, error: float) -> np.ndarray:
-    """Which matches each of them agrees with, bool (N, N): a row for the match that says how one picture lies over the
-    other.
+def _find_agreeing(a: np.ndarray, b: np.ndarray, turns: np.ndarray, error: float) -> np.ndarray:
+    """Which matches agree with each match, bool (N, N).
+
+    A row is for the match that says how one picture lies over the other.
     """
     real, imaginary = (part(turns).astype(np.float64)[:, None] for part in (np.real, np.imag))
     square = real**2 + imaginary**2
@@ -77,40 +81,43 @@ def _agreeing(a: np.ndarray, b: np.ndarray, turns: np.ndarray, error: float) -> 
     return alike
 
 
-def _fitted(a: np.ndarray, b: np.ndarray, kept: np.ndarray, error: float) -> tuple[np.ndarray | None, np.ndarray]:
-    """The homography that is fitted to the matches `kept` and then to those that it lays close to their places, and
-    its inliers; None where all of them are in a few places.
+def _fit_to_matches(
+    a: np.ndarray, b: np.ndarray, kept: np.ndarray, error: float
+) -> tuple[np.ndarray | None, np.ndarray]:
+    """The homography fitted to the matches `kept`, and its inliers.
+
+    It is fitted again to those that it lays close to their places. None where all of them are in a few places.
     """
     found: np.ndarray | None = None
     for limit in (*LIMITS, error, error):
         if kept.sum() <= CORNERS:
             return None, kept
         if limit < LIMITS[-1] and kept.sum() >= MANY:
-            found = opencv().findHomography(a[kept], b[kept], 0)[0]
+            found = import_opencv().findHomography(a[kept], b[kept], 0)[0]
         else:
             affine, *_ = np.linalg.lstsq(np.column_stack([a[kept], np.ones(kept.sum())]), b[kept].astype(np.float64))
             found = np.vstack([affine.T, [0, 0, 1]])
         if found is None:
             return None, kept
-        kept = misses(found, a, b) <= limit
+        kept = miss_distances(found, a, b) <= limit
     return found, kept
 
 
-def misses(homography: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The distances float64 (N,) from places in the one picture, laid over the other, to those in that."""
+def miss_distances(homography: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The distances float64 (N,) of matched places after the homography is applied to the first."""
     moved = np.column_stack([a, np.ones(len(a))]) @ homography.T
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.hypot(*(moved[:, :2] / moved[:, 2:] - b).T)
 
 
-def plausible(homography: np.ndarray, size: tuple[int, int]) -> bool:
-    """True if a homography keeps a picture a convex quadrangle with the same side up and of a plausible size."""
+def is_plausible(homography: np.ndarray, size: tuple[int, int]) -> bool:
+    """True if a homography keeps a picture convex, the same side up and plausibly large."""
     width, height = size
     corners = np.array([[0, 0], [width, 0], [width, height], [0, height]], np.float32)
-    corners = opencv().perspectiveTransform(corners[:, None], homography)[:, 0]
+    corners = import_opencv().perspectiveTransform(corners[:, None], homography)[:, 0]
     sides = np.roll(corners, -1, 0) - corners
     turns = sides[:, 0] * np.roll(sides[:, 1], -1) - sides[:, 1] * np.roll(sides[:, 0], -1)
-    area = abs(opencv().contourArea(corners)) / (width * height)
+    area = abs(import_opencv().contourArea(corners)) / (width * height)
     return bool(np.isfinite(corners).all() and (turns > 0).all() and 0.02 < area < 50)
 
 
@@ -118,6 +125,6 @@ def magnification(homography: np.ndarray, size: tuple[int, int]) -> float:
     """The linear magnification of a homography in the middle of a picture."""
     x, y = size[0] / 2, size[1] / 2
     middle = np.array([[x, y], [x + 20, y], [x, y + 20]], np.float32)
-    origin, right, down = opencv().perspectiveTransform(middle[:, None], homography)[:, 0].astype(float)
+    origin, right, down = import_opencv().perspectiveTransform(middle[:, None], homography)[:, 0].astype(float)
     area = np.linalg.det(np.stack([right - origin, down - origin]))
     return max(abs(area) ** 0.5 / 20, 1e-6)

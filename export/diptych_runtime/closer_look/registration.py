@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from diptych_runtime.calibration.evidence import FEWEST
-from diptych_runtime.closer_look.homography import fit_homography, misses, plausible
+from diptych_runtime.closer_look.homography import fit_homography, is_plausible, miss_distances
 
 RATIO = 0.85  # of the distances to the best and to the second best match
 ERROR = 4.0  # pixels by which a match may miss
@@ -17,7 +17,7 @@ SURE = 0.5
 _ROWS, _COLUMNS = 48, 32  # of a part of a product of 128 numbers each: fewer than BLAS gives to several threads
 _LAST_BITS = 1e-6  # by which products of the same descriptors differ on one processor or another
 
-# Where each of the numbers of a descriptor is in that of the mirror image (`Keypoints.mirrored`).
+# Where each of the numbers of a descriptor is in that of the mirror image (`Keypoints.mirror_keypoints`).
 _MIRRORED = np.arange(128).reshape(4, 4, 8)[::-1, :, -np.arange(8) % 8].ravel()
 
 
@@ -41,7 +41,7 @@ class Keypoints:
         """The bytes of memory that they take."""
         return self.places.nbytes + self.descriptors.nbytes + self.arrows.nbytes
 
-    def mirrored(self, width: int) -> Keypoints:
+    def mirror_keypoints(self, width: int) -> Keypoints:
         """The keypoints of the mirror image of a picture of this width.
 
         A descriptor has 4 x 4 cells along and across its orientation, each with 8 directions: in the mirror image the
@@ -68,36 +68,37 @@ class Registration:
     mirrored: bool = False
 
 
-def register(a: Keypoints, b: Keypoints, size: tuple[int, int]) -> Registration:
-    """The registration of two pictures, of which the first has this size, or of its mirror image, which fits better."""
-    found = _registered(a, b, size)
+def register_pair(a: Keypoints, b: Keypoints, size: tuple[int, int]) -> Registration:
+    """The registration of two pictures, the first of this size, or of its mirror image if that fits better."""
+    found = _register_one_way(a, b, size)
     if found.inliers >= SURE * min(len(a.places), len(b.places)):
         return found
-    mirrored = _registered(a.mirrored(size[0]), b, size, found.inliers)
+    mirrored = _register_one_way(a.mirror_keypoints(size[0]), b, size, found.inliers)
     return replace(mirrored, mirrored=True) if mirrored.inliers > found.inliers else found
 
 
-def _registered(a: Keypoints, b: Keypoints, size: tuple[int, int], least: int = 0) -> Registration:
-    """The registration of two pictures, of which the first has this size; one by no more than `least` matches is not
-    looked for.
+def _register_one_way(a: Keypoints, b: Keypoints, size: tuple[int, int], least: int = 0) -> Registration:
+    """The registration of two pictures as they are, the first of this size.
+
+    One by no more than `least` matches is not looked for.
     """
-    here, there = _matched(a, b)
+    here, there = _match_keypoints(a, b)
     none = Registration(len(here))
     if len(here) < max(FEWEST, least + 1):
         return none
     places_a, places_b = a.places[here], b.places[there]
     homography, inliers = fit_homography(places_a, places_b, b.arrows[there] / a.arrows[here], ERROR)
-    if homography is None or inliers.sum() < FEWEST or not plausible(homography, size):
+    if homography is None or inliers.sum() < FEWEST or not is_plausible(homography, size):
         return none
-    error = float(np.median(misses(homography, places_a, places_b)[inliers]))
+    error = float(np.median(miss_distances(homography, places_a, places_b)[inliers]))
     return Registration(len(here), int(inliers.sum()), error, homography)
 
 
-def _matched(a: Keypoints, b: Keypoints) -> tuple[np.ndarray, np.ndarray]:
-    """The keypoints int64 (M,) of both pictures that are each other's best match, and clearly better than others."""
+def _match_keypoints(a: Keypoints, b: Keypoints) -> tuple[np.ndarray, np.ndarray]:
+    """The keypoints int64 (M,) of both pictures that are clearly each other's best match."""
     if len(a.places) < FEWEST or len(b.places) < FEWEST:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    cosines, rows = _cosines(a.descriptors, b.descriptors), np.arange(len(a.places))
+    cosines, rows = _descriptor_cosines(a.descriptors, b.descriptors), np.arange(len(a.places))
     best = cosines.argmax(1)
     first = cosines[rows, best]
     cosines[rows, best] = -1
@@ -109,8 +110,8 @@ def _matched(a: Keypoints, b: Keypoints) -> tuple[np.ndarray, np.ndarray]:
     return clear[mutual], best[clear[mutual]]
 
 
-def _cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The products float32 (P, Q) of descriptors.
+def _descriptor_cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The cosines float32 (P, Q) of all pairs of descriptors.
 
     In parts so small that BLAS has one thread for each: pairs are what there are several of, and the threads of larger
     products wait busily for the next one, on the processors that other pairs need.

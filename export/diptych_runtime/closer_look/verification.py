@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image
 
 from diptych_runtime.calibration.evidence import FEWEST, KEYPOINTS, Evidence
-from diptych_runtime.closer_look.aligned import SCALE, aligned_odds, cropped
+from diptych_runtime.closer_look.aligned import SCALE, aligned_odds, crop_to_shown
 from diptych_runtime.closer_look.blocks import (
     ALIKE,
     BLOCK,
@@ -29,13 +29,13 @@ from diptych_runtime.closer_look.blocks import (
     TEXTURED,
     Blocks,
     Laid,
-    colours,
-    share,
-    spots,
+    measure_colours,
+    measure_spots,
+    share_true,
 )
 from diptych_runtime.closer_look.frames import Frames
-from diptych_runtime.closer_look.homography import magnification, opencv
-from diptych_runtime.closer_look.registration import Keypoints, Registration, register
+from diptych_runtime.closer_look.homography import import_opencv, magnification
+from diptych_runtime.closer_look.registration import Keypoints, Registration, register_pair
 from diptych_runtime.decoder import PictureLimits, PictureSource, file_bytes, open_picture, read_header
 from diptych_runtime.picture_facts import read_picture_facts
 
@@ -82,9 +82,9 @@ class View:
         )
 
     @property
-    def mirrored(self) -> View:
+    def mirror_image(self) -> View:
         """Its mirror image, with the same keypoints."""
-        rgb, keypoints = np.ascontiguousarray(self.rgb[:, ::-1]), self.keypoints.mirrored(self.size[0])
+        rgb, keypoints = np.ascontiguousarray(self.rgb[:, ::-1]), self.keypoints.mirror_keypoints(self.size[0])
         return replace(self, rgb=rgb, keypoints=keypoints)
 
 
@@ -92,32 +92,32 @@ def describe(source: PictureSource, limits: PictureLimits = _LIMITS) -> View:
     """A picture as `verify` compares it. Raises PictureError."""
     data = file_bytes(source, limits)
     if data is None:
-        return _described(open_picture(source, limits))
+        return _describe_picture(open_picture(source, limits))
     picture = open_picture(data, limits, least=FINE)
     with read_header(data, "the picture") as header:
         size, count = header.size, read_picture_facts(data, header).frames
-    view = _described(picture)
+    view = _describe_picture(picture)
     if set(picture.size) != set(size):
         # A JPEG was decoded smaller than it is. Where keypoints do not tell it from others, all its pixels have to.
         plain = len(view.keypoints.places) < FEWEST
-        digest = _digest(open_picture(data, limits)) if plain else _digest(picture, size)
+        digest = _pixel_digest(open_picture(data, limits)) if plain else _pixel_digest(picture, size)
         view = replace(view, digest=digest)
-    return replace(view, frames=Frames.of(data, count, limits)) if count > 1 else view
+    return replace(view, frames=Frames.from_file(data, count, limits)) if count > 1 else view
 
 
 def describe_pixels(rgb: np.ndarray) -> View:
     """The pixels uint8 (h, w, 3) of a picture as `verify` compares them."""
-    return _described(Image.fromarray(rgb))
+    return _describe_picture(Image.fromarray(rgb))
 
 
-def _digest(picture: Image.Image, whole: tuple[int, int] | None = None) -> bytes:
-    """The digest of a picture's size and pixels, made smaller from a `whole` one of this size, if one is given."""
+def _pixel_digest(picture: Image.Image, whole: tuple[int, int] | None = None) -> bytes:
+    """The digest of a picture's size and pixels, and of the size `whole` that it was decoded from."""
     return hashlib.sha256(repr((picture.size, whole)).encode() + picture.tobytes()).digest()
 
 
 def verify(a: View, b: View) -> Evidence:
     """Lay one picture over the other, or its mirror image; in whatever order they come, the evidence is the same."""
-    pair = _Registered.of(a, b)
+    pair = _Registered.from_views(a, b)
     found, fewer = pair.found, min(len(a.keypoints.places), len(b.keypoints.places))
     seen = Evidence(
         fewer,
@@ -126,29 +126,30 @@ def verify(a: View, b: View) -> Evidence:
         found.error,
         identical=pair.order == 0,
         equal=bool(a.digest) and a.digest == b.digest,
-        frames_differ=a.frames is not None and b.frames is not None and not a.frames.agree(b.frames),
+        frames_differ=a.frames is not None and b.frames is not None and not a.frames.agrees_with(b.frames),
     )
     if found.homography is None:
-        return replace(seen, apart=_apart(a.rgb, b.rgb)) if seen.blank else seen
-    return replace(seen, **_overlap(pair.a, pair.b, found.homography))
+        return replace(seen, apart=_colour_distance(a.rgb, b.rgb)) if seen.is_blank else seen
+    return replace(seen, **_measure_overlap(pair.a, pair.b, found.homography))
 
 
-def lay(a: View, b: View) -> Laid | None:
-    """One picture laid over the other as the aligned-pair network sees them (`aligned`), where both are shown; None
-    where it cannot be.
+def lay_pair(a: View, b: View) -> Laid | None:
+    """One picture laid over the other as the aligned-pair network sees them; None where it cannot be.
+
+    It is cut to where both are shown (`aligned`).
     """
-    pair = _Registered.of(a, b)
+    pair = _Registered.from_views(a, b)
     homography = pair.found.homography
     if homography is None:
         return None
-    return cropped(_laid(pair.a, pair.b, homography, min(_finest(pair.a, pair.b, homography), SCALE)))
+    return crop_to_shown(_lay_over(pair.a, pair.b, homography, min(_finest_scale(pair.a, pair.b, homography), SCALE)))
 
 
 def placement(a: View, b: View) -> np.ndarray | None:
     """The corners of the first picture in the second, float64 (4, 2): x and y as shares of its width and height, in the
     order top left, top right, bottom right and bottom left of the first; None where one cannot be laid over the other.
     """
-    pair = _Registered.of(a, b)
+    pair = _Registered.from_views(a, b)
     if pair.found.homography is None:
         return None
     (width, height), (across, down) = pair.a.size, pair.b.size
@@ -171,15 +172,15 @@ class _Registered:
     found: Registration
 
     @classmethod
-    def of(cls, a: View, b: View) -> _Registered:
-        order = _compared(a.rgb, b.rgb)
+    def from_views(cls, a: View, b: View) -> _Registered:
+        order = _compare_pixels(a.rgb, b.rgb)
         if order > 0:
             a, b = b, a
-        found = register(a.keypoints, b.keypoints, a.size)
-        return cls(a.mirrored if found.mirrored else a, b, order, found)
+        found = register_pair(a.keypoints, b.keypoints, a.size)
+        return cls(a.mirror_image if found.mirrored else a, b, order, found)
 
 
-def _compared(a: np.ndarray, b: np.ndarray) -> int:
+def _compare_pixels(a: np.ndarray, b: np.ndarray) -> int:
     """The order of two pictures by their shapes and bytes: -1, 1, or 0 for the same pixels."""
     if a.shape != b.shape:
         return 1 if a.shape > b.shape else -1
@@ -189,23 +190,23 @@ def _compared(a: np.ndarray, b: np.ndarray) -> int:
     return 0
 
 
-def _apart(a: np.ndarray, b: np.ndarray) -> float:
-    """The median distance of the colours of two pictures, laid squarely over each other in the way that fits best."""
-    cells = [_resized(picture, (GRID, GRID)).astype(np.int16) for picture in (a, b)]
+def _colour_distance(a: np.ndarray, b: np.ndarray) -> float:
+    """The median colour distance of two pictures, turned or mirrored as fits best."""
+    cells = [_resize_pixels(picture, (GRID, GRID)).astype(np.int16) for picture in (a, b)]
     turned = [np.rot90(cells[0], quarters) for quarters in range(4)]
     ways = [*turned, *(way[:, ::-1] for way in turned)]
     return min(float(np.median(np.abs(way - cells[1]).max(-1))) for way in ways)
 
 
-def _described(picture: Image.Image) -> View:
-    cv2, scale = opencv(), min(1, FINE / max(picture.size))
+def _describe_picture(picture: Image.Image) -> View:
+    cv2, scale = import_opencv(), min(1, FINE / max(picture.size))
     width, height = (max(16, round(side * scale)) for side in picture.size)
     rgb = np.asarray(picture.resize((width, height), Image.Resampling.BOX))
-    view = View(rgb, Keypoints.none(), _digest(picture))
+    view = View(rgb, Keypoints.none(), _pixel_digest(picture))
     # Without precise upscaling places are a quarter of a
     # pixel off, and those of the mirror image another half.
     sift = cv2.SIFT_create(nfeatures=KEYPOINTS, contrastThreshold=CONTRAST, enable_precise_upscale=True)
-    found, descriptors = sift.detectAndCompute(cv2.cvtColor(_resized(rgb, view.size), cv2.COLOR_RGB2GRAY), None)
+    found, descriptors = sift.detectAndCompute(cv2.cvtColor(_resize_pixels(rgb, view.size), cv2.COLOR_RGB2GRAY), None)
     if descriptors is None:
         return view
     roots = np.sqrt(descriptors / np.maximum(descriptors.sum(1, keepdims=True), 1e-6))
@@ -213,41 +214,41 @@ def _described(picture: Image.Image) -> View:
     return replace(view, keypoints=Keypoints(np.array([point.pt for point in found], np.float32), roots, arrows))
 
 
-def _resized(rgb: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    cv2 = opencv()
+def _resize_pixels(rgb: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    cv2 = import_opencv()
     return cv2.resize(rgb, size, interpolation=cv2.INTER_AREA if size[0] < rgb.shape[1] else cv2.INTER_CUBIC)
 
 
-def _overlap(a: View, b: View, homography: np.ndarray) -> dict[str, Any]:
-    finest = _finest(a, b, homography)
-    coarse, fine = _laid(a, b, homography, 1.0), _laid(a, b, homography, finest)
-    back = _Grid.of(b, a, np.linalg.inv(homography), 1.0).shown
-    here, there = share(coarse.shown), share(back)
-    smooth = Blocks.of(coarse, blur=1.5, block=BLOCK)
-    textured = smooth.inside & (smooth.either > COARSELY)
+def _measure_overlap(a: View, b: View, homography: np.ndarray) -> dict[str, Any]:
+    finest = _finest_scale(a, b, homography)
+    coarse, fine = _lay_over(a, b, homography, 1.0), _lay_over(a, b, homography, finest)
+    back = _Grid.over_view(b, a, np.linalg.inv(homography), 1.0).shown_area
+    here, there = share_true(coarse.shown), share_true(back)
+    smooth = Blocks.from_laid(coarse, blur=1.5, block=BLOCK)
+    textured = smooth.inside & (smooth.higher_deviation > COARSELY)
     agreeing = smooth.correlation[textured]
-    sharp = Blocks.of(fine, blur=0.7, block=DETAIL, reach=1)
-    either, both = (sharp.inside & (texture > TEXTURED) for texture in (sharp.either, sharp.both))
-    coloured, off = colours(fine, sharp)
+    sharp = Blocks.from_laid(fine, blur=0.7, block=DETAIL, reach=1)
+    either, both = (sharp.inside & (texture > TEXTURED) for texture in (sharp.higher_deviation, sharp.lower_deviation))
+    coloured, off = measure_colours(fine, sharp)
     return {
         "coverage": min(here, there),
         "containment": max(here, there),
         "blocks": len(agreeing),
-        "agreement": share(agreeing > ALIKE),
+        "agreement": share_true(agreeing > ALIKE),
         "worst": float(np.quantile(agreeing, 0.05)) if len(agreeing) else 0.0,
         "scale": finest,
-        "detail": share(sharp.correlation[either] > ALIKE),
-        "detail_both": share(sharp.correlation[both] > ALIKE),
+        "detail": share_true(sharp.correlation[either] > ALIKE),
+        "detail_both": share_true(sharp.correlation[both] > ALIKE),
         "detail_worst": float(np.quantile(sharp.correlation[both], 0.02)) if both.any() else 0.0,
-        "differing": share((both & (sharp.correlation < OTHER))[either]),
-        "aligned_odds": aligned_odds(cropped(fine if finest <= SCALE else _laid(a, b, homography, SCALE))),
+        "differing": share_true((both & (sharp.correlation < OTHER))[either]),
+        "aligned_odds": aligned_odds(crop_to_shown(fine if finest <= SCALE else _lay_over(a, b, homography, SCALE))),
         **coloured,
-        **spots(sharp, off),
+        **measure_spots(sharp, off),
     }
 
 
-def _finest(a: View, b: View, homography: np.ndarray) -> float:
-    """Pixels for each pixel of `b` where its keypoints lie, as many as the coarser of both has."""
+def _finest_scale(a: View, b: View, homography: np.ndarray) -> float:
+    """The scale of the coarser picture, in pixels for each pixel of the keypoints of `b`."""
     return float(np.clip(min(a.density / magnification(homography, a.size), b.density), 0.25, FINE / SIDE))
 
 
@@ -262,7 +263,7 @@ class _Grid:
     moved: np.ndarray
 
     @classmethod
-    def of(cls, a: View, b: View, homography: np.ndarray, scale: float) -> _Grid:
+    def over_view(cls, a: View, b: View, homography: np.ndarray, scale: float) -> _Grid:
         """The grid `scale` times that of `b`'s keypoints, for a homography between where the keypoints lie."""
         across, down = b.size
         size = max(16, round(across * scale)), max(16, round(down * scale))
@@ -276,18 +277,18 @@ class _Grid:
         return cls(size, (width, height), grid @ homography @ back)
 
     @property
-    def shown(self) -> np.ndarray:
-        """The part of it on which the picture that is laid on it is shown, bool (h, w)."""
+    def shown_area(self) -> np.ndarray:
+        """The part of the grid that the picture laid on it covers, bool (h, w)."""
         width, height = self.fitting
-        return opencv().warpPerspective(np.ones((height, width), np.float32), self.moved, self.size) > 0.99
+        return import_opencv().warpPerspective(np.ones((height, width), np.float32), self.moved, self.size) > 0.99
 
-    def laid(self, rgb: np.ndarray) -> np.ndarray:
-        """The picture that is laid on it, uint8 (h, w, 3)."""
-        small = rgb if rgb.shape[1::-1] == self.fitting else _resized(rgb, self.fitting)
-        return opencv().warpPerspective(small, self.moved, self.size)
+    def lay_picture(self, rgb: np.ndarray) -> np.ndarray:
+        """The picture warped onto the grid, uint8 (h, w, 3)."""
+        small = rgb if rgb.shape[1::-1] == self.fitting else _resize_pixels(rgb, self.fitting)
+        return import_opencv().warpPerspective(small, self.moved, self.size)
 
 
-def _laid(a: View, b: View, homography: np.ndarray, scale: float) -> Laid:
+def _lay_over(a: View, b: View, homography: np.ndarray, scale: float) -> Laid:
     """Lay `a` over `b` by a homography between where their keypoints lie, on a grid `scale` times that of `b`."""
-    grid = _Grid.of(a, b, homography, scale)
-    return Laid(grid.laid(a.rgb), _resized(b.rgb, grid.size), grid.shown)
+    grid = _Grid.over_view(a, b, homography, scale)
+    return Laid(grid.lay_picture(a.rgb), _resize_pixels(b.rgb, grid.size), grid.shown_area)

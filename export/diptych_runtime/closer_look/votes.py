@@ -24,24 +24,26 @@ _VISITED, _OF_LISTS = 8, 256  # lists, and more where there are more than so man
 _STEP = 2**15  # keypoints that vote at once
 
 
-def signatures(descriptors: np.ndarray) -> np.ndarray:
-    """Up to `KEPT` of a picture's descriptors of RootSIFT float32 (P, 128) in a quarter of their length, uint8 (K, 32):
-    roots of the sums over each four cells, 0 to 1 in steps of 1/255.
+def make_signatures(descriptors: np.ndarray) -> np.ndarray:
+    """Up to `KEPT` short signatures uint8 (K, 32) of a picture's RootSIFT descriptors float32 (P, 128).
+
+    They are roots of the sums over each four cells, 0 to 1 in steps of 1/255.
     """
-    descriptors = descriptors[_evenly(len(descriptors), KEPT)]
+    descriptors = descriptors[_spread_evenly(len(descriptors), KEPT)]
     cells = np.square(descriptors.astype(np.float32)).reshape(-1, CELLS, 2, CELLS, 2, DIRECTIONS)
     return np.round(255 * np.sqrt(cells.sum((2, 4)))).astype(np.uint8).reshape(-1, LENGTH)
 
 
-def _evenly(count: int, most: int) -> np.ndarray:
-    """Up to so many places of `count`, as far apart as can be, int64."""
+def _spread_evenly(count: int, most: int) -> np.ndarray:
+    """Up to `most` of `count` places, evenly spread, int64."""
     return np.linspace(0, count, min(most, count), endpoint=False, dtype=np.int64)
 
 
-def crowded(pairs: np.ndarray, worth: np.ndarray, pictures: int, count: int) -> np.ndarray:
-    """Which of n `pictures` are in a crowd, bool (n,), by their candidate pairs int64 (P, 2), of which some are `worth`
-    a closer look, bool (P,): those with half of `count` such pairs or more, and those half of whose candidates are
-    such pictures.
+def find_crowded(pairs: np.ndarray, worth: np.ndarray, pictures: int, count: int) -> np.ndarray:
+    """Which of n `pictures` are in a crowd, bool (n,), by their candidate pairs int64 (P, 2).
+
+    Some pairs are `worth` a closer look, bool (P,). In a crowd are pictures with half of `count` such pairs or more,
+    and those half of whose candidates are such pictures.
     """
     looked = np.bincount(pairs[worth].ravel(), minlength=pictures)
     crowd = looked >= max(2, CROWD * count)
@@ -59,10 +61,10 @@ def elected_of_crowd(
     described: Callable[[list[int]], Sequence[np.ndarray]],
     threads: int = 1,
 ) -> np.ndarray:
-    """The `elected_pairs` of those pictures that are in a crowd (see `crowded`), as places among all; `described` gives
-    the signatures of those at some places.
+    """The `elected_pairs` of those pictures that are in a crowd (see `find_crowded`), as places among all; `described`
+    gives the signatures of those at some places.
     """
-    crowd = np.flatnonzero(crowded(pairs, worth, pictures, count))
+    crowd = np.flatnonzero(find_crowded(pairs, worth, pictures, count))
     return crowd[elected_pairs(described(crowd.tolist()), threads)] if len(crowd) else pairs[:0]
 
 
@@ -80,12 +82,12 @@ def elected_pairs(pictures: Sequence[np.ndarray], threads: int = 1) -> np.ndarra
     try:
         faiss.omp_set_num_threads(1)  # the lists are learnt and chosen by sums, which are to be made in one order
         stored = np.concatenate(pictures)
-        return _elected(*_votes(_index(stored), stored, counts, threads), len(pictures))
+        return _elect_pairs(*_count_votes(_build_index(stored), stored, counts, threads), len(pictures))
     finally:
         faiss.omp_set_num_threads(before)
 
 
-def _index(stored: np.ndarray) -> faiss.IndexIVF:
+def _build_index(stored: np.ndarray) -> faiss.IndexIVF:
     lists = int(np.clip(len(stored) // _TO_A_LIST, 1, _LISTS))
     index = faiss.IndexIVFScalarQuantizer(
         faiss.IndexFlatL2(LENGTH), LENGTH, lists, faiss.ScalarQuantizer.QT_8bit_direct, faiss.METRIC_L2, False
@@ -98,26 +100,26 @@ def _index(stored: np.ndarray) -> faiss.IndexIVF:
     return index
 
 
-def _votes(
+def _count_votes(
     index: faiss.IndexIVF, stored: np.ndarray, counts: Sequence[int], threads: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The pairs that have votes, as keys int64 (V,) of the lower place times the number of pictures and the higher one,
     and their weight float64 (V,), both ways together.
     """
     own, begin = np.repeat(np.arange(len(counts)), counts), np.cumsum(counts) - counts
-    asking = np.concatenate([first + _evenly(count, ASKING) for first, count in zip(begin, counts, strict=True)])
+    asking = np.concatenate([first + _spread_evenly(count, ASKING) for first, count in zip(begin, counts, strict=True)])
     keys, weights = [], []
     for start in range(0, len(asking), _STEP):
         part = asking[start : start + _STEP]
-        squares, near = _nearest(index, stored[part].astype(np.float32), threads)
+        squares, near = _nearest_signatures(index, stored[part].astype(np.float32), threads)
         distances, voter = np.sqrt(np.maximum(squares, 0)), own[part][:, None]
         where = np.where(near >= 0, own[near], voter)  # a list may have fewer
-        chosen = _first(where != voter)
+        chosen = _first_true(where != voter)
         voted = np.take_along_axis(where, chosen, 1)
         third = (where != voter) & (where != voted)
         # Without a third one the farthest that was found stands for it.
         known = np.where(near >= 0, distances, 0).max(1, keepdims=True)
-        nearest, second = (np.take_along_axis(distances, place, 1) for place in (chosen, _first(third)))
+        nearest, second = (np.take_along_axis(distances, place, 1) for place in (chosen, _first_true(third)))
         second = np.where(third.any(1, keepdims=True), second, known)
         weight = np.where(voted != voter, 1 - nearest / np.maximum(second, 1), 0).clip(0)[:, 0]
         cast = np.flatnonzero(weight)
@@ -128,7 +130,7 @@ def _votes(
     return pairs, np.bincount(place, np.concatenate(weights), len(pairs))
 
 
-def _nearest(index: faiss.IndexIVF, asking: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
+def _nearest_signatures(index: faiss.IndexIVF, asking: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
     """The squared distances and the places of up to `NEIGHBOURS` of each signature, -1 for one that is not there."""
     far, lists = index.quantizer.search(asking, index.nprobe)
     faiss.omp_set_num_threads(threads)
@@ -138,13 +140,13 @@ def _nearest(index: faiss.IndexIVF, asking: np.ndarray, threads: int) -> tuple[n
         faiss.omp_set_num_threads(1)
 
 
-def _first(which: np.ndarray) -> np.ndarray:
+def _first_true(which: np.ndarray) -> np.ndarray:
     """The first place of each row that is true, (M, 1); 0 where none is."""
     return which.argmax(1)[:, None]
 
 
-def _elected(keys: np.ndarray, weights: np.ndarray, pictures: int) -> np.ndarray:
-    """Of the pairs those with most votes of either picture; of as many, those with the lower places."""
+def _elect_pairs(keys: np.ndarray, weights: np.ndarray, pictures: int) -> np.ndarray:
+    """The pairs with most votes of either picture; of equal ones, those with the lower places."""
     low, high = np.divmod(keys, pictures)
     picture, weight, pair = np.concatenate([low, high]), np.tile(weights, 2), np.tile(np.arange(len(keys)), 2)
     order = np.lexsort((pair, -weight, picture))

@@ -31,8 +31,8 @@ __all__ = [
     "VARIABLE",
     "KernelError",
     "Library",
-    "kernel",
     "kernel_mode",
+    "load_kernel",
 ]
 
 
@@ -49,13 +49,13 @@ def kernel_mode(asked: str | None = None) -> str:
 
 
 @cache
-def kernel() -> Library:
-    """The library, opened and tested once a process. Raises KernelError with the reason why it cannot be used."""
+def load_kernel() -> Library:
+    """The library, loaded and tested once a process. Raises KernelError with the reason why it cannot be used."""
     path = library_path()
     if not path.is_file():
         raise KernelError("it was not built; `python -m diptych_runtime.kernel` builds it with a C++ compiler")
     library = Library(path)
     if library.source_digest != source_digest():
         raise KernelError("it was built from other sources; build it again with `python -m diptych_runtime.kernel`")
-    library.test()
+    library.self_test()
     return library

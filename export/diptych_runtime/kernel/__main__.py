@@ -2,15 +2,15 @@
 
 import sys
 
-from diptych_runtime.kernel import KernelError, kernel
-from diptych_runtime.kernel.build import build
+from diptych_runtime.kernel import KernelError, load_kernel
+from diptych_runtime.kernel.build import build_library
 
 
 def main() -> int:
     """Build and test."""
     try:
-        path = build()
-        print(f"built {path}: {kernel().instructions}, self-test passed")
+        path = build_library()
+        print(f"built {path}: {load_kernel().instructions}, self-test passed")
     except KernelError as error:
         print(f"diptych: the kernel: {error}", file=sys.stderr)
         return 1

@@ -44,7 +44,7 @@ def source_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def compiler() -> str:
+def find_compiler() -> str:
     """The compiler that CXX names, or the system's. Raises KernelError where there is none."""
     for name in filter(None, (os.environ.get("CXX"), "c++", "g++", "clang++")):
         if found := shutil.which(name):
@@ -52,12 +52,12 @@ def compiler() -> str:
     raise KernelError("no C++ compiler was found (CXX, c++, g++, clang++); install g++ and build again")
 
 
-def build(target: Path | None = None, *, extra: tuple[str, ...] = ()) -> Path:
+def build_library(target: Path | None = None, *, extra: tuple[str, ...] = ()) -> Path:
     """Compile the library to `target`, by default where it is looked for; as a whole or not at all.
 
     `extra` are more compiler flags. Raises KernelError.
     """
-    target, command = target or library_path(), compiler()
+    target, command = target or library_path(), find_compiler()
     sets = GENERIC | (X86 if platform.machine().lower() in ("x86_64", "amd64") else {})
     parts = [
         (source, f"-DSET={name}", *flags)
@@ -68,14 +68,14 @@ def build(target: Path | None = None, *, extra: tuple[str, ...] = ()) -> Path:
     with tempfile.TemporaryDirectory() as folder:
         objects = [f"{folder}/{number}.o" for number in range(len(parts))]
 
-        def compile(part: tuple[str, ...], made: str) -> None:
+        def compile_part(part: tuple[str, ...], made: str) -> None:
             source, *flags = part
-            _run(command, *FLAGS, *extra, *flags, "-c", str(HERE / source), "-o", made)
+            _run_compiler(command, *FLAGS, *extra, *flags, "-c", str(HERE / source), "-o", made)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(compile, parts, objects))
+            list(pool.map(compile_part, parts, objects))
         made = Path(folder, target.name)
-        _run(command, *FLAGS, *extra, "-shared", *objects, "-o", str(made))
+        _run_compiler(command, *FLAGS, *extra, "-shared", *objects, "-o", str(made))
         try:
             fresh, library = target.with_name(f".{target.name}.{os.getpid()}"), made.read_bytes()
             fresh.write_bytes(library + hashlib.sha256(library).digest())
@@ -85,12 +85,12 @@ def build(target: Path | None = None, *, extra: tuple[str, ...] = ()) -> Path:
     return target
 
 
-def whole(library: bytes) -> bool:
-    """True for the bytes of a library as it was built: they end with the SHA-256 of the rest, which no loader reads."""
+def is_whole(library: bytes) -> bool:
+    """True for the bytes of a complete library: they end with the SHA-256 of the rest, which no loader reads."""
     return hashlib.sha256(library[:-32]).digest() == library[-32:]
 
 
-def _run(*command: str) -> None:
+def _run_compiler(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[:200])

@@ -49,13 +49,13 @@ class ByteNodes:
         packed, scales = packed_weights(weights)
         y = np.empty((len(x), weights.shape[1]), np.float32)
         sizes = (len(x), *weights.shape, int(gelu))
-        self._call("diptych_multiply_bytes", x, norm, packed, scales, bias, residual, y, *sizes)
+        self._call_node("diptych_multiply_bytes", x, norm, packed, scales, bias, residual, y, *sizes)
         return y
 
     def filter(self, x: np.ndarray, filter: np.ndarray, *, norm: np.ndarray | None = None) -> np.ndarray:
         """A depthwise filter (n, m, c) over grids (B, N, M, c), channels last."""
         y = np.empty_like(x)
-        self._call("diptych_filter", x, norm, filter, y, *x.shape, *filter.shape[:2])
+        self._call_node("diptych_filter", x, norm, filter, y, *x.shape, *filter.shape[:2])
         return y
 
     def correspond(
@@ -68,10 +68,10 @@ class ByteNodes:
         made = [np.empty(shape, np.float32) for shape in shapes]
         turned = np.ascontiguousarray(place.T)
         sizes = (rows, cols, depth, width, merge)
-        self._call("diptych_correspond", a, b, turned, ctypes.c_float(sharpness), *sizes, *made)
+        self._call_node("diptych_correspond", a, b, turned, ctypes.c_float(sharpness), *sizes, *made)
         return made
 
-    def test(self) -> None:
+    def self_test(self) -> None:
         """Compare with the definitions on small numbers. Raises KernelError where they differ."""
         rng = np.random.default_rng(0)
         x, weights = rng.standard_normal((5, 32), np.float32), rng.standard_normal((32, 112), np.float32)
@@ -81,10 +81,10 @@ class ByteNodes:
         place = rng.standard_normal((16, 2), np.float32)
         sizes: dict[str, Any] = {"sharpness": 10.0, "width": 10, "merge": 2}
         pairs = [
-            (self.multiply(x, weights, bias=bias, residual=residual), product(x, weights, bias) + residual),
-            (self.multiply(x, weights, bias=bias, gelu=True), gelu(product(x, weights, bias))),
-            (self.filter(grid, taps), filtered(grid, taps)),
-            *zip(self.correspond(a, b, place, **sizes), correspondence(a, b, place, **sizes), strict=True),
+            (self.multiply(x, weights, bias=bias, residual=residual), reference_product(x, weights, bias) + residual),
+            (self.multiply(x, weights, bias=bias, gelu=True), gelu(reference_product(x, weights, bias))),
+            (self.filter(grid, taps), reference_filter(grid, taps)),
+            *zip(self.correspond(a, b, place, **sizes), reference_correspondence(a, b, place, **sizes), strict=True),
         ]
         apart = max(float(np.abs(mine - known).max()) for mine, known in pairs)
         if not apart <= _TOLERANCE:
@@ -93,18 +93,18 @@ class ByteNodes:
                 f"{_TOLERANCE:g} is allowed; please report it, and set DIPTYCH_KERNEL=off meanwhile"
             )
 
-    def _call(self, name: str, *arguments: Any) -> None:
-        def passed(value: Any) -> Any:
+    def _call_node(self, name: str, *arguments: Any) -> None:
+        def as_argument(value: Any) -> Any:
             if isinstance(value, np.ndarray):
                 return ctypes.c_void_p(np.ascontiguousarray(value).ctypes.data)
             return ctypes.c_int64(value) if isinstance(value, int) else value
 
         # Contiguous copies must live until the call is over.
         held = [np.ascontiguousarray(value) if isinstance(value, np.ndarray) else value for value in arguments]
-        getattr(self._library, name)(*map(passed, held))
+        getattr(self._library, name)(*map(as_argument, held))
 
 
-def product(x: np.ndarray, weights: np.ndarray, bias: np.ndarray) -> np.ndarray:
+def reference_product(x: np.ndarray, weights: np.ndarray, bias: np.ndarray) -> np.ndarray:
     """x W + bias in float64 of x's rows as 256 and W's columns as 255 whole numbers."""
     least = x.min(1, keepdims=True)
     step = (x.max(1, keepdims=True) - least) / np.float32(255)
@@ -125,7 +125,7 @@ def layer_norm(x: np.ndarray, norm: np.ndarray) -> np.ndarray:
     return apart / np.sqrt((apart**2).mean(-1, keepdims=True) + 1e-5) * norm[0] + norm[1]
 
 
-def filtered(x: np.ndarray, filter: np.ndarray) -> np.ndarray:
+def reference_filter(x: np.ndarray, filter: np.ndarray) -> np.ndarray:
     """A depthwise filter in float64, 0 outside of the grid."""
     height, breadth, _ = filter.shape
     padded = np.pad(x.astype(np.float64), ((0, 0), (height // 2,) * 2, (breadth // 2,) * 2, (0, 0)))
@@ -134,7 +134,7 @@ def filtered(x: np.ndarray, filter: np.ndarray) -> np.ndarray:
     return sum((padded[:, i : i + rows, j : j + cols] * filter[i, j] for i, j in taps), np.zeros(x.shape))
 
 
-def correspondence(
+def reference_correspondence(
     a: np.ndarray, b: np.ndarray, place: np.ndarray, *, sharpness: float, width: int, merge: int
 ) -> list[np.ndarray]:
     """`diptych_model.correspondence.Correspondence` in float64, by its definition."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych_runtime.kernel.build import KernelError, whole
+from diptych_runtime.kernel.build import KernelError, is_whole
 from diptych_runtime.kernel.byte_nodes import ByteNodes
 
 _FLOATS = ctypes.POINTER(ctypes.c_float)
@@ -24,7 +24,7 @@ class Library:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            if not whole(path.read_bytes()):  # the loader does not look, and a damaged one ends the process
+            if not is_whole(path.read_bytes()):  # the loader does not look, and a damaged one ends the process
                 raise OSError("damaged, or built by another version")
             self._library = ctypes.CDLL(str(path))
             for name in _FUNCTIONS:
@@ -77,7 +77,7 @@ class Library:
             raise ValueError(fault.decode())
         return attended
 
-    def test(self) -> None:
+    def self_test(self) -> None:
         """Compare with the definition on small numbers, odd widths and a grid that fills no vector.
 
         Raises KernelError where they differ.
@@ -88,20 +88,22 @@ class Library:
             projected = rng.standard_normal(shape, np.float32)
             table = rng.standard_normal((2, heads, rows, cols), np.float32)
             sizes: dict[str, Any] = {"heads": heads, "panels": panels, "key_width": key_width}
-            apart = np.abs(self.attend(projected, table, **sizes) - attention(projected, table, **sizes)).max()
+            apart = np.abs(
+                self.attend(projected, table, **sizes) - reference_attention(projected, table, **sizes)
+            ).max()
             if not apart <= _TOLERANCE:
                 raise KernelError(
                     f"it failed its self-test on this processor ({self.instructions}): wrong by {apart:.2g}, at most "
                     f"{_TOLERANCE:g} is allowed; please report it, and set DIPTYCH_KERNEL=off meanwhile"
                 )
         if self.byte_instructions:
-            self.bytes.test()
+            self.bytes.self_test()
 
 
-def attention(
+def reference_attention(
     projected: np.ndarray, table: np.ndarray, *, heads: int, panels: int, key_width: int, joined: bool = False
 ) -> np.ndarray:
-    """The same by its definition, in float64: what kernel and body are held to."""
+    """The attention by its definition, in float64, which kernel and body are compared with."""
     batch, positions, width = projected.shape
     kinds, _, rows, reach = table.shape
     cols = reach // panels if joined else reach

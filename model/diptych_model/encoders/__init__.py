@@ -17,9 +17,10 @@ class Encoder(Protocol):
     """The settings of an encoder, frozen and checked; `build` makes the module.
 
     The module maps pictures (B, `channels`, H, W) in [0, 1] to features (B, H / reduction, W / reduction, `width`) and
-    a description of each whole picture (B, `pooled`); of pictures of several `panels` side by side it describes each
-    panel, (B * panels, `pooled`). It normalises the pictures itself. There are three channels, or more where a segment
-    is concatenated to the pixels. `rate` is the share of the learning rate that its weights are given.
+    a description of each whole picture (B, `description_width`); of pictures of several `panels` side by side it
+    describes each panel, (B * panels, `description_width`). It normalises the pictures itself. There are three
+    channels, or more where a segment is concatenated to the pixels. `rate` is the share of the learning rate that its
+    weights are given.
     """
 
     @property
@@ -48,8 +49,8 @@ class Encoder(Protocol):
         ...
 
     @property
-    def pooled(self) -> int:
-        """Channels of the description of the whole."""
+    def description_width(self) -> int:
+        """The number of channels that describe the whole picture."""
         ...
 
     def build(self, channels: int = 3) -> nn.Module:

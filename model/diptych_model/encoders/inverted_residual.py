@@ -72,7 +72,7 @@ class EfficientNetLite:
         return stages[_MIDDLE - 1][1] + stages[-1][1]
 
     @property
-    def pooled(self) -> int:
+    def description_width(self) -> int:
         """Channels of the description."""
         return _HEAD
 
@@ -82,7 +82,7 @@ class EfficientNetLite:
         wide, deep = _FACTORS[self.version]
         last = len(_STAGES) - 1
         return [
-            (e, _rounded(d * wide), n if stage in (0, last) else -int(-n * deep // 1), s, k)
+            (e, _round_width(d * wide), n if stage in (0, last) else -int(-n * deep // 1), s, k)
             for stage, (e, d, n, s, k) in enumerate(_STAGES)
         ]
 
@@ -176,10 +176,13 @@ class Convolution(nn.Module):
         """(B, d_in, H, W) -> (B, d, H / stride, W / stride), sides being multiples of the stride."""
         if self.uneven:
             x = F.pad(x, (self.before, self.uneven, self.before, self.uneven))
-        x = self.convolution(x) if self.trained else self._passed(x)
+        x = self.convolution(x) if self.trained else self._convolve_frozen(x)
         return x if self.linear else F.relu6(x)
 
-    def _passed(self, x: Float[Tensor, "batch d height width"]) -> Float[Tensor, "batch d height_out width_out"]:
+    def _convolve_frozen(
+        self, x: Float[Tensor, "batch d height width"]
+    ) -> Float[Tensor, "batch d height_out width_out"]:
+        """The convolution with weights that take no gradient."""
         conv = self.convolution
         assert conv.bias is not None
         # The gradient of a strided one takes a processor sixty times as long in bfloat16 as in float32.
@@ -198,7 +201,7 @@ def load_imagenet(encoder: EfficientNetLiteEncoder, state: Mapping[str, Tensor])
     Raises `ValueError` where the state lacks one or has one of another shape: it is of another version.
     """
     with torch.no_grad():
-        for mine, convolution, norm in _sources(encoder):
+        for mine, convolution, norm in _weight_sources(encoder):
             weight, scale = state.get(f"{convolution}.weight"), state.get(f"{norm}.weight")
             if weight is None or scale is None or weight.shape != mine.weight.shape:
                 raise ValueError(
@@ -212,8 +215,8 @@ def load_imagenet(encoder: EfficientNetLiteEncoder, state: Mapping[str, Tensor])
             mine.bias.copy_(state[f"{norm}.bias"] - state[f"{norm}.running_mean"] * factor)
 
 
-def _sources(encoder: EfficientNetLiteEncoder) -> Iterator[tuple[nn.Conv2d, str, str]]:
-    """Each convolution with the names of the convolution and the normalisation that it is made of."""
+def _weight_sources(encoder: EfficientNetLiteEncoder) -> Iterator[tuple[nn.Conv2d, str, str]]:
+    """Each convolution with the names of the published weights that it is made of."""
     yield encoder.stem.convolution, "_conv_stem", "_bn0"
     blocks = [block for stage in encoder.stages for block in cast(nn.Sequential, stage)]
     for number, block in enumerate(cast(list[InvertedResidual], blocks)):
@@ -225,7 +228,7 @@ def _sources(encoder: EfficientNetLiteEncoder) -> Iterator[tuple[nn.Conv2d, str,
     yield encoder.head.convolution, "_conv_head", "_bn1"
 
 
-def _rounded(width: float) -> int:
-    """The nearest multiple of 8 that is no more than a tenth less, as the paper's code has it."""
+def _round_width(width: float) -> int:
+    """The nearest multiple of 8 that is no more than a tenth smaller, as in the paper's code."""
     near = max(8, int(width + 4) // 8 * 8)
     return near + 8 if near < 0.9 * width else near

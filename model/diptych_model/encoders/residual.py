@@ -41,7 +41,7 @@ class Residual:
         return self.widths[-1]
 
     @property
-    def pooled(self) -> int:
+    def description_width(self) -> int:
         """Channels of the description: the mean and the largest of each feature."""
         return 2 * self.width
 
@@ -55,7 +55,7 @@ class ResidualEncoder(nn.Sequential):
 
     def __init__(self, settings: Residual, channels: int = 3) -> None:
         d = settings.widths[0]
-        layers: list[nn.Module] = [_convolution(channels, d, 7, 4), nn.ReLU()]
+        layers: list[nn.Module] = [_normed_convolution(channels, d, 7, 4), nn.ReLU()]
         for stage, (width, depth) in enumerate(zip(settings.widths, settings.depths, strict=True)):
             for block in range(depth):
                 layers.append(ResidualBlock(d, width, stride=2 if stage and not block else 1))
@@ -76,17 +76,17 @@ class ResidualBlock(nn.Module):
 
     def __init__(self, d_in: int, d: int, *, stride: int = 1) -> None:
         super().__init__()
-        self.first = _convolution(d_in, d, 3, stride)
-        self.second = _convolution(d, d, 3, 1, silent=True)
-        self.shortcut = nn.Identity() if stride == 1 and d_in == d else _convolution(d_in, d, 1, stride)
+        self.first = _normed_convolution(d_in, d, 3, stride)
+        self.second = _normed_convolution(d, d, 3, 1, silent=True)
+        self.shortcut = nn.Identity() if stride == 1 and d_in == d else _normed_convolution(d_in, d, 1, stride)
 
     def forward(self, x: Float[Tensor, "batch d_in height width"]) -> Float[Tensor, "batch d height_out width_out"]:
         """(B, d_in, H, W) -> (B, d, H / stride, W / stride)."""
         return F.relu(self.shortcut(x) + self.second(F.relu(self.first(x))))
 
 
-def _convolution(d_in: int, d: int, size: int, stride: int, *, silent: bool = False) -> nn.Sequential:
-    """A convolution and its normalisation; a silent one starts at zero, so that its block starts as the shortcut."""
+def _normed_convolution(d_in: int, d: int, size: int, stride: int, *, silent: bool = False) -> nn.Sequential:
+    """A convolution and its normalisation. A silent one starts at zero, so that its block starts as the shortcut."""
     convolution, norm = nn.Conv2d(d_in, d, size, stride=stride, padding=size // 2, bias=False), nn.BatchNorm2d(d)
     if silent:
         nn.init.zeros_(norm.weight)

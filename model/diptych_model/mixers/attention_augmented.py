@@ -7,11 +7,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from diptych_model.attention import coefficients
-from diptych_model.convolution import convolve, filters
+from diptych_model.attention import attention_coefficients
+from diptych_model.convolution import convolve, new_filters
 from diptych_model.mixers.convolution import Convolution
 from diptych_model.mixers.mixer import Place
-from diptych_model.panels import apart, beside, facing, sequence, stacked
+from diptych_model.panels import from_sequence, join_panels, select_seam_attention, split_panels, to_sequence
 
 Picture = Float[Tensor, "stacked rows cols d"]
 Projected = Float[Tensor, "stacked rows cols d_out"]
@@ -69,10 +69,10 @@ class RelativeSelfAttention(nn.Module):
         if min(d_k, d_v, heads) < 1 or d_k % heads or d_v % heads:
             raise ValueError(f"d_k and d_v must be multiples of the heads, got d_k {d_k}, d_v {d_v}, {heads} heads")
         self.heads, self.panels = heads, panels
-        self.W_Q = filters(d_k, d, 1, 1)
+        self.W_Q = new_filters(d_k, d, 1, 1)
         self.W_K = nn.Parameter(self.W_Q.detach().clone())
-        self.W_V = filters(d_v, d, 1, 1)
-        self.W_O = filters(d_v, d_v, 1, 1)
+        self.W_V = new_filters(d_v, d, 1, 1)
+        self.W_O = new_filters(d_v, d_v, 1, 1)
         self.r_H = self.r_W = None
         if bias != "none":
             apiece = d_k // heads
@@ -84,26 +84,28 @@ class RelativeSelfAttention(nn.Module):
     def forward(self, x: Picture) -> Projected:
         """(B * panels, N, M, d) -> (B * panels, N, M, d_v)."""
         rows, cols = x.shape[1:3]
-        q, k = self._matched(x)
-        o = F.scaled_dot_product_attention(q, k, self._heads(convolve(x, self.W_V)), scale=1.0)
-        return convolve(stacked(o.transpose(1, 2).flatten(2), self.panels, rows, cols), self.W_O)
+        q, k = self._queries_and_keys(x)
+        o = F.scaled_dot_product_attention(q, k, self._split_heads(convolve(x, self.W_V)), scale=1.0)
+        return convolve(from_sequence(o.transpose(1, 2).flatten(2), self.panels, rows, cols), self.W_O)
 
-    def coefficients(self, x: Picture) -> Float[Tensor, "batch heads tokens tokens"]:
+    def attention_coefficients(self, x: Picture) -> Float[Tensor, "batch heads tokens tokens"]:
         """The attention weights of `forward`: (B * panels, N, M, d) -> (B, C, T, T), queries before keys."""
-        return coefficients(*self._matched(x), scale=1.0)
+        return attention_coefficients(*self._queries_and_keys(x), scale=1.0)
 
-    def _matched(self, x: Picture) -> tuple[Tensor, Tensor]:
-        """Queries and keys (B, C, T, e), whose products are the scores."""
+    def _queries_and_keys(self, x: Picture) -> tuple[Tensor, Tensor]:
+        """The queries and keys (B, C, T, e), whose products are the scores."""
         rows, cols = x.shape[1:3]
-        q, k = (self._heads(convolve(x, weight)) for weight in (self.W_Q, self.W_K))
+        q, k = (self._split_heads(convolve(x, weight)) for weight in (self.W_Q, self.W_K))
         q = q * q.shape[-1] ** -0.5
         if self.r_H is not None and self.r_W is not None:
             q, k = self._with_positions(q, k, self.r_H(rows).to(q.dtype), self.r_W(cols).to(q.dtype))
         return q, k
 
-    def flops(self, x: Tensor) -> int:
-        """The operations of Eq. 5 and 10, a multiply-add counted as two: q . r once for each row and column that a
-        query meets. The names of rows and columns, multiplied by way of computing it, are no part of it.
+    def count_flops(self, x: Tensor) -> int:
+        """The operations of Eq. 5 and 10; a multiply-add counts as two.
+
+        q . r counts once for each row and column that a query meets. The names of rows and columns, which the
+        computation multiplies besides, are no part of it.
         """
         stack, rows, cols, d = x.shape
         d_k, d_v, tokens = self.W_Q.shape[0], self.W_V.shape[0], self.panels * rows * cols
@@ -133,8 +135,9 @@ class RelativeSelfAttention(nn.Module):
             torch.cat([k, names.expand(*k.shape[:2], -1, -1)], -1),
         )
 
-    def _heads(self, x: Picture) -> Float[Tensor, "batch heads tokens apiece"]:
-        return sequence(x, self.panels).unflatten(2, (self.heads, -1)).transpose(1, 2)
+    def _split_heads(self, x: Picture) -> Float[Tensor, "batch heads tokens apiece"]:
+        """The channels of all positions by head."""
+        return to_sequence(x, self.panels).unflatten(2, (self.heads, -1)).transpose(1, 2)
 
 
 class AttentionAugmentedConvolution(nn.Module):
@@ -149,7 +152,7 @@ class AttentionAugmentedConvolution(nn.Module):
         super().__init__()
         if d_v >= place.d_o:
             raise ValueError(f"attention gives d_v of the d_o channels, the convolution the rest: {d_v} of {place.d_o}")
-        self.stride, self.joined = place.stride, place.joined
+        self.stride, self.joined = place.stride, place.joined_panels
         self.convolution = Convolution(n, m, replace(place, d_o=place.d_o - d_v))
         self.attention = RelativeSelfAttention(
             place.d,
@@ -164,18 +167,19 @@ class AttentionAugmentedConvolution(nn.Module):
 
     def forward(self, x: Picture) -> Float[Tensor, "stacked rows_out cols_out d_o"]:
         """(B * panels, N, M, d) -> (B * panels, ceil(N / s), ceil(M / s), d_o)."""
-        return torch.cat([self.convolution(x), self.attention(self._pooled(x))], -1)
+        return torch.cat([self.convolution(x), self.attention(self._pool_input(x))], -1)
 
-    def across(self, x: Picture) -> Float[Tensor, "stacked heads tokens tokens"]:
+    def seam_attention(self, x: Picture) -> Float[Tensor, "stacked heads tokens tokens"]:
         """The attention across the seam: (B * 2, N, M, d) -> (B * 2, C, T, T)."""
-        return facing(self.attention.coefficients(self._pooled(x)))
+        return select_seam_attention(self.attention.attention_coefficients(self._pool_input(x)))
 
-    def _pooled(self, x: Picture) -> Pooled:
+    def _pool_input(self, x: Picture) -> Pooled:
+        """The input of the attention, averaged over 3x3 windows where there is a stride."""
         if self.stride == 1:
             return x
-        t = beside(x, self.joined).permute(0, 3, 1, 2)
+        t = join_panels(x, self.joined).permute(0, 3, 1, 2)
         pooled = F.avg_pool2d(t, 3, self.stride, 1, count_include_pad=False)
-        return apart(pooled.permute(0, 2, 3, 1), self.joined)
+        return split_panels(pooled.permute(0, 2, 3, 1), self.joined)
 
 
 @dataclass(frozen=True)
@@ -202,6 +206,6 @@ class AttentionAugmented:
     def build(self, place: Place) -> AttentionAugmentedConvolution:
         """The operator for a place."""
         if place.segments:
-            place.refuse(self.kind, bias=("panel",))
+            place.require_supported(self.kind, bias=("panel",))
         d_k, d_v = (self.heads * max(1, round(part * place.d_o / self.heads)) for part in (self.kappa, self.upsilon))
         return AttentionAugmentedConvolution(self.n, self.m, self.heads, d_k, d_v, place)

@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from diptych_model.convolution import convolve, filters
+from diptych_model.convolution import convolve, new_filters
 from diptych_model.mixers.mixer import Place
-from diptych_model.panels import opposite
+from diptych_model.panels import swap_panels
 
 
 class Convolution(nn.Module):
@@ -20,16 +20,16 @@ class Convolution(nn.Module):
     def __init__(self, n: int, m: int, place: Place, *, dilation: int = 1, groups: int = 1) -> None:
         super().__init__()
         self.stride, self.dilation, self.groups = place.stride, dilation, groups
-        self.joined, self.faced = place.joined, place.faced
-        taken = place.d * (2 if place.faced else 1)
+        self.joined, self.faced = place.joined_panels, place.has_facing_panel
+        taken = place.d * (2 if place.has_facing_panel else 1)
         if taken % groups or place.d_o % groups:
             raise ValueError(f"{groups} groups must divide the channels taken, {taken}, and given, {place.d_o}")
-        self.H = filters(place.d_o, taken // groups, n, m)
+        self.H = new_filters(place.d_o, taken // groups, n, m)
 
     def forward(self, x: Float[Tensor, "stacked rows cols d"]) -> Float[Tensor, "stacked rows_out cols_out d_o"]:
         """(B * panels, N, M, d) -> (B * panels, ceil(N / s), ceil(M / s), d_o)."""
         if self.faced:
-            x = torch.cat([x, opposite(x)], -1)
+            x = torch.cat([x, swap_panels(x)], -1)
         return convolve(x, self.H, stride=self.stride, dilation=self.dilation, groups=self.groups, joined=self.joined)
 
 
@@ -50,5 +50,5 @@ class PlainConvolution:
     def build(self, place: Place) -> Convolution:
         """The operator for a place."""
         if not place.open_seam:
-            place.refuse(self.kind, panels=(1, 2))
+            place.require_supported(self.kind, panels=(1, 2))
         return Convolution(self.n, self.m, place, dilation=self.dilation, groups=self.groups)

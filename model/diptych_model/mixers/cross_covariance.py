@@ -7,9 +7,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from diptych_model.convolution import convolve, filters
+from diptych_model.convolution import convolve, new_filters
 from diptych_model.mixers.mixer import Place
-from diptych_model.panels import opposite, sequence, stacked
+from diptych_model.panels import from_sequence, swap_panels, to_sequence
 
 Picture = Float[Tensor, "stacked rows cols d"]
 
@@ -41,16 +41,16 @@ class CrossCovarianceAttention(nn.Module):
         _heads_divide(d, heads)
         self.attention_dropout, self.dropout = nn.Dropout(attention_dropout), nn.Dropout(dropout)
         self.heads, self.panels = heads, panels
-        self.W_Q = filters(d, d, 1, 1)
+        self.W_Q = new_filters(d, d, 1, 1)
         self.W_K = nn.Parameter(self.W_Q.detach().clone())
-        self.W_V = filters(d, d, 1, 1)
-        self.W_O = filters(d, d, 1, 1)
+        self.W_V = new_filters(d, d, 1, 1)
+        self.W_O = new_filters(d, d, 1, 1)
         self.tau = nn.Parameter(torch.ones(2 if segments else 1, heads))
 
     def forward(self, x: Picture) -> Picture:
         """(B * panels, N, M, d) -> the same shape."""
         rows, cols = x.shape[1:3]
-        q, k, v = (self._channels(convolve(x, weight)) for weight in (self.W_Q, self.W_K, self.W_V))
+        q, k, v = (self._split_heads(convolve(x, weight)) for weight in (self.W_Q, self.W_K, self.W_V))
         q, k = F.normalize(q, dim=-1), F.normalize(k, dim=-1)
         tau = self.tau.unflatten(1, (self.heads, 1, 1))
         if len(self.tau) == 1:
@@ -62,10 +62,11 @@ class CrossCovarianceAttention(nn.Module):
             others = covariance.sum(1, keepdim=True) - covariance
             y = self.attention_dropout((covariance * tau[0] + others * tau[1]).softmax(-1)) @ v
             y = y.movedim(1, 3).flatten(3)
-        return self.dropout(convolve(stacked(y.flatten(1, 2).transpose(1, 2), self.panels, rows, cols), self.W_O))
+        return self.dropout(convolve(from_sequence(y.flatten(1, 2).transpose(1, 2), self.panels, rows, cols), self.W_O))
 
-    def _channels(self, x: Picture) -> Float[Tensor, "batch heads apiece tokens"]:
-        return sequence(x, self.panels).transpose(1, 2).unflatten(1, (self.heads, -1))
+    def _split_heads(self, x: Picture) -> Float[Tensor, "batch heads apiece tokens"]:
+        """The positions of all panels by head and channel."""
+        return to_sequence(x, self.panels).transpose(1, 2).unflatten(1, (self.heads, -1))
 
 
 class LocalPatchInteraction(nn.Module):
@@ -81,20 +82,21 @@ class LocalPatchInteraction(nn.Module):
         super().__init__()
         self.stride, self.faced, self.joined = stride, faced, joined
         taken = 2 if faced else 1
-        self.H_1, self.b_1 = filters(d, taken, n, n), nn.Parameter(torch.zeros(d))
+        self.H_1, self.b_1 = new_filters(d, taken, n, n), nn.Parameter(torch.zeros(d))
         self.norm = nn.BatchNorm2d(d)
-        self.H_2, self.b_2 = filters(d, taken, n, n), nn.Parameter(torch.zeros(d))
+        self.H_2, self.b_2 = new_filters(d, taken, n, n), nn.Parameter(torch.zeros(d))
 
     def forward(self, x: Picture) -> Float[Tensor, "stacked rows_out cols_out d"]:
         """(B * panels, N, M, d) -> (B * panels, ceil(N / s), ceil(M / s), d)."""
-        y = F.gelu(self._windows(x, self.H_1, 1) + self.b_1)
+        y = F.gelu(self._convolve_windows(x, self.H_1, 1) + self.b_1)
         y = self.norm(y.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
-        return self._windows(y, self.H_2, self.stride) + self.b_2
+        return self._convolve_windows(y, self.H_2, self.stride) + self.b_2
 
-    def _windows(self, x: Tensor, weight: Tensor, stride: int) -> Tensor:
+    def _convolve_windows(self, x: Tensor, weight: Tensor, stride: int) -> Tensor:
+        """A depthwise convolution that takes in the other panel where it is faced."""
         if self.faced:
             # A group is a channel and the same one of the other panel.
-            x = torch.stack([x, opposite(x)], -1).flatten(-2)
+            x = torch.stack([x, swap_panels(x)], -1).flatten(-2)
         return convolve(x, weight, stride=stride, groups=len(weight), joined=self.joined)
 
 
@@ -102,7 +104,7 @@ class ClassAttention(nn.Module):
     """One class token attends to itself and all tokens: q from the token, k and v from [token, x]; only the token gets
     a new value (Touvron et al. 2021, Section 3, Eq. 2-6).
 
-    `forward` takes the class token (B, d) and tokens (B, T, d), such as `panels.sequence` gives, and returns what is
+    `forward` takes the class token (B, d) and tokens (B, T, d), such as `panels.to_sequence` gives, and returns what is
     to be added to the class token, (B, d). Raises `ValueError` if the heads do not divide d.
     """
 
@@ -136,8 +138,10 @@ class CrossCovarianceLayer(nn.Module):
         segments = place.segments and place.panels > 1
         self.attention = CrossCovarianceAttention(place.d, heads, panels=place.panels, segments=segments)
         self.norm = nn.LayerNorm(place.d)
-        self.local = LocalPatchInteraction(place.d, n, stride=place.stride, faced=place.faced, joined=place.joined)
-        self.H_Y = filters(place.d_o, place.d, 1, 1) if place.d_o != place.d else None
+        self.local = LocalPatchInteraction(
+            place.d, n, stride=place.stride, faced=place.has_facing_panel, joined=place.joined_panels
+        )
+        self.H_Y = new_filters(place.d_o, place.d, 1, 1) if place.d_o != place.d else None
 
     def forward(self, u: Picture) -> Float[Tensor, "stacked rows_out cols_out d_o"]:
         """(B * panels, N, M, d) -> (B * panels, ceil(N / s), ceil(M / s), d_o)."""
@@ -164,7 +168,7 @@ class CrossCovariance:
 
     def build(self, place: Place) -> CrossCovarianceLayer:
         """The operator for a place."""
-        place.refuse(self.kind, bias=("panel", "none"))
+        place.require_supported(self.kind, bias=("panel", "none"))
         return CrossCovarianceLayer(self.n, self.heads, place)
 
 

@@ -40,13 +40,13 @@ class Place:
             raise ValueError(f"bias must be one of {', '.join(BIASES)}, got {self.bias!r}")
 
     @property
-    def joined(self) -> int:
-        """The number of panels side by side within a window."""
+    def joined_panels(self) -> int:
+        """The number of panels that lie side by side within a window."""
         return self.panels if self.open_seam else 1
 
     @property
-    def faced(self) -> bool:
-        """True if a local window takes in the same place of the other panel."""
+    def has_facing_panel(self) -> bool:
+        """True if a local window includes the same place of the other panel."""
         return self.panels == 2 and not self.open_seam
 
     @property
@@ -54,8 +54,8 @@ class Place:
         """Positions after the stride."""
         return -(-self.rows // self.stride), -(-self.cols // self.stride)
 
-    def refuse(self, kind: str, **supported: tuple[object, ...]) -> None:
-        """Raise `ValueError` for a field of this place whose value is none of the supported ones."""
+    def require_supported(self, kind: str, **supported: tuple[object, ...]) -> None:
+        """Raise `ValueError` for a field of this place whose value is not supported."""
         for name, values in supported.items():
             if getattr(self, name) not in values:
                 raise ValueError(
@@ -88,8 +88,10 @@ class Attentive(Protocol):
     attention to a window.
     """
 
-    def across(self, x: Float[Tensor, "stacked rows cols d"]) -> Float[Tensor, "stacked heads tokens tokens"]:
-        """(B * 2, N, M, d) -> (B * 2, C, T, T), T = N M: the coefficients, >= 0, by which each position of a panel
-        (rows) takes the values of the opposite panel's (columns). A row's sum is at most 1: the rest stays at home.
+    def seam_attention(self, x: Float[Tensor, "stacked rows cols d"]) -> Float[Tensor, "stacked heads tokens tokens"]:
+        """The attention of each position of a panel (rows) to those of the other (columns).
+
+        (B * 2, N, M, d) -> (B * 2, C, T, T), T = N M. Coefficients are >= 0, and a row's sum is at most 1: the rest
+        stays in its own panel.
         """
         ...

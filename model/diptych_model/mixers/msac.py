@@ -57,7 +57,7 @@ def _begin_across(msac: MSAC, crossing: float) -> None:
             raise ValueError("crossing sets what is seen across the seam apart: it needs segment = 'relative'")
         looks_across, d_o = number % 2 == 0, sac.scale.d_o
         sac.bias.table[0 if looks_across else 1] -= crossing
-        if looks_across and _plain(sac) and given + d_o <= d:
+        if looks_across and _is_plain(sac) and given + d_o <= d:
             seen = basis[given : given + d_o]
             sac.H_V.copy_(seen.view(d_o, d, 1, 1))
             sac.H_Y.copy_(torch.eye(d_o).view(d_o, d_o, 1, 1))
@@ -66,6 +66,6 @@ def _begin_across(msac: MSAC, crossing: float) -> None:
         place += d_o
 
 
-def _plain(sac: SAC) -> bool:
-    """One head whose filters see single positions, and nothing beside it."""
+def _is_plain(sac: SAC) -> bool:
+    """True for one head of filters that see single positions, with nothing beside it."""
     return replace(sac.scale, d_a=1, d_o=1) == Scale(1, 1, heads=1, d_a=1, d_o=1)

@@ -7,10 +7,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from diptych_model.attention import coefficients
-from diptych_model.convolution import convolve, filters
+from diptych_model.attention import attention_coefficients
+from diptych_model.convolution import convolve, new_filters
 from diptych_model.mixers.mixer import Place
-from diptych_model.panels import facing, sequence, stacked
+from diptych_model.panels import from_sequence, select_seam_attention, to_sequence
 
 Picture = Float[Tensor, "stacked rows cols d"]
 
@@ -35,31 +35,31 @@ class NonLocal(nn.Module):
             raise ValueError(f"the reduction must divide the channels: {d} channels, reduction {reduction}")
         self.panels, self.stride = panels, stride
         width = d // reduction
-        self.W_g = filters(width, d, 1, 1)
+        self.W_g = new_filters(width, d, 1, 1)
         with torch.no_grad():
             # Without a scale in the formula scores of unit variance must come from smaller weights.
             self.W_g.mul_(width**-0.25)
         self.W_f = nn.Parameter(self.W_g.detach().clone())
-        self.W_h = filters(width, d, 1, 1)
-        self.W_v = filters(d_o, width, 1, 1)
+        self.W_h = new_filters(width, d, 1, 1)
+        self.W_v = new_filters(d_o, width, 1, 1)
         self.segment = nn.Parameter(torch.zeros(2)) if segments else None
 
     def forward(self, x: Picture) -> Float[Tensor, "stacked rows_out cols_out d_o"]:
         """(B * panels, N, M, d) -> (B * panels, ceil(N / s), ceil(M / s), d_o)."""
         rows, cols = x[:, :: self.stride, :: self.stride].shape[1:3]
-        q, k = self._matched(x)
-        v = sequence(convolve(x, self.W_h), self.panels).unsqueeze(1)
+        q, k = self._queries_and_keys(x)
+        v = to_sequence(convolve(x, self.W_h), self.panels).unsqueeze(1)
         o = F.scaled_dot_product_attention(q, k, v, scale=1.0).squeeze(1)
-        return convolve(stacked(o, self.panels, rows, cols), self.W_v)
+        return convolve(from_sequence(o, self.panels, rows, cols), self.W_v)
 
-    def across(self, x: Picture) -> Float[Tensor, "stacked heads asking asked"]:
+    def seam_attention(self, x: Picture) -> Float[Tensor, "stacked heads asking asked"]:
         """The attention across the seam: (B * 2, N, M, d) -> (B * 2, 1, T, T)."""
-        return facing(coefficients(*self._matched(x), scale=1.0))
+        return select_seam_attention(attention_coefficients(*self._queries_and_keys(x), scale=1.0))
 
-    def _matched(self, x: Picture) -> tuple[Tensor, Tensor]:
-        """Queries (B, 1, asking, e) and keys (B, 1, T, e), whose products are the scores."""
-        q = sequence(convolve(x[:, :: self.stride, :: self.stride], self.W_g), self.panels)
-        k = sequence(convolve(x, self.W_f), self.panels)
+    def _queries_and_keys(self, x: Picture) -> tuple[Tensor, Tensor]:
+        """The queries (B, 1, asking, e) and keys (B, 1, T, e), whose products are the scores."""
+        q = to_sequence(convolve(x[:, :: self.stride, :: self.stride], self.W_g), self.panels)
+        k = to_sequence(convolve(x, self.W_f), self.panels)
         if self.segment is not None:
             q, k = self._with_segments(q, k, self.segment)
         return q.unsqueeze(1), k.unsqueeze(1)
@@ -68,7 +68,7 @@ class NonLocal(nn.Module):
         """Queries and keys with a channel for every panel: a key names its panel, a query says what each is worth."""
         names = torch.eye(self.panels, dtype=k.dtype, device=k.device)
         worth = segment.to(q.dtype)[0] * names + segment.to(q.dtype)[1] * (1 - names)
-        return _beside(q, worth, self.panels), _beside(k, names, self.panels)
+        return _append_panel_channels(q, worth, self.panels), _append_panel_channels(k, names, self.panels)
 
 
 class NonLocalBlock(nn.Module):
@@ -100,7 +100,7 @@ class NonLocalAttention:
 
     def build(self, place: Place) -> NonLocal:
         """The operator for a place."""
-        place.refuse(self.kind, bias=("panel", "none"))
+        place.require_supported(self.kind, bias=("panel", "none"))
         return NonLocal(
             place.d,
             place.d_o,
@@ -111,7 +111,7 @@ class NonLocalAttention:
         )
 
 
-def _beside(tokens: Tensor, by_panel: Tensor, panels: int) -> Tensor:
+def _append_panel_channels(tokens: Tensor, by_panel: Tensor, panels: int) -> Tensor:
     """Tokens (B, T, e) with the channels (panels, f) of the panel of each: (B, T, e + f)."""
     channels = by_panel.repeat_interleave(tokens.shape[1] // panels, 0)
     return torch.cat([tokens, channels.expand(tokens.shape[0], -1, -1)], -1)

@@ -7,10 +7,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from diptych_model.convolution import convolve, filters
+from diptych_model.convolution import convolve, new_filters
 from diptych_model.mixers.convolution import Convolution
 from diptych_model.mixers.mixer import Place
-from diptych_model.panels import opposite
+from diptych_model.panels import swap_panels
 
 Picture = Float[Tensor, "stacked rows cols d"]
 
@@ -31,14 +31,14 @@ class SqueezeExcitation(nn.Module):
         if panels not in (1, 2):
             raise ValueError(f"squeeze-and-excitation weighs one panel or two that face each other, got {panels}")
         self.panels = panels
-        self.W_1 = filters(d // reduction, d * panels, 1, 1)
-        self.W_2 = filters(d, d // reduction, 1, 1)
+        self.W_1 = new_filters(d // reduction, d * panels, 1, 1)
+        self.W_2 = new_filters(d, d // reduction, 1, 1)
 
     def forward(self, u: Picture) -> Picture:
         """(B * panels, N, M, d) -> the same shape."""
         z = u.mean((1, 2), keepdim=True)
         if self.panels == 2:
-            z = torch.cat([z, opposite(z)], -1)
+            z = torch.cat([z, swap_panels(z)], -1)
         s = torch.sigmoid(convolve(F.relu(convolve(z, self.W_1)), self.W_2))
         return u * s
 
@@ -78,5 +78,5 @@ class SqueezeExcitationConvolution:
 
     def build(self, place: Place) -> SqueezedConvolution:
         """The operator for a place."""
-        place.refuse(self.kind, panels=(1, 2), bias=("panel", "none"))
+        place.require_supported(self.kind, panels=(1, 2), bias=("panel", "none"))
         return SqueezedConvolution(self.n, self.m, self.reduction, place)

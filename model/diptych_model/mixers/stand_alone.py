@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from diptych_model.convolution import average, convolve, filters
+from diptych_model.convolution import average_pool, convolve, new_filters
 from diptych_model.local_attention import LocalAttention
 from diptych_model.mixers.mixer import Place
-from diptych_model.panels import apart, beside, opposite
+from diptych_model.panels import join_panels, split_panels, swap_panels
 
 Picture = Float[Tensor, "stacked rows cols d"]
 Attended = Float[Tensor, "stacked rows_out cols_out d_o"]
@@ -39,8 +39,8 @@ class StandAloneAttention(nn.Module):
     def __init__(self, k: int, place: Place, *, heads: int = 8, scaled: bool = False, grouped: bool = False) -> None:
         super().__init__()
         if not place.open_seam:
-            place.refuse("stand_alone", panels=(1, 2), bias=("panel", "none"))
-        self.stride, self.joined, self.faced = place.stride, place.joined, place.faced
+            place.require_supported("stand_alone", panels=(1, 2), bias=("panel", "none"))
+        self.stride, self.joined, self.faced = place.stride, place.joined_panels, place.has_facing_panel
         self.heads, self.groups = heads, heads if grouped else 1
         if place.d_o % heads or place.d % self.groups:
             raise ValueError(
@@ -48,13 +48,13 @@ class StandAloneAttention(nn.Module):
                 + (f", and, grouped, those taken, {place.d}" if grouped else "")
             )
         e = place.d_o // heads
-        self.W_Q = filters(place.d_o, place.d // self.groups, 1, 1)
+        self.W_Q = new_filters(place.d_o, place.d // self.groups, 1, 1)
         if not scaled:
             # Scores of unit variance at the start, as scaled ones are; unscaled a wide head would see only itself.
             self.W_Q.data.mul_(e**-0.25)
         # Keys start as queries do: attention begins by looking for what is alike, in the other panel above all.
         self.W_K = nn.Parameter(self.W_Q.detach().clone())
-        self.W_V = filters(place.d_o, place.d // self.groups, 1, 1)
+        self.W_V = new_filters(place.d_o, place.d // self.groups, 1, 1)
         embedded = place.bias != "none"
         self.attention = LocalAttention(
             k,
@@ -69,15 +69,15 @@ class StandAloneAttention(nn.Module):
     def forward(self, x: Picture) -> Attended:
         """(B * panels, N, M, d) -> (B * panels, ceil(N / s), ceil(M / s), d_o)."""
         if self.joined > 1:
-            x = beside(x, self.joined)
+            x = join_panels(x, self.joined)
         q, k, v = (convolve(x, W, groups=self.groups) for W in (self.W_Q, self.W_K, self.W_V))
         if self.faced:
-            keys, values = torch.stack([k, opposite(k)], 3), torch.stack([v, opposite(v)], 3)
+            keys, values = torch.stack([k, swap_panels(k)], 3), torch.stack([v, swap_panels(v)], 3)
         else:
             keys, values = k.unsqueeze(3), v.unsqueeze(3)
         q, keys, values = (part.unflatten(-1, (self.heads, -1)) for part in (q, keys, values))
         y = self.attention(q, keys, values, x.shape[2] // self.joined).flatten(3)
-        return average(apart(y, self.joined) if self.joined > 1 else y, self.stride)
+        return average_pool(split_panels(y, self.joined) if self.joined > 1 else y, self.stride)
 
 
 class AttentionStem(nn.Module):
@@ -89,8 +89,8 @@ class AttentionStem(nn.Module):
     with as many mixtures m as `mixtures`. The paper aligns the window with the pooling, has w = 4 and four mixtures,
     and gives a formula of the values only: our scores have no relative embeddings. `scaled` divides them by sqrt(e).
 
-    `forward` takes (B, N, M, d) and returns (B, N / w, M / w, d_o); `attend` is what comes before the normalisation.
-    Raises `ValueError` for sizes that are no multiples of w.
+    `forward` takes (B, N, M, d) and returns (B, N / w, M / w, d_o); `attend_blocks` is what comes before the
+    normalisation. Raises `ValueError` for sizes that are no multiples of w.
     """
 
     def __init__(
@@ -114,19 +114,19 @@ class AttentionStem(nn.Module):
         self.nu = nn.Parameter(torch.randn(mixtures, d_o) * d_o**-0.25)
         self.norm = nn.BatchNorm2d(d_o)
 
-    def mixture(self) -> Float[Tensor, "window window mixtures"]:
-        """p(a, b, m), which sums to one over m."""
+    def mixture_weights(self) -> Float[Tensor, "window window mixtures"]:
+        """The weights of the mixtures at each place: p(a, b, m), which sums to one over m."""
         return ((self.emb_row[:, None] + self.emb_col) @ self.nu.T).softmax(-1)
 
-    def attend(self, x: Picture) -> Float[Tensor, "stacked rows cols d_o"]:
-        """(B, N, M, d) -> (B, N, M, d_o)."""
+    def attend_blocks(self, x: Picture) -> Float[Tensor, "stacked rows cols d_o"]:
+        """The attention within each block: (B, N, M, d) -> (B, N, M, d_o)."""
         _, N, M, d = x.shape
         w = self.window
         if N % w or M % w:
             raise ValueError(f"the stem's blocks of {w} x {w} must tile the picture, got {N} x {M}")
         blocks = x.reshape(-1, N // w, w, M // w, w, d).transpose(2, 3).reshape(-1, w * w, d)
         q, k = (F.linear(blocks, W) for W in (self.W_Q, self.W_K))
-        W_ab = torch.einsum("abm,mfd->abdf", self.mixture(), self.W_V).flatten(0, 1)
+        W_ab = torch.einsum("abm,mfd->abdf", self.mixture_weights(), self.W_V).flatten(0, 1)
         v = torch.einsum("ztd,tdf->ztf", blocks, W_ab)
         q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (q, k, v))
         y = F.scaled_dot_product_attention(q, k, v, scale=self.scale).transpose(1, 2).flatten(2)
@@ -134,7 +134,7 @@ class AttentionStem(nn.Module):
 
     def forward(self, x: Picture) -> Attended:
         """(B, N, M, d) -> (B, N / w, M / w, d_o)."""
-        return F.max_pool2d(self.norm(self.attend(x).permute(0, 3, 1, 2)), self.window).permute(0, 2, 3, 1)
+        return F.max_pool2d(self.norm(self.attend_blocks(x).permute(0, 3, 1, 2)), self.window).permute(0, 2, 3, 1)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from diptych_model.mixers.mixer import Place
-from diptych_model.panels import facing, opposite, sequence, stacked
+from diptych_model.panels import from_sequence, select_seam_attention, swap_panels, to_sequence
 
 Picture = Float[Tensor, "stacked rows cols d"]
 Mixed = Float[Tensor, "stacked rows_out cols_out d_o"]
@@ -33,30 +33,30 @@ class JointAttention(nn.Module):
     def __init__(self, heads: int, place: Place) -> None:
         super().__init__()
         self.panels, self.stride = place.panels, place.stride
-        self.attention = _attention(place.d, heads)
+        self.attention = _multihead_attention(place.d, heads)
         self.segment = nn.Parameter(torch.zeros(2, heads)) if place.segments and place.panels > 1 else None
         self.out = nn.Identity() if place.d_o == place.d else nn.Linear(place.d, place.d_o, bias=False)
 
     def forward(self, x: Picture) -> Mixed:
         """(B * panels, N, M, d) -> (B * panels, ceil(N / s), ceil(M / s), d_o)."""
         y, _ = self._attend(x)
-        return self.out(stacked(y, self.panels, *x[:, :: self.stride, :: self.stride].shape[1:3]))
+        return self.out(from_sequence(y, self.panels, *x[:, :: self.stride, :: self.stride].shape[1:3]))
 
-    def across(self, x: Picture) -> Coefficients:
+    def seam_attention(self, x: Picture) -> Coefficients:
         """The attention across the seam: (B * 2, N, M, d) -> (B * 2, C, T, T)."""
         _, weights = self._attend(x, weights=True)
         assert weights is not None
-        return facing(weights)
+        return select_seam_attention(weights)
 
     def _attend(self, x: Picture, *, weights: bool = False) -> tuple[Tensor, Tensor | None]:
         """MHA's result (B, asking, d) and, where wanted, its weights (B, C, asking, T)."""
-        keys = sequence(x, self.panels)
-        queries = keys if self.stride == 1 else sequence(x[:, :: self.stride, :: self.stride], self.panels)
-        mask = None if self.segment is None else self._mask(self.segment, queries, keys)
+        keys = to_sequence(x, self.panels)
+        queries = keys if self.stride == 1 else to_sequence(x[:, :: self.stride, :: self.stride], self.panels)
+        mask = None if self.segment is None else self._segment_mask(self.segment, queries, keys)
         return self.attention(queries, keys, keys, attn_mask=mask, need_weights=weights, average_attn_weights=False)
 
-    def _mask(self, segment: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
-        """(B * C, queries, keys), as torch wants it: the number of each pair of panels, spread over their tokens."""
+    def _segment_mask(self, segment: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
+        """The score that each pair of panels adds, spread over their tokens: (B * C, queries, keys)."""
         same = torch.eye(self.panels, dtype=segment.dtype, device=segment.device)
         kinds = segment[0, :, None, None] * same + segment[1, :, None, None] * (1 - same)
         for axis, tokens in ((1, queries.shape[1]), (2, keys.shape[1])):
@@ -76,16 +76,16 @@ class FacingDecoder(nn.Module):
     def __init__(self, heads: int, place: Place) -> None:
         super().__init__()
         self.stride = place.stride
-        self.own, self.cross = _attention(place.d, heads), _attention(place.d, heads)
+        self.own, self.cross = _multihead_attention(place.d, heads), _multihead_attention(place.d, heads)
         self.norm = nn.LayerNorm(place.d)
         self.out = nn.Identity() if place.d_o == place.d else nn.Linear(place.d, place.d_o, bias=False)
 
     def forward(self, x: Picture) -> Mixed:
         """(B * 2, N, M, d) -> (B * 2, ceil(N / s), ceil(M / s), d_o)."""
         y, _ = self._attend(x)
-        return self.out(stacked(y, 1, *x[:, :: self.stride, :: self.stride].shape[1:3]))
+        return self.out(from_sequence(y, 1, *x[:, :: self.stride, :: self.stride].shape[1:3]))
 
-    def across(self, x: Picture) -> Coefficients:
+    def seam_attention(self, x: Picture) -> Coefficients:
         """The cross-attention, all of which crosses the seam: (B * 2, N, M, d) -> (B * 2, C, T, T)."""
         _, weights = self._attend(x, weights=True)
         assert weights is not None
@@ -93,8 +93,8 @@ class FacingDecoder(nn.Module):
 
     def _attend(self, x: Picture, *, weights: bool = False) -> tuple[Tensor, Tensor | None]:
         """s + MHA(u, z, z) as (B * 2, asking, d) and, where wanted, the weights over z, (B * 2, C, asking, T)."""
-        keys, other = sequence(x, 1), sequence(opposite(x), 1)
-        queries = keys if self.stride == 1 else sequence(x[:, :: self.stride, :: self.stride], 1)
+        keys, other = to_sequence(x, 1), to_sequence(swap_panels(x), 1)
+        queries = keys if self.stride == 1 else to_sequence(x[:, :: self.stride, :: self.stride], 1)
         s, _ = self.own(queries, keys, keys, need_weights=False)
         y, seen = self.cross(self.norm(queries + s), other, other, need_weights=weights, average_attn_weights=False)
         return s + y, seen
@@ -114,7 +114,7 @@ class Transformer:
 
     def build(self, place: Place) -> JointAttention:
         """The operator for a place."""
-        place.refuse(self.kind, bias=("panel", "none"))
+        place.require_supported(self.kind, bias=("panel", "none"))
         return JointAttention(self.heads, place)
 
 
@@ -132,7 +132,7 @@ class Decoder:
 
     def build(self, place: Place) -> FacingDecoder:
         """The operator for a place with two panels."""
-        place.refuse(self.kind, bias=("panel", "none"))
+        place.require_supported(self.kind, bias=("panel", "none"))
         if place.panels != 2:
             raise ValueError(
                 f"the mixer 'decoder' attends from one panel to the other and needs panels = 2, got {place.panels}: "
@@ -150,7 +150,7 @@ class CrossAttention(nn.Module):
 
     def __init__(self, d: int, heads: int, d_memory: int) -> None:
         super().__init__()
-        self.attention = _attention(d, heads, d_memory)
+        self.attention = _multihead_attention(d, heads, d_memory)
 
     def forward(self, x: Tokens, memory: Memory, *, padding: MemoryPadding | None = None) -> Tokens:
         """(B, T, d) and (B, S, d_memory) -> (B, T, d)."""
@@ -173,7 +173,7 @@ class EncoderLayer(nn.Module):
         self, x: Tokens, *, mask: Float[Tensor, "tokens tokens"] | None = None, padding: Padding | None = None
     ) -> Tokens:
         """(B, T, d) -> the same shape. `mask` is added to the scores; `padding` is True where there is no token."""
-        return self.layer(x, mask, _additive(padding, x))
+        return self.layer(x, mask, _additive_mask(padding, x))
 
 
 class DecoderLayer(nn.Module):
@@ -203,11 +203,11 @@ class DecoderLayer(nn.Module):
             x,
             memory,
             mask,
-            tgt_key_padding_mask=_additive(padding, x),
-            memory_key_padding_mask=_additive(memory_padding, memory),
+            tgt_key_padding_mask=_additive_mask(padding, x),
+            memory_key_padding_mask=_additive_mask(memory_padding, memory),
         )
 
-    def across(
+    def cross_attention_weights(
         self,
         x: Tokens,
         memory: Memory,
@@ -217,13 +217,13 @@ class DecoderLayer(nn.Module):
         memory_padding: MemoryPadding | None = None,
     ) -> Float[Tensor, "batch heads tokens memory_tokens"]:
         """The weights of the cross-attention in `forward`: (B, heads, T, S), over S they sum to one."""
-        layer, padding = self.layer, _additive(padding, x)
+        layer, padding = self.layer, _additive_mask(padding, x)
         asking = layer.norm1(x) if layer.norm_first else x
         own = layer.self_attn(asking, asking, asking, attn_mask=mask, key_padding_mask=padding, need_weights=False)[0]
         asking = (layer.norm2 if layer.norm_first else layer.norm1)(x + own)
         weights = layer.multihead_attn(
             *(asking, memory, memory),
-            key_padding_mask=_additive(memory_padding, memory),
+            key_padding_mask=_additive_mask(memory_padding, memory),
             average_attn_weights=False,
         )[1]
         assert weights is not None
@@ -246,8 +246,8 @@ def sinusoids(tokens: int, d: int) -> Float[Tensor, "tokens d"]:
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
 
 
-def _attention(d: int, heads: int, d_memory: int | None = None) -> nn.MultiheadAttention:
-    """Eq. 5, which has no biases; keys start as queries do where both are made from the same width."""
+def _multihead_attention(d: int, heads: int, d_memory: int | None = None) -> nn.MultiheadAttention:
+    """The attention of Eq. 5, without biases. Keys start as queries do where both have the same width."""
     _check_heads("attention", heads, d)
     attention = nn.MultiheadAttention(d, heads, bias=False, kdim=d_memory, vdim=d_memory, batch_first=True)
     if attention.in_proj_weight is not None:
@@ -263,6 +263,6 @@ def _check_heads(what: str, heads: int, d: int | None = None) -> None:
         )
 
 
-def _additive(padding: Tensor | None, like: Tensor) -> Tensor | None:
-    """True -> -inf, so that paddings and masks are of one kind, as torch wants them."""
+def _additive_mask(padding: Tensor | None, like: Tensor) -> Tensor | None:
+    """The padding as a mask to be added: True -> -inf. Torch wants paddings and masks of one kind."""
     return None if padding is None else like.new_zeros(padding.shape).masked_fill(padding, -torch.inf)

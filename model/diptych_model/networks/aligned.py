@@ -52,15 +52,15 @@ class AlignedPairNetwork(nn.Module):
         """(B, 7, H, W) -> (B,)."""
         a, b, shown = pair.split([3, 3, 1], 1)
         fine, coarse = ((F.avg_pool2d(shown, size) > 0.9).to(pair.dtype) for size in (CELL, STRIDE))
-        compared = _correlations(a, b)
+        compared = _correlate_windows(a, b)
         a, b = (F.relu(self.norm(self.stem(picture * 4 - 2))) for picture in (a, b))
         x = self.down(fine * self.merge(torch.cat([(a - b).abs(), a * b, a + b, compared], 1)))
         for block in self.blocks:
             x = x + block(x * coarse)
-        return self.answer(self._pooled(x, coarse)).squeeze(1)
+        return self.answer(self._pool_places(x, coarse)).squeeze(1)
 
-    def _pooled(self, x: Grid, shown: Shown) -> Float[Tensor, "batch pooled"]:
-        """The mean, the highest values, and the mean that each head weighs, of the places that are shown."""
+    def _pool_places(self, x: Grid, shown: Shown) -> Float[Tensor, "batch pooled"]:
+        """The mean, the maximum and the weighted mean of each head over the places shown."""
         places, shown = x.flatten(2), shown.flatten(2)
         hidden = 1e4 * (1 - shown)
         mean = (places * shown).sum(2) / shown.sum(2).clamp(min=1)
@@ -69,9 +69,11 @@ class AlignedPairNetwork(nn.Module):
         return torch.cat([mean, highest, (looks @ places.transpose(1, 2)).flatten(1)], 1)
 
 
-def _correlations(a: Grid, b: Grid) -> Float[Tensor, "batch compared rows_out cols_out"]:
-    """The correlation of two pictures (B, 3, H, W), for each colour and each of the `WINDOWS` around every cell, the
-    lower and the higher deviation, and the difference of the means: (B, 36, H / 4, W / 4).
+def _correlate_windows(a: Grid, b: Grid) -> Float[Tensor, "batch compared rows_out cols_out"]:
+    """The correlation of two pictures in windows around every cell: (B, 3, H, W) twice -> (B, 36, H / 4, W / 4).
+
+    For each colour and each of the `WINDOWS` there are the correlation, the lower and the higher deviation, and the
+    difference of the means.
     """
     count = a.shape[1]
     cells = F.avg_pool2d(torch.cat([a, b, a * a, b * b, a * b], 1), CELL)

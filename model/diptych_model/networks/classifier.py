@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from diptych_model.flops import flops
+from diptych_model.flops import count_flops
 from diptych_model.mixers import Mixer, mixer_from
 from diptych_model.networks.densenet import DenseNet
 from diptych_model.networks.resnet import ResNet, mixers_by_stage
@@ -40,14 +40,14 @@ class ClassifierConfig:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
         if not self.depths or min(*self.depths, self.width, self.pixels) < 1:
             raise ValueError(f"depths, width and pixels must be positive, got {self}")
-        mixers_by_stage(self._spatial(), len(self.depths))
+        mixers_by_stage(self._spatial_mixers(), len(self.depths))
 
     def build(self, classes: int) -> ResNet | DenseNet:
         """The network, with random weights, for so many classes."""
         sizes = (self.depths, classes, self.pixels, self.pixels)
         if self.kind == "resnet":
-            return ResNet(*sizes, width=self.width, spatial=self._spatial())
-        return DenseNet(*sizes, growth=self.width, spatial=self._spatial())
+            return ResNet(*sizes, width=self.width, spatial=self._spatial_mixers())
+        return DenseNet(*sizes, growth=self.width, spatial=self._spatial_mixers())
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists and numbers, as written into a checkpoint."""
@@ -62,14 +62,15 @@ class ClassifierConfig:
         known["spatial"] = tuple(mixer_from(each) for each in ([mixers] if isinstance(mixers, Mapping) else mixers))
         return cls(**known)
 
-    def _spatial(self) -> Mixer | tuple[Mixer, ...] | None:
+    def _spatial_mixers(self) -> Mixer | tuple[Mixer, ...] | None:
+        """The mixers as the networks take them: one, one a stage, or none."""
         return self.spatial[0] if len(self.spatial) == 1 else self.spatial or None
 
 
 def classifier_flops(config: ClassifierConfig, classes: int) -> int:
     """The operations of one picture, a multiply-add counted as two; nothing is computed."""
     with torch.device("meta"):
-        return flops(config.build(classes), torch.empty(1, config.pixels, config.pixels, 3))
+        return count_flops(config.build(classes), torch.empty(1, config.pixels, config.pixels, 3))
 
 
 def with_flops(config: ClassifierConfig, classes: int, operations: int) -> ClassifierConfig:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from diptych_model.convolution import average
+from diptych_model.convolution import average_pool
 from diptych_model.mixers.convolution import Convolution
 from diptych_model.mixers.mixer import Mixer, Place
 from diptych_model.networks.resnet import ChannelNorm, ConvolutionStem, mixers_by_stage
@@ -46,7 +46,7 @@ class Transition(nn.Module):
 
     def forward(self, x: Picture) -> Float[Tensor, "batch rows_out cols_out d_o"]:
         """(B, N, M, d) -> (B, ceil(N / 2), ceil(M / 2), d_o)."""
-        return average(self.narrow(self.norm(x).relu()), 2)
+        return average_pool(self.narrow(self.norm(x).relu()), 2)
 
 
 class DenseNet(nn.Module):

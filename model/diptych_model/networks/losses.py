@@ -43,19 +43,25 @@ class LossesNetwork(nn.Module):
 
     def forward(self, views: UInt8[Tensor, "batch 2 2 rows cols 8"]) -> Float[Tensor, "batch 2 11"]:
         """(B, 2, 2, S, S, 8) -> (B, 2, 11)."""
-        seen = self._summarise(views.flatten(0, 1)).reshape(views.shape[0], 2, -1)
+        seen = self._summarise_views(views.flatten(0, 1)).reshape(views.shape[0], 2, -1)
         return self.answer(torch.cat([seen, seen.flip(1)], 2))
 
-    def _summarise(self, views: UInt8[Tensor, "batch 2 rows cols 8"]) -> Float[Tensor, "batch features"]:
-        """What is seen in both views of one reading, (B, 2, S, S, 8) -> (B, 4 * the last width)."""
+    def _summarise_views(self, views: UInt8[Tensor, "batch 2 rows cols 8"]) -> Float[Tensor, "batch features"]:
+        """The features of both views of one reading: (B, 2, S, S, 8) -> (B, 4 * the last width)."""
         batch = views.shape[0]
         pixels = views.flatten(0, 1).permute(0, 3, 1, 2).float() / 255
         going, kept, masks = pixels.split([3, 3, 2], 1)
         shown, within = masks.split([1, 1], 1)
         away = (kept - going) * shown
         brightness = (away * away.new_tensor(_LUMA).view(3, 1, 1)).sum(1, keepdim=True)
-        seen = [going - 0.5, _compress(away, _SMALL), _fine(going) * within, _fine(kept) * shown, masks]
-        seen.append(_compress(brightness, _SMALL / 2))
+        seen = [
+            going - 0.5,
+            _compress_values(away, _SMALL),
+            _fine_detail(going) * within,
+            _fine_detail(kept) * shown,
+            masks,
+        ]
+        seen.append(_compress_values(brightness, _SMALL / 2))
         found = self.layers(torch.cat(seen, 1))
         inside = (F.avg_pool2d(within, _STRIDE) > 0).to(found.dtype)
         found = found * inside
@@ -63,15 +69,18 @@ class LossesNetwork(nn.Module):
         return torch.cat([mean, found.amax((2, 3))], 1).reshape(batch, -1)
 
 
-def _fine(pixels: Float[Tensor, "batch 3 rows cols"]) -> Float[Tensor, "batch 1 rows cols"]:
-    """What is finer than three pixels, of the mean of the colours: compressed, so that noise and blocks show."""
+def _fine_detail(pixels: Float[Tensor, "batch 3 rows cols"]) -> Float[Tensor, "batch 1 rows cols"]:
+    """The detail finer than three pixels, of the mean of the colours.
+
+    It is compressed, so that noise and blocks show.
+    """
     grey = pixels.mean(1, keepdim=True)
     detail = grey - F.avg_pool2d(grey, 3, 1, 1)
-    return _compress(detail, _SMALL / 2)
+    return _compress_values(detail, _SMALL / 2)
 
 
-def _compress(values: Tensor, small: float) -> Tensor:
-    """Values from -1 to 1, half of that where they are `small`."""
+def _compress_values(values: Tensor, small: float) -> Tensor:
+    """The values compressed to -1 to 1; a value of `small` becomes one half."""
     return values / (values.abs() + small)
 
 

@@ -63,11 +63,11 @@ def local_patch_interaction(
     other panel's; `norm` mean, variance, weight and bias (d,), and eps. The stride is that of the second.
     """
     hidden = []
-    for x in _depthwise(panels, first, 1):
+    for x in _convolve_depthwise(panels, first, 1):
         y = x * 0.5 * (1 + torch.erf(x / sqrt(2)))
         deviation = torch.sqrt(norm["variance"] + norm["eps"])
         hidden.append((y - norm["mean"]) / deviation * norm["weight"] + norm["bias"])
-    return _depthwise(hidden, second, stride)
+    return _convolve_depthwise(hidden, second, stride)
 
 
 def cross_covariance_layer(
@@ -110,7 +110,7 @@ def class_attention(token: Tensor, tokens: Tensor, weights: Mapping[str, Tensor]
     return weights["W_O"] @ torch.cat(outputs) + weights["b_O"]
 
 
-def _depthwise(panels: Sequence[Tensor], windows: Mapping[str, Tensor], stride: int) -> list[Tensor]:
+def _convolve_depthwise(panels: Sequence[Tensor], windows: Mapping[str, Tensor], stride: int) -> list[Tensor]:
     """Every channel with its own filter; with two in a filter the second for the same channel of the other panel."""
     H, b = windows["H"], windows["b"]
     results = []

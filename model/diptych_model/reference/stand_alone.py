@@ -39,11 +39,11 @@ def stand_alone(
             for j in range(1, M + 1):
                 y = []
                 for c in range(heads):
-                    q = W_Q[c] @ _channels(x[i - 1, j - 1], c, heads, grouped)
+                    q = W_Q[c] @ _head_channels(x[i - 1, j - 1], c, heads, grouped)
                     scores, values = [], []
                     for there, z in enumerate(panels):
-                        for a, b in _window(i, j, k, N, M):
-                            z_ab = _channels(z[a - 1, b - 1], c, heads, grouped)
+                        for a, b in _window_positions(i, j, k, N, M):
+                            z_ab = _head_channels(z[a - 1, b - 1], c, heads, grouped)
                             score = (q * (W_K[c] @ z_ab)).sum()
                             if r_row is not None and r_col is not None:
                                 place = int(here != there)
@@ -57,7 +57,7 @@ def stand_alone(
                             values.append(W_V[c] @ z_ab)
                     y.append(_softmax_sum(scores, values))
                 rows.append(torch.cat(y))
-        results.append(_averaged(torch.stack(rows).reshape(N, M, -1), stride))
+        results.append(_average_pool(torch.stack(rows).reshape(N, M, -1), stride))
     return results
 
 
@@ -81,7 +81,7 @@ def attention_stem(
     N, M, _ = x.shape
     w = len(emb_row)
 
-    def value(c: int, a: int, b: int) -> Tensor:
+    def mixed_value(c: int, a: int, b: int) -> Tensor:
         similar = [((emb_row[a % w] + emb_col[b % w]) * nu_m).sum() for nu_m in nu]
         return _softmax_sum(similar, [W @ x[a, b] for W in W_V[c]])
 
@@ -94,13 +94,13 @@ def attention_stem(
             for c in range(len(W_Q)):
                 q = W_Q[c] @ x[i, j]
                 scores = [(q * (W_K[c] @ x[a, b])).sum() / (sqrt(len(q)) if scaled else 1) for a, b in block]
-                y.append(_softmax_sum(scores, [value(c, a, b) for a, b in block]))
+                y.append(_softmax_sum(scores, [mixed_value(c, a, b) for a, b in block]))
             rows.append(torch.cat(y))
     return torch.stack(rows).reshape(N, M, -1)
 
 
-def _window(i: int, j: int, k: int, N: int, M: int) -> list[tuple[int, int]]:
-    """The positions i - ceil(k/2) + 1, ... of both axes that lie in the picture."""
+def _window_positions(i: int, j: int, k: int, N: int, M: int) -> list[tuple[int, int]]:
+    """The positions of a window that lie in the picture: i - ceil(k/2) + 1, ... of both axes."""
     found = []
     for u in range(1, k + 1):
         for v in range(1, k + 1):
@@ -110,7 +110,7 @@ def _window(i: int, j: int, k: int, N: int, M: int) -> list[tuple[int, int]]:
     return found
 
 
-def _channels(x: Tensor, c: int, heads: int, grouped: bool) -> Tensor:
+def _head_channels(x: Tensor, c: int, heads: int, grouped: bool) -> Tensor:
     return x.chunk(heads)[c] if grouped else x
 
 
@@ -122,7 +122,7 @@ def _softmax_sum(scores: Sequence[Tensor], values: Sequence[Tensor]) -> Tensor:
     return sum(parts[1:], parts[0])
 
 
-def _averaged(y: Tensor, s: int) -> Tensor:
+def _average_pool(y: Tensor, s: int) -> Tensor:
     N, M, _ = y.shape
     rows = []
     for i in range(0, N, s):

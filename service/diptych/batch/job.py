@@ -23,7 +23,7 @@ from diptych.batch.workers.executor import Executor, RetryQueue, Say
 from diptych.batch.workers.tasks import PartWork, WorkerConfig, encode, score
 from diptych.console import byte_size
 from diptych.errors import BatchError
-from diptych_runtime.atomic import replacing, write_atomic
+from diptych_runtime.atomic import replacing_stream, write_atomic
 from diptych_runtime.calibration.questions import THING
 from diptych_runtime.parsing import parse_json
 
@@ -152,7 +152,7 @@ def write_output(manifest: Manifest, output: Path, format: str, schema: Any, tic
     folder = folder_of(output)
     Path(manifest.table).stat()  # as the system says it: what is done is kept
     rows = errors = closer_looks = 0
-    with open_table(manifest.table, manifest.sides) as table, replacing(output, folder / UNFINISHED) as stream:
+    with open_table(manifest.table, manifest.sides) as table, replacing_stream(output, folder / UNFINISHED) as stream:
         writer = make_writer(format, stream, manifest.columns, lambda: schema)
         parts = _PartReader(folder, manifest.scoring)
         for batch in table.batches:

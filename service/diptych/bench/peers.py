@@ -39,7 +39,7 @@ class Keypoints(NamedTuple):
 
 def comparable(manifest: Manifest) -> list[str]:
     """The peers that stand beside a model: all, but late interaction where there are no tokens except pixels."""
-    return [name for name in PEERS if name != "late" or not manifest.literal]
+    return [name for name in PEERS if name != "late" or not manifest.scores_pixels]
 
 
 def make_works(name: str, files: Sequence[bytes], tokens: np.ndarray, threads: int) -> dict[str, Work]:

@@ -115,7 +115,9 @@ def _pictures(embeddings: np.ndarray, runtime: Runtime) -> Iterator[NewPicture]:
             metadata={"kind": number % _KINDS},
             revision=runtime.revision,
             embedding=embedding.tobytes(),
-            tokens=codec.packed(codec.rounded(random.random((1, *codec.shape), np.float32).astype(np.float16)))[0],
+            tokens=codec.pack_tokens(
+                codec.round_tokens(random.random((1, *codec.shape), np.float32).astype(np.float16))
+            )[0],
             data=None,
         )
 

@@ -185,10 +185,10 @@ def _time(work: Callable[[], object]) -> float:
 
 def _describe_thresholds(question: dict[str, Any]) -> list[str]:
     """The lowest probability of each verdict of a question, and the share of each sort of negatives that reaches it."""
-    from diptych_runtime.calibration.verdicts import least_of
+    from diptych_runtime.calibration.verdicts import verdict_thresholds
 
     stated = (question["verification"] or question["after_look"] or question)["thresholds"]
-    lines = [", ".join(f"{name} from {least:.5f}" for name, least in least_of(stated).items())]
+    lines = [", ".join(f"{name} from {least:.5f}" for name, least in verdict_thresholds(stated).items())]
     for sort, known in question["negatives"].items():
         shares = ", ".join(f"{float(rate):.2%} reach {bar:.5f}" for rate, bar in known.items())
         lines.append(f"{sort} negatives: {shares or 'too few were measured'}")

@@ -231,7 +231,7 @@ def open_scorer(
 
 def remark_calibration(say: Callable[[str], object], runtime: Runtime) -> None:
     """Say so if the scores that are shown are no probabilities."""
-    if not runtime.asked.calibrated:
+    if not runtime.question_settings.is_calibrated:
         say(
             f"{runtime.name} is not calibrated: its scores order pairs but are no probabilities, and its verdicts are "
             "only levels of them; `diptych calibrate` fits both to your labels"

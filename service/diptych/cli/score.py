@@ -234,7 +234,7 @@ def _stream(
 ) -> dict[str, Any]:
     from diptych.batch.stream import score_stream
     from diptych.batch.tables.write import standard_output
-    from diptych_runtime.atomic import replacing
+    from diptych_runtime.atomic import replacing_stream
 
     with ExitStack() as stack:
         if output == "-":
@@ -242,7 +242,7 @@ def _stream(
         elif Path(output).exists() and not force:
             raise BatchError(f"{output} exists already; name another file, or replace it with --force")
         else:
-            written = stack.enter_context(replacing(Path(output)))
+            written = stack.enter_context(replacing_stream(Path(output)))
         bar = stack.enter_context(console.progress(unit="pair", desc="scoring"))
         pairs, errors, looks = score_stream(opened(), table, written, format, bar.update, **how)
     return {"output": output, "pairs": pairs, "errors": errors, "closer_looks": looks, "scored": pairs}

@@ -85,7 +85,7 @@ def search(
     with Collection.open(store, scorer, read_only=True) as collection:
         result = collection.search(picture, top=top, candidates=candidates, early_stop=early_stop, filter=filter)
         total, scorer = len(collection), collection.scorer
-    alarms = scorer.runtime.asked.alarm_rate(total)
+    alarms = scorer.runtime.question_settings.alarm_rate(total)
     rows = [
         (
             match.rank,
@@ -107,7 +107,7 @@ def search(
     if result.reranked and result.matches:
         console.remark("moved: places gained (+) or lost (-) by re-ranking")
         _remark_verdicts(console, scorer)
-        if scorer.runtime.asked.cohort:
+        if scorer.runtime.question_settings.cohort:
             console.remark(
                 "scores here are held against the rest of the list; `score` and `rerank` judge a pair by itself"
             )

@@ -74,7 +74,7 @@ def _list_panels(adopted: AdoptedModel | None) -> Mapping[str, str]:
 def _drop_calibration(folder: Path, released: Manifest) -> bool:
     """Remove the calibration of one's own if it was made over another model; True if it was."""
     try:
-        own = OwnCalibration.beside(folder)
+        own = OwnCalibration.load_beside(folder)
     except ArtifactError:
         return False  # a damaged one is named where it is used
     return own is not None and not own.fits(released) and remove_calibration(folder)

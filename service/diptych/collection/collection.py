@@ -242,7 +242,7 @@ class Collection:
     def panels(self, ids: Sequence[str]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """The features of many pictures, as `panel` returns them, by id, in one reading; unknown ids are left out."""
         found = self.backend.panels(ids)
-        unpacked = self.scorer.runtime.codec.unpacked([tokens for tokens, _ in found.values()])
+        unpacked = self.scorer.runtime.codec.unpack_tokens([tokens for tokens, _ in found.values()])
         return {
             id: (tokens, np.frombuffer(embedding, "<f4"))
             for tokens, (id, (_, embedding)) in zip(unpacked, found.items(), strict=True)
@@ -392,7 +392,7 @@ def calibrated(scorer: Scorer, folder: Path | None) -> Scorer:
 
     A scorer that was opened with a calibration stays as it is.
     """
-    if folder is None or scorer.runtime.own is not None or (own := OwnCalibration.beside(folder)) is None:
+    if folder is None or scorer.runtime.own is not None or (own := OwnCalibration.load_beside(folder)) is None:
         return scorer
     if own.fits(scorer.runtime.released):
         return scorer.calibrated(own)

@@ -266,7 +266,7 @@ def features(pixels: Sequence[np.ndarray], scorer: Scorer) -> list[tuple[bytes, 
         return []
     panels = scorer.encode_pixels(np.stack(pixels))
     embeddings = [embedding.astype("<f4").tobytes() for embedding in panels.embeddings]
-    return list(zip(embeddings, scorer.runtime.codec.packed(panels.tokens), strict=True))
+    return list(zip(embeddings, scorer.runtime.codec.pack_tokens(panels.tokens), strict=True))
 
 
 def checked_metadata(metadata: dict[str, Any]) -> dict[str, Any]:

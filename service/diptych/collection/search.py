@@ -24,7 +24,7 @@ from diptych_runtime.calibration.verdicts import Verdict
 from diptych_runtime.crops import nearest_of_all, second_looks
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import ArgumentError
-from diptych_runtime.judgement import CLOSER_LOOKS, CloserLook, Judgement, competing
+from diptych_runtime.judgement import CLOSER_LOOKS, CloserLook, Judgement, select_competing
 
 PAIR_BATCH = 64
 
@@ -123,7 +123,7 @@ def search(
     with watch("panel"):
         views = scorer.encode_pixels(pixels)
     with watch("retrieve"):
-        asked = scorer.runtime.queries(views.embeddings)
+        asked = scorer.runtime.weight_queries(views.embeddings)
         found = [backend.nearest(embedding, max(top, candidates), filter) for embedding in asked]
         keys, cosines, view = nearest_of_all(found, max(top, candidates))
     look = _Look(backend, scorer, views.tokens, watch)
@@ -137,10 +137,10 @@ def search(
         logits = look.look_again(keys, logits, view)
     held = logits.copy()
     if early_stop is None:
-        held[:, column] = scorer.runtime.normalized(logits[:, column])
+        held[:, column] = scorer.runtime.normalize_logits(logits[:, column])
     order = rerank_order(logits[:, column], len(keys))
     name, first = scorer.runtime.question, np.arange(min(top, len(keys)))
-    competitors = np.flatnonzero(competing(scorer.runtime.manifest.questions, held, name, top))
+    competitors = np.flatnonzero(select_competing(scorer.runtime.manifest.questions, held, name, top))
     shown = np.union1d(competitors, first)
     with watch("retrieve"):
         records = backend.records(keys[shown].tolist())
@@ -253,7 +253,7 @@ class _Look:
             logits = self._make_no_logits()
             if here.any():
                 query = self.views[:1] if queries is None else queries[rows][here]
-                stored = self.scorer.runtime.codec.unpacked([blobs[key] for key in batch if key in blobs])
+                stored = self.scorer.runtime.codec.unpack_tokens([blobs[key] for key in batch if key in blobs])
                 with self.watch("pair"):
                     logits = self.scorer.all_logits(query, stored)
             yield rows, logits, ~here

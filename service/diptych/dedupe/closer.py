@@ -19,9 +19,9 @@ from diptych.scoring.view_cache import ViewCache
 from diptych_runtime import judgement
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.questions import COPY
-from diptych_runtime.calibration.transitivity import among
+from diptych_runtime.calibration.transitivity import are_among
 from diptych_runtime.closer_look.verification import View
-from diptych_runtime.closer_look.votes import LENGTH, elected_of_crowd, signatures
+from diptych_runtime.closer_look.votes import LENGTH, elected_of_crowd, make_signatures
 from diptych_runtime.decoder import PictureLimits, PictureSource
 from diptych_runtime.errors import PictureError
 
@@ -97,9 +97,9 @@ class CloserLook:
     or where the collection has them.
 
     Of a picture that has many likely pairs the likeliest are looked at (`likeliest_of_each`); the others do not match.
-    A pair of which a file is not to be had is judged without (`Verification.judged`). `looks` says of each pair that
-    deserved one, the lower place first, whether it was taken. `taken` counts the looks that were not known from an
-    earlier run, and `seconds` the time that they took.
+    A pair of which a file is not to be had is judged without (`Verification.shown_relevance`). `looks` says of each
+    pair that deserved one, the lower place first, whether it was taken. `taken` counts the looks that were not known
+    from an earlier run, and `seconds` the time that they took.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class CloserLook:
         """
         if self.verification is None:
             return pairs
-        worth, threads = self.verification.worth(network.of(pairs)), self.collection.scorer.runtime.threads
+        worth, threads = self.verification.needs_look(network.of(pairs)), self.collection.scorer.runtime.threads
         elected = elected_of_crowd(pairs, worth, len(self.ids), count, self._signatures, threads)
         self._elected = elected[asking[elected].any(1)]
         return np.unique(np.concatenate([pairs, self._elected]), axis=0)
@@ -144,12 +144,12 @@ class CloserLook:
         if self.verification is None:
             return scores
         seen: list[Evidence | None] = [None] * len(pairs)
-        worth = likeliest_of_each(pairs, scores, self.verification.worth(scores)) | among(pairs, self._elected)
+        worth = likeliest_of_each(pairs, scores, self.verification.needs_look(scores)) | are_among(pairs, self._elected)
         wanted = [(a, b) for a, b in np.sort(pairs[worth], 1).tolist()]
         for place, pair, evidence in zip(np.flatnonzero(worth).tolist(), wanted, self._seen(wanted), strict=True):
             seen[place] = evidence
             self.looks[pair] = "not taken" if evidence is None else "taken"
-        return self.verification.judged(scores, seen, worth)
+        return self.verification.shown_relevance(scores, seen, worth)
 
     def judged(self, network: PairScores, pairs: np.ndarray) -> np.ndarray:
         """Scores float64 (P,) of pairs int64 (P, 2) of places in `ids`, from those that the network gives them."""
@@ -171,7 +171,7 @@ class CloserLook:
             batch = missing[start : start + BATCH]
             began = perf_counter()
             views = self.views(batch)
-            made = {id: signatures(view.keypoints.descriptors) for id, view in views.items() if view is not None}
+            made = {id: make_signatures(view.keypoints.descriptors) for id, view in views.items() if view is not None}
             self.seconds += perf_counter() - began
             self.ledger.add_signatures(made)
             found |= made

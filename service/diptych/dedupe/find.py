@@ -28,10 +28,10 @@ from diptych.pictures.file_info import Picture
 from diptych.scoring.view_cache import ViewCache
 from diptych.store.records import Record
 from diptych_runtime import judgement
-from diptych_runtime.calibration.false_discovery import joining
+from diptych_runtime.calibration.false_discovery import joining_scores
 from diptych_runtime.calibration.questions import COPY
-from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, among, open_pairs
-from diptych_runtime.calibration.verdicts import Verdict, least_of, verdict_from
+from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, are_among, open_pairs
+from diptych_runtime.calibration.verdicts import Verdict, verdict_from, verdict_thresholds
 from diptych_runtime.runtime import Runtime
 
 OnPairs = Callable[[int, int], Callable[[int], object]]
@@ -75,7 +75,9 @@ def duplicates_among(
     scores = PairScores(collection, ids, ledger, crew=crew, question=question)
     embeddings = collection.embeddings(ids)[1]
     asking = np.array([id not in kept for id in ids], bool)
-    pairs = candidate_pairs(embeddings, candidates, asked.threads, queries=asked.queries(embeddings), asking=asking)
+    pairs = candidate_pairs(
+        embeddings, candidates, asked.threads, queries=asked.weight_queries(embeddings), asking=asking
+    )
     scores.tick = on_pairs(missing := scores.missing(pairs), len(pairs) - missing)
     scores.hold_against(pairs)
     paths = {one.id: one.path for one in reversed(found)}
@@ -84,8 +86,8 @@ def duplicates_among(
     pairs, values, transitivity = _consistent(pairs, judged := partial(closer.judged, scores), asking, asked)
     apart |= different_pairs(collection.backend, question)
     labelled = places_of(apart, ids)
-    values = np.where(among(pairs, labelled), 0.0, values)
-    joined = joining(pairs, values)
+    values = np.where(are_among(pairs, labelled), 0.0, values)
+    joined = joining_scores(pairs, values)
     limit = threshold_of(asked, joined, len(ids), len(kept)) if threshold == "auto" else threshold
     bound = min(limit, most_lenient(stated_of(asked)) if bound is None else bound)
     near = values >= bound
@@ -94,7 +96,9 @@ def duplicates_among(
     order, place = preference(found, keep), {id: number for number, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
     known = matches_of([(a, b) for a, b in pairs[near].tolist()], values[near].tolist(), bound)
-    ask = _ask_about(known, bound, lambda pairs: asking[pairs].any(1) & ~among(pairs, labelled), judged, transitivity)
+    ask = _ask_about(
+        known, bound, lambda pairs: asking[pairs].any(1) & ~are_among(pairs, labelled), judged, transitivity
+    )
     matching = _reaching(known, limit)
     groups = grouped(contents, matching, limit, ask)
     shown = list(map({found[number].id: found[number] for number in reversed(order)}.__getitem__, ids))
@@ -170,7 +174,7 @@ def _ask_about(
         places = np.array(wanted)
         compared = is_comparable(places)
         answers = np.zeros(len(places))
-        answers[compared] = transitivity.consistent(places[compared], judged(places[compared]), UNSURE)
+        answers[compared] = transitivity.make_consistent(places[compared], judged(places[compared]), UNSURE)
         for (a, b), score in zip(wanted, answers.tolist(), strict=True):
             if score >= bound:
                 known.setdefault(a, {})[b] = known.setdefault(b, {})[a] = score
@@ -183,7 +187,7 @@ def _least_of(runtime: Runtime, automatic: float) -> dict[Verdict, float]:
     """The lowest score of each verdict: likely is at least what the `automatic` threshold takes for copies, for it
     knows the scores of all.
     """
-    least = least_of(stated_of(runtime))
+    least = verdict_thresholds(stated_of(runtime))
     least["likely"] = min(least["likely"], automatic)
     return least
 
@@ -201,7 +205,7 @@ def _consistent(
     more = more[asking[more].any(1)]
     pairs, values = np.concatenate([pairs, more]), np.concatenate([values, judged(more)])
     transitivity = Transitivity(len(asking), pairs, values)
-    return pairs, transitivity.consistent(pairs, values, UNSURE), transitivity
+    return pairs, transitivity.make_consistent(pairs, values, UNSURE), transitivity
 
 
 def _reaching(known: Mapping[int, Mapping[int, float]], limit: float) -> dict[int, dict[int, float]]:

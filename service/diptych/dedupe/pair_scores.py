@@ -67,13 +67,13 @@ class PairScores:
     def unseen(self, pairs: np.ndarray) -> np.ndarray:
         """`of` pairs as it is shown without a closer look."""
         scores, verification = self.of(pairs), self.scorer.runtime.verification
-        return scores if verification is None else verification.judged(scores, [None] * len(scores))
+        return scores if verification is None else verification.shown_relevance(scores, [None] * len(scores))
 
     def hold_against(self, pairs: np.ndarray) -> None:
         """From now on hold every score against the rivals of both pictures: the logits of what each of them is paired
         with in `pairs`, its nearest (see `diptych_runtime.calibration.normalization`).
         """
-        self._shifts = self.scorer.runtime.shifts(pairs, self.logits(pairs), len(self.ids))
+        self._shifts = self.scorer.runtime.logit_shifts(pairs, self.logits(pairs), len(self.ids))
 
     def logits(self, pairs: np.ndarray) -> np.ndarray:
         """Logits float32 (P,) of pairs int64 (P, 2), whatever else there is."""

@@ -67,7 +67,7 @@ class PixelComparisons:
             if found is not None:
                 self._pair_cache.add_comparison(low, high, found)
                 self._tick(0)
-        return found if found is None or low == a.id else found.swapped
+        return found if found is None or low == a.id else found.with_sides_swapped
 
     def _compare(self, a: str, b: str) -> Comparison | None:
         views = self._closer.views([a, b])
@@ -156,9 +156,9 @@ def _is_default(rules: Sequence[str]) -> bool:
 
 def _is_better(one: Picture, kept: Picture, seen: Comparison | None) -> bool:
     """True if the first of two that can stand for each other is to be kept."""
-    if kept.reference or can_replace(one, kept, None if seen is None else seen.swapped) is not None:
+    if kept.reference or can_replace(one, kept, None if seen is None else seen.with_sides_swapped) is not None:
         return False
-    if better_because(one, kept, None if seen is None else seen.swapped):
+    if better_because(one, kept, None if seen is None else seen.with_sides_swapped):
         return True
     if better_because(kept, one, seen):
         return False

@@ -40,7 +40,7 @@ def check_threshold(threshold: float | str, runtime: Runtime | None = None) -> N
 
 def threshold_of(runtime: Runtime, scores: np.ndarray, pictures: int, references: int = 0) -> float:
     """The threshold of a model for so many pictures, of which so many are `references`, and which pairs of these scores
-    bring together (`joining`). Raises DedupeError (`check_threshold`).
+    bring together (`joining_scores`). Raises DedupeError (`check_threshold`).
     """
     stated = stated_of(runtime)
     if runtime.verification is not None:
@@ -49,7 +49,7 @@ def threshold_of(runtime: Runtime, scores: np.ndarray, pictures: int, references
     # in half of one with each of the rest, so that a reference counts twice.
     pictures += references
     # Where the model states thresholds for random pairs, theirs is held too.
-    random = threshold_at(runtime.asked.negatives.get("random", {}), _random_rate(pictures, ALARMS))
+    random = threshold_at(runtime.question_settings.negatives.get("random", {}), _random_rate(pictures, ALARMS))
     return max(by_rates(stated, pictures), random or 0.0)
 
 
@@ -60,7 +60,7 @@ def alarm_rate(
     them together, or without a closer look by chance, as the model states it; None where it does not.
     """
     if runtime.verification is None:
-        return runtime.asked.alarm_rate(max(pictures - 1, 0), threshold)
+        return runtime.question_settings.alarm_rate(max(pictures - 1, 0), threshold)
     wrong = doubts(scores, pictures - references)[scores >= threshold].sum()
     return min(1.0, 2 * float(wrong) / max(pictures, 1))
 

@@ -30,7 +30,7 @@ from diptych.http.routes import collections, duplicates, images, labels, pairs, 
 from diptych.http.settings import Settings
 from diptych.pictures.fetch import Fetcher
 from diptych.scoring.scorer import Scorer
-from diptych_runtime.calibration.questions import askable
+from diptych_runtime.calibration.questions import askable_questions
 
 WARM_AGAIN = 30.0  # seconds after a warm-up that failed and may succeed
 
@@ -115,7 +115,7 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
         # As `include_router` would, which makes each of them anew at the first request: that would wait 80 ms for it.
         app.router.routes.extend(part.router.routes)
     _install_page(app)
-    complete_document(app, settings, askable(scorer.runtime.questions))
+    complete_document(app, settings, askable_questions(scorer.runtime.questions))
     return app
 
 

@@ -15,13 +15,13 @@ from diptych.labelling.table import LabelledRow
 from diptych.scoring.scorer import Scorer
 from diptych.store.records import Answer
 from diptych_runtime.calibration.evidence import Evidence
-from diptych_runtime.calibration.folds import together
-from diptych_runtime.calibration.questions import answered
+from diptych_runtime.calibration.folds import group_by_picture
+from diptych_runtime.calibration.questions import resolve_question
 from diptych_runtime.calibration.recalibration import Line, fit_line, log_loss, log_odds
-from diptych_runtime.calibration.reliability import Reliability, reliability
-from diptych_runtime.calibration.verdicts import Verdict, least_of
+from diptych_runtime.calibration.reliability import Reliability, measure_reliability
+from diptych_runtime.calibration.verdicts import Verdict, verdict_thresholds
 from diptych_runtime.decoder import PictureSource
-from diptych_runtime.judgement import deserving, probabilities
+from diptych_runtime.judgement import needs_closer_look, question_probabilities
 from diptych_runtime.manifest import Question
 from diptych_runtime.own_calibration import OwnCalibration, OwnQuestion, released_digest
 
@@ -88,12 +88,12 @@ class FittedQuestion:
     @property
     def reliability_before(self) -> Reliability:
         """The reliability of the released probabilities."""
-        return reliability(self.before, self.labels, bins=BINS)
+        return measure_reliability(self.before, self.labels, bins=BINS)
 
     @property
     def reliability_after(self) -> Reliability:
         """The reliability of the recalibrated probabilities, by cross-validation."""
-        return reliability(self.after, self.labels, bins=BINS)
+        return measure_reliability(self.after, self.labels, bins=BINS)
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def calibrate(scorer: Scorer, observed: Observed, *, model: str | None = None, f
     better than the release. With `force` all fits are taken; else only those that are better.
     """
     released = scorer.runtime.released
-    asked = [answered(pair.question, released.questions, released.name) for pair in observed.pairs]
+    asked = [resolve_question(pair.question, released.questions, released.name) for pair in observed.pairs]
     questions, fits, left_out = dict(released.questions), {}, {}
     taken: dict[str, OwnQuestion] = {}
     for name in questions:
@@ -189,11 +189,11 @@ def calibrate(scorer: Scorer, observed: Observed, *, model: str | None = None, f
             continue
         logits, seen = observed.logits[of], [observed.seen[place] for place in of]
         try:
-            fits[name] = _fit(questions, name, logits, seen, labels, together(observed.sides[of]))
+            fits[name] = _fit(questions, name, logits, seen, labels, group_by_picture(observed.sides[of]))
         except ValueError as error:
             raise LabellingError(f"no calibration of {name!r} can be made: {error}") from None
         if force or fits[name].better:
-            questions[name] = fits[name].own.over(questions[name])
+            questions[name] = fits[name].own.apply_to(questions[name])
             taken[name] = fits[name].own
     if not fits:
         raise LabellingError(
@@ -238,32 +238,39 @@ def _fit(
     groups: np.ndarray,
 ) -> FittedQuestion:
     released = questions[name]
-    before = probabilities(questions, logits, seen)[name]
+    before = question_probabilities(questions, logits, seen)[name]
     line = fit_line(log_odds(before), labels)
     after = np.empty(len(labels))
     for fold in range(FOLDS):
         held = groups % FOLDS == fold
         if held.any():
             others = fit_line(log_odds(before[~held]), labels[~held])
-            laid = dict(questions) | {name: _own(others, released, labels).over(released)}
+            laid = dict(questions) | {name: _own(others, released, labels).apply_to(released)}
             evidence = [one for one, chosen in zip(seen, held, strict=True) if chosen]
-            after[held] = probabilities(laid, logits[held], evidence)[name]
+            after[held] = question_probabilities(laid, logits[held], evidence)[name]
     gains = log_loss(before, labels) - log_loss(after, labels)
     levels: dict[Verdict, Level] = {
-        verdict: _level(line, level, len(labels)) for verdict, level in least_of(released.stated).items()
+        verdict: _level(line, level, len(labels))
+        for verdict, level in verdict_thresholds(released.effective_thresholds).items()
     }
     return FittedQuestion(_own(line, released, labels), labels, before, after, _mean(gains, groups), levels)
 
 
 def _own(line: Line, released: Question, labels: np.ndarray) -> OwnQuestion:
     return OwnQuestion(
-        line.scale, line.offset, dict(released.stated), same=int(labels.sum()), different=int((~labels).sum())
+        line.scale,
+        line.offset,
+        dict(released.effective_thresholds),
+        same=int(labels.sum()),
+        different=int((~labels).sum()),
     )
 
 
 def _level(line: Line, level: float, labels: int) -> Level:
     more = math.ceil((line.factor_to_halve(level) - 1) * labels)
-    return Level(level, line.released(level), line.interval(level), line.interval(level, 2.0), more)
+    return Level(
+        level, line.released_level(level), line.released_interval(level), line.released_interval(level, 2.0), more
+    )
 
 
 def _mean(values: np.ndarray, groups: np.ndarray) -> tuple[float, float, float]:
@@ -289,5 +296,5 @@ def _observed(
 ) -> Observed:
     released = scorer.calibrated(None)
     logits = released.all_logits(tokens[sides[:, 0]], tokens[sides[:, 1]])
-    worth = deserving(released.runtime.manifest.questions, logits)
+    worth = needs_closer_look(released.runtime.manifest.questions, logits)
     return Observed(pairs, logits, released.look_closer(sides, worth, original), sides)

@@ -18,7 +18,7 @@ from diptych.scoring.view_cache import ViewCache
 from diptych.store.records import Record
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.calibration.recalibration import log_odds
-from diptych_runtime.calibration.verdicts import Verdict, least_of
+from diptych_runtime.calibration.verdicts import Verdict, verdict_thresholds
 from diptych_runtime.errors import ArgumentError
 
 Reason = Literal["threshold", "disagreement", "spread"]
@@ -76,7 +76,7 @@ def pairs_to_label(
     alone = scores.of(pairs)
     paths = {id: record.path for id, record in records.items() if record.path is not None}
     shown = CloserLook(collection, ids, paths, ledger, question, scores.tick, views).scores(pairs, alone)
-    near = _nearness(shown, least_of(asked.stated)["likely"])
+    near = _nearness(shown, verdict_thresholds(asked.effective_thresholds)["likely"])
     apart = np.maximum(_disagreement(shown, cosines), _disagreement_of_looks(shown, alone))
     used = Counter(id for pair in labelled for id in pair)
     chosen = _chosen(near + apart, shown, [(ids[a], ids[b]) for a, b in pairs.tolist()], used, count)
@@ -101,7 +101,7 @@ def _pool(
     """
     asked = collection.scorer.asking(question).runtime
     _, embeddings = collection.embeddings(ids)
-    queries = asked.queries(embeddings)
+    queries = asked.weight_queries(embeddings)
     pairs = candidate_pairs(embeddings, NEIGHBOURS, asked.threads, queries=queries)
     place = {id: number for number, id in enumerate(ids)}
     known = {tuple(sorted(place[id] for id in pair)) for pair in labelled if {*pair} <= place.keys()}

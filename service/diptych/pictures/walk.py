@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Self
 from diptych.console import counted
 from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import PictureError
-from diptych_runtime.folders import DEFAULT, EXCLUDED, HIDDEN_FILES, Exclusion, walk
+from diptych_runtime.folders import DEFAULT, EXCLUDED, HIDDEN_FILES, Exclusion, walk_folder
 from diptych_runtime.other_formats import OTHER_FORMATS
 
 TRASH = ".diptych-trash"  # where `diptych dedupe --delete` puts files aside
@@ -160,7 +160,7 @@ class Tree:
             if error.filename not in left_out:
                 self._close(error)
 
-        for place, folders, names in walk(top, close):
+        for place, folders, names in walk_folder(top, close):
             reason = left_out.pop(place, "")
             if reason and (countable := countable - len(names) - len(folders)) < 0:
                 self.omissions.counted = False
@@ -171,11 +171,11 @@ class Tree:
             # A Path for each of a million files takes seconds.
             before = os.path.join(place, "")  # noqa: PTH118
             for name in folders:
-                if why := reason or exclusion.reason(name, place, top, is_folder=True):
+                if why := reason or exclusion.exclusion_reason(name, place, top, is_folder=True):
                     left_out[before + name] = why
             for name in names:
                 ending = os.path.splitext(name)[1].lower()  # noqa: PTH122
-                why = reason or exclusion.reason(name, place, top, is_folder=False)
+                why = reason or exclusion.exclusion_reason(name, place, top, is_folder=False)
                 if ending not in endings:
                     if not why:
                         self.omissions.skip(ending, 1, before + name)
@@ -273,7 +273,7 @@ def places_in(root: Path, paths: Iterable[Path]) -> dict[Path, Path]:
             with suppress(OSError):  # it is yet to be made
                 for mark in FoundFile.of(folder.stat()).identities():
                     marked.setdefault(mark, []).append(path)
-    for place, _, _ in walk(root) if marked else ():
+    for place, _, _ in walk_folder(root) if marked else ():
         with suppress(OSError):
             for mark in FoundFile.of(Path(place).stat()).identities():
                 for path in marked.get(mark, ()):

@@ -16,9 +16,9 @@ from diptych.console import counted
 from diptych.scoring.scorer import Original, Scorer, have_one_content
 from diptych_runtime.attention_links import Link, strongest_links
 from diptych_runtime.calibration.evidence import Evidence
-from diptych_runtime.closer_look.homography import opencv
+from diptych_runtime.closer_look.homography import import_opencv
 from diptych_runtime.closer_look.verification import placement
-from diptych_runtime.judgement import Judgement, deserving, judge
+from diptych_runtime.judgement import Judgement, judge_pairs, needs_closer_look
 
 SIDE = 480  # pixels, of a picture in an overlay
 ENDINGS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}  # of the file of one, and its format
@@ -58,8 +58,8 @@ class Explanation:
         if self.corners is None:
             return None
         square, corners = np.array(_SQUARE, np.float32), self.corners.astype(np.float32)
-        back = opencv().getPerspectiveTransform(corners, square)
-        return opencv().perspectiveTransform(square[:, None], back)[:, 0]
+        back = import_opencv().getPerspectiveTransform(corners, square)
+        return import_opencv().perspectiveTransform(square[:, None], back)[:, 0]
 
     def place(self, patch: int) -> tuple[int, int]:
         """The row and column of a patch by its number."""
@@ -84,12 +84,12 @@ def explain(
     logits = scorer.all_logits(tokens_a[None], tokens_b[None])
     questions = scorer.runtime.manifest.questions
     evidence = corners = None
-    if deserving(questions, logits).any():
+    if needs_closer_look(questions, logits).any():
         first, second = scorer.views([original(0), original(1)])
         (evidence,) = scorer.evidence([(first, second)])
         if first is not None and second is not None:
             corners = placement(first, second)
-    judged = judge(questions, logits, [evidence], same=have_one_content(np.array([[0, 1]]), contents))
+    judged = judge_pairs(questions, logits, [evidence], same=have_one_content(np.array([[0, 1]]), contents))
     side = math.isqrt(len(attention))
     return Explanation(
         scorer.runtime.question,
@@ -144,9 +144,9 @@ def look_in_words(found: Explanation) -> str:
     others = "; what they show behind the first frame or page differs" if seen.frames_differ else ""
     if seen.identical or seen.equal:
         return f"both pictures have the same pixels{others}"
-    if seen.blank:
+    if seen.is_blank:
         return f"there is too little in them to be matched; their colours are {seen.apart:.0f} of 255 levels apart"
-    if not seen.registered:
+    if not seen.is_registered:
         matches, keypoints = counted(seen.matches, "match", "matches"), counted(seen.keypoints, "keypoint")
         return f"one picture cannot be laid over the other: {keypoints}, {matches}, and too few that agree"
     # Of a picture that covers less than the other, more is covered.
@@ -156,7 +156,7 @@ def look_in_words(found: Explanation) -> str:
     return (
         f"{seen.inliers:,} of {counted(seen.matches, 'matching keypoint')} agree how A lies over B{turn}; "
         f"they overlap in {of_a:.0%} of A and {of_b:.0%} of B, where {seen.agreement:.0%} of what has texture is alike"
-        + ("; each shows too much that the other lacks to be its copy" if seen.beside else "")
+        + ("; each shows too much that the other lacks to be its copy" if seen.is_beside else "")
         + others
     )
 

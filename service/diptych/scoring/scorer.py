@@ -20,11 +20,11 @@ from diptych.scoring.ranking import Activation, RankedDocument, activated, best_
 from diptych.scoring.scheduler import PairScheduler
 from diptych.scoring.threads import map_pictures
 from diptych_runtime.calibration.evidence import Evidence
-from diptych_runtime.calibration.verdicts import Verdict, least_of
+from diptych_runtime.calibration.verdicts import Verdict, verdict_thresholds
 from diptych_runtime.closer_look.verification import View, describe, verify
 from diptych_runtime.decoder import PictureLimits, PictureSource, panel_pixels, query_pixels
 from diptych_runtime.errors import ArgumentError, ArtifactError, PictureError
-from diptych_runtime.judgement import Judgement, competing, deserving, judge
+from diptych_runtime.judgement import Judgement, judge_pairs, needs_closer_look, select_competing
 from diptych_runtime.own_calibration import OwnCalibration
 from diptych_runtime.runtime import Panels, Runtime
 
@@ -100,7 +100,7 @@ class Scorer:
         Raises ArtifactError for a calibration that was made over another model.
         """
         view = copy.copy(self)
-        view.runtime = self.runtime.calibrated(own)
+        view.runtime = self.runtime.with_calibration(own)
         return view
 
     def predict(
@@ -193,7 +193,7 @@ class Scorer:
     @property
     def thresholds(self) -> dict[Verdict, float]:
         """The lowest probability of each verdict of its question but *different*: `verdict` tells by them."""
-        return least_of(self.runtime.stated)
+        return verdict_thresholds(self.runtime.effective_thresholds)
 
     def verdict(self, relevance: float) -> Verdict:
         """The verdict of a probability of its question, as `judge` and `predict` return it: *same*, *likely*, *unsure*
@@ -224,7 +224,7 @@ class Scorer:
         """Cosines float32 (A, B) of the embeddings (A, e) of queries and (B, e) of other pictures, as the question
         weighs their parts: what `Collection.search` finds candidates by.
         """
-        return self.runtime.queries(np.atleast_2d(embeddings_a)) @ np.atleast_2d(embeddings_b).T
+        return self.runtime.weight_queries(np.atleast_2d(embeddings_a)) @ np.atleast_2d(embeddings_b).T
 
     def pixels(self, source: PictureSource, *, name: str | None = None) -> np.ndarray:
         """The picture as the network sees it: uint8 (S, S, 3). Raises PictureError."""
@@ -317,8 +317,8 @@ class Scorer:
         known = logits if held is None else held
         questions = self.runtime.manifest.questions
         same = have_one_content(pairs, contents)
-        seen = self.look_closer(pairs, deserving(questions, known, asked, most) & ~same, original)
-        return judge(questions, logits, seen, held=held, same=same)
+        seen = self.look_closer(pairs, needs_closer_look(questions, known, asked, most) & ~same, original)
+        return judge_pairs(questions, logits, seen, held=held, same=same)
 
     def look_closer(self, pairs: np.ndarray, worth: np.ndarray, original: Original) -> list[Evidence | None]:
         """The evidence of closer looks at the pairs int64 (P, 2) that are `worth` one, bool (P,); None of the others,
@@ -375,12 +375,13 @@ class Scorer:
         top: int | None = None,
     ) -> list[tuple[int, Judgement]]:
         """The places and judgements of the `top` best of pairs with `all_logits` (P, Q) to its question (see `judged`),
-        by their probability, and equals in the order of the network. Not all deserve a look for that (`competing`).
+        by their probability, and equals in the order of the network. Not all deserve a look for that
+        (`select_competing`).
         """
         name, same = self.runtime.question, have_one_content(pairs, contents)
         places = best_first(np.where(same, np.inf, logits[:, self.runtime.column]))
         if top is not None:
-            chosen = competing(self.runtime.manifest.questions, logits, name, top) | same
+            chosen = select_competing(self.runtime.manifest.questions, logits, name, top) | same
             places = places[chosen[places]]
         judged = self.judged(logits[places], pairs[places], original, contents, asked=name)[name]
         order = best_first(np.array([one.relevance_score for one in judged]))[:top]

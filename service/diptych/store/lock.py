@@ -9,7 +9,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from diptych.errors import StoreError, StoreInUseError
-from diptych_runtime.own_files import regular
+from diptych_runtime.own_files import open_regular
 
 LOCK = "writer.lock"  # in the folder of a collection
 
@@ -23,7 +23,7 @@ class WriterLock:
         Raises StoreError where the file system has no locks, and OSError for a link, a hard one too, in the place of
         the file.
         """
-        descriptor = regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        descriptor = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         file = os.fdopen(descriptor, "a+", encoding="utf-8", errors="backslashreplace")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

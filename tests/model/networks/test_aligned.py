@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from diptych_model.flops import parameters
-from diptych_model.networks.aligned import STRIDE, WINDOWS, AlignedPairNetwork, PlaceNorm, _correlations
+from diptych_model.flops import count_parameters
+from diptych_model.networks.aligned import STRIDE, WINDOWS, AlignedPairNetwork, PlaceNorm, _correlate_windows
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +44,14 @@ def test_places_that_are_not_shown_are_not_looked_at(network: AlignedPairNetwork
 
 def test_correlations_are_those_of_each_window() -> None:
     a, b = pairs(1, 20, 20)[:, :3], pairs(1, 20, 20, 1)[:, :3]
-    found = _correlations(a, b)
+    found = _correlate_windows(a, b)
     assert found.shape == (1, 12 * len(WINDOWS), 5, 5)
     # The middle of five cells of four pixels, in the window of all: one number for each colour.
     for channel in range(3):
         x, y = a[0, channel].flatten(), b[0, channel].flatten()
         expected = torch.corrcoef(torch.stack([x, y]))[0, 1]
         assert found[0, 24 + channel, 2, 2].item() == pytest.approx(expected.item(), abs=2e-3)
-    same = _correlations(a, 0.2 + 0.5 * a)  # another brightness and contrast
+    same = _correlate_windows(a, 0.2 + 0.5 * a)  # another brightness and contrast
     assert same[0, :3].min() > 0.98
 
 
@@ -79,4 +79,4 @@ def test_ten_pairs_are_learnt_by_heart() -> None:
 
 
 def test_the_released_widths_are_small() -> None:
-    assert parameters(AlignedPairNetwork()) < 150_000
+    assert count_parameters(AlignedPairNetwork()) < 150_000

@@ -9,7 +9,7 @@ from drawing import draw, losses_of_training
 from networks import MIXING
 from torch import Tensor, nn
 
-from diptych_model.flops import parameters
+from diptych_model.flops import count_parameters
 from diptych_model.mixers import Place, PlainConvolution
 from diptych_model.mixers.non_local import NonLocalBlock
 from diptych_model.mixers.squeeze_excitation import SqueezeExcitation
@@ -56,7 +56,7 @@ def test_with_convolutions_it_is_the_network_that_torchs_layers_make() -> None:
 def test_the_parameters_of_the_known_depths(depth: int, known: int) -> None:
     with torch.device("meta"):
         network = ResNet(DEPTHS[depth], 1000, 224, 224)
-    assert parameters(network) == known
+    assert count_parameters(network) == known
     assert depth == 2 + 3 * sum(DEPTHS[depth])
 
 

@@ -7,7 +7,7 @@ import pytest
 from judged import AFTER, evidence
 
 from diptych_runtime.calibration.after_look import AfterLook
-from diptych_runtime.calibration.evidence import FEATURES, features
+from diptych_runtime.calibration.evidence import FEATURES, feature_rows
 from diptych_runtime.calibration.recalibration import log_odds
 
 
@@ -33,7 +33,7 @@ def test_what_was_not_laid_over_each_other_is_no_less_likely_the_surer_the_netwo
 def test_what_was_laid_over_each_other_is_judged_by_its_evidence_alone_and_by_itself():
     after = AFTER["thing"].after_look
     assert after is not None
-    seen = [one for one in evidence() if one is not None and one.registered]
+    seen = [one for one in evidence() if one is not None and one.is_registered]
     copies = np.linspace(0, 1, len(seen))
     found = after.relevance(copies, seen)
     assert found.tolist() == after.relevance(copies[::-1], seen).tolist()
@@ -41,7 +41,7 @@ def test_what_was_laid_over_each_other_is_judged_by_its_evidence_alone_and_by_it
     agreeing = [replace(one, agreement=share) for one, share in zip(seen, np.linspace(0.6, 1, len(seen)), strict=True)]
     less = [replace(one, agreement=0.6) for one in seen]
     assert (after.relevance(copies, agreeing) >= after.relevance(copies, less)).all()
-    known = features(copies, seen)[:, [*FEATURES].index("inliers")]
+    known = feature_rows(copies, seen)[:, [*FEATURES].index("inliers")]
     plain = replace(after, looked={"inliers": 2.0})
     np.testing.assert_allclose(log_odds(plain.relevance(copies, seen)), 2 * known)
 

@@ -1,7 +1,13 @@
 import numpy as np
 import pytest
 
-from diptych_runtime.calibration.false_discovery import FALSE_PAIRS, FALSE_SHARE, discovery_threshold, doubts, joining
+from diptych_runtime.calibration.false_discovery import (
+    FALSE_PAIRS,
+    FALSE_SHARE,
+    discovery_threshold,
+    doubts,
+    joining_scores,
+)
 
 NONE = np.empty(0)
 
@@ -85,26 +91,26 @@ def test_a_threshold_between_two_scores_has_five_decimals_where_there_is_room_fo
 
 def test_only_pairs_that_bring_pictures_together_count_the_best_of_them_first():
     six = np.array([(a, b) for a in range(6) for b in range(a + 1, 6)])
-    found = joining(
+    found = joining_scores(
         np.concatenate([six, [[6, 7], [7, 8], [8, 9]]]), np.array([*np.linspace(0.31, 0.99, 15), 0.9, 0.8, 0.2])
     )
     assert len(found) == 5 + 3, "a tree of the six, and every pair that joins one picture more"
     assert found.tolist() == sorted(found, reverse=True)
     assert found.max() == 0.99
     assert {0.9, 0.8, 0.2} <= set(found.tolist())
-    assert joining(np.empty((0, 2), int), NONE).tolist() == []
+    assert joining_scores(np.empty((0, 2), int), NONE).tolist() == []
 
 
 def test_what_joins_is_a_maximum_spanning_forest_in_whatever_order_the_pairs_come():
     rng = np.random.default_rng(3)
     pairs = np.array([(a, b) for a in range(12) for b in range(a + 1, 12)])
     scores = rng.uniform(0.3, 1, len(pairs)).round(7)
-    best, order = joining(pairs, scores), rng.permutation(len(pairs))
-    assert joining(pairs[order], scores[order]).tolist() == best.tolist()
+    best, order = joining_scores(pairs, scores), rng.permutation(len(pairs))
+    assert joining_scores(pairs[order], scores[order]).tolist() == best.tolist()
     assert len(best) == 11
     # Every pair left out is no better than the worst of those that join what it would.
     for pair, score in zip(pairs, scores, strict=True):
-        without = joining(np.concatenate([pairs, [pair]]), np.append(scores, score))
+        without = joining_scores(np.concatenate([pairs, [pair]]), np.append(scores, score))
         assert without.sum() == pytest.approx(best.sum())
 
 
@@ -112,4 +118,4 @@ def test_many_copies_of_one_picture_do_not_make_a_collection_hard_to_tell():
     copies = np.array([(6 * g + a, 6 * g + b) for g in range(300) for a in range(6) for b in range(a + 1, 6)])
     scores = np.tile([0.999] * 5 + [0.6] * 10, 300)
     assert doubts(scores, 1_800).max() == pytest.approx(1), "as if it were full of look-alikes"
-    assert discovery_threshold(joining(copies, scores), 1_800, 0.9) == 0.9
+    assert discovery_threshold(joining_scores(copies, scores), 1_800, 0.9) == 0.9

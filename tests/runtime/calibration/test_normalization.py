@@ -1,7 +1,14 @@
 import numpy as np
 import pytest
 
-from diptych_runtime.calibration.normalization import COHORT, LARGEST, MATCHES, cohort_mean, normalized, shifts_of_pairs
+from diptych_runtime.calibration.normalization import (
+    COHORT,
+    LARGEST,
+    MATCHES,
+    cohort_mean,
+    normalize_logits,
+    shifts_of_pairs,
+)
 from diptych_runtime.manifest import Question
 
 
@@ -16,17 +23,17 @@ def test_the_cohort_are_the_candidates_behind_those_that_may_match():
 def test_a_list_keeps_its_order_and_its_gaps_and_what_has_high_rivals_sinks():
     rng = np.random.default_rng(1)
     plain, crowded = rng.normal(-2, 0.5, 100), rng.normal(0, 0.5, 100)
-    held = normalized(np.stack([plain, crowded]), 1.0, -1.5)
+    held = normalize_logits(np.stack([plain, crowded]), 1.0, -1.5)
     for before, after in zip((plain, crowded), held, strict=True):
         np.testing.assert_allclose(np.diff(after), np.diff(before), atol=1e-5)
     assert (crowded - held[1])[0] == pytest.approx((cohort_mean(crowded, 0) + 1.5), abs=1e-5)
     assert (crowded - held[1]).mean() > 1 > (plain - held[0]).mean()
-    assert normalized(plain, 0.0, -1.5) is plain
+    assert normalize_logits(plain, 0.0, -1.5) is plain
 
 
 def test_many_true_copies_stay_found():
     copies = np.full(100, 8.0)
-    assert (normalized(copies, 1.5, -0.5) == 8.0 - LARGEST).all()
+    assert (normalize_logits(copies, 1.5, -0.5) == 8.0 - LARGEST).all()
 
 
 def test_a_pair_of_pictures_is_held_against_the_rivals_of_both():

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from diptych_export.parity import drawn_pixels
-from diptych_runtime.calibration.questions import answered, default_question, lifted
+from diptych_runtime.calibration.questions import default_question, resolve_question, upgrade_to_questions
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import Question
 from diptych_runtime.runtime import PAIR_CHUNK, Runtime
@@ -30,11 +30,11 @@ def tokens(runtime):
 def test_one_calibration_for_all_becomes_that_of_the_one_question_and_other_keys_stay():
     old = {"calibration": {"scale": 2.0, "offset": 1.0}, "thresholds": {"0.01": 0.9}, "metrics": {"seen": 3}}
     match = {"scale": 2.0, "offset": 1.0, "thresholds": {"0.01": 0.9}}
-    assert lifted(old) == {"questions": {"match": match}, "metrics": {"seen": 3}}
-    assert lifted(lifted(old)) == lifted(old)
-    assert lifted({}) == {"questions": {"match": {"scale": 1.0, "offset": 0.0, "thresholds": {}}}}
+    assert upgrade_to_questions(old) == {"questions": {"match": match}, "metrics": {"seen": 3}}
+    assert upgrade_to_questions(upgrade_to_questions(old)) == upgrade_to_questions(old)
+    assert upgrade_to_questions({}) == {"questions": {"match": {"scale": 1.0, "offset": 0.0, "thresholds": {}}}}
     with pytest.raises(ValueError, match="calibration must be a positive 'scale' and an 'offset', got"):
-        lifted({"calibration": {"offset": 1.0}})
+        upgrade_to_questions({"calibration": {"offset": 1.0}})
 
 
 @pytest.mark.parametrize(("scale", "offset"), [(0.0, 0.0), (-1.0, 0.0), (np.inf, 0.0), (1.0, np.nan)])
@@ -45,13 +45,13 @@ def test_a_calibration_that_is_none_is_refused(scale, offset):
 
 def test_a_model_of_one_question_answers_any_with_it_and_others_only_their_own():
     for asked in ("copy", "thing", "match"):
-        assert answered(asked, ["match"], "old") == "match"
-    assert answered("copy", ["copy", "thing"], "new") == "copy"
+        assert resolve_question(asked, ["match"], "old") == "match"
+    assert resolve_question("copy", ["copy", "thing"], "new") == "copy"
     assert (default_question(["copy", "thing"]), default_question(["match"])) == ("thing", "match")
     with pytest.raises(ArtifactError, match="the model 'old' answers the questions copy, thing, match; got 'colour'"):
-        answered("colour", ["match"], "old")
+        resolve_question("colour", ["match"], "old")
     with pytest.raises(ArtifactError, match="the model 'new' answers the questions copy, thing; got 'match'"):
-        answered("match", ["copy", "thing"], "new")
+        resolve_question("match", ["copy", "thing"], "new")
 
 
 def test_the_views_of_a_runtime_give_the_columns_of_its_logits(runtime, tokens):
@@ -132,7 +132,7 @@ def test_each_question_weighs_the_parts_of_a_query_s_embedding_and_the_stored_on
     halves = np.split(embeddings, 2, axis=1)
     cosines = [2 * half @ half.T for half in halves]
     for question, (copy, thing) in {"copy": (0.9, 0.1), "thing": (0.1, 0.9)}.items():
-        found = runtime.asking(question).queries(embeddings) @ embeddings.T
+        found = runtime.asking(question).weight_queries(embeddings) @ embeddings.T
         np.testing.assert_allclose(found, copy * cosines[0] + thing * cosines[1], atol=1e-6)
         np.testing.assert_allclose(found.diagonal(), 1, atol=1e-6)
-    assert Question().queries(embeddings) is embeddings
+    assert Question().weight_queries(embeddings) is embeddings

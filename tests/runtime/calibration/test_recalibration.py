@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from diptych_runtime.calibration.recalibration import AS_RELEASED, fit_line, log_loss, log_odds, recalibrated, sigmoid
+from diptych_runtime.calibration.recalibration import (
+    AS_RELEASED,
+    fit_line,
+    log_loss,
+    log_odds,
+    recalibrate_probabilities,
+    sigmoid,
+)
 
 
 def drawn(count: int, scale: float, offset: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -16,8 +23,8 @@ def drawn(count: int, scale: float, offset: float, seed: int = 0) -> tuple[np.nd
 
 def test_recalibrated_is_the_line_in_log_odds_and_as_released_the_very_same():
     known = np.array([1e-9, 0.2, 0.5, 0.97, 1.0])
-    assert recalibrated(known, *AS_RELEASED) is known
-    assert log_odds(recalibrated(known, 0.5, 1.0)) == pytest.approx(0.5 * log_odds(known) + 1.0)
+    assert recalibrate_probabilities(known, *AS_RELEASED) is known
+    assert log_odds(recalibrate_probabilities(known, 0.5, 1.0)) == pytest.approx(0.5 * log_odds(known) + 1.0)
     assert log_odds(np.array([0.0, 1.0])) == pytest.approx([-13.8, 13.8], abs=0.1)
     assert sigmoid(log_odds(known[1:4])) == pytest.approx(known[1:4])
     assert sigmoid(np.array([-1e6, 0.0, 1e6])).tolist() == [0.0, 0.5, 1.0]
@@ -50,7 +57,7 @@ def test_a_slip_of_the_labeller_moves_the_line_by_little():
 def test_the_interval_of_a_threshold_holds_the_truth_as_often_as_it_says():
     level, held = 0.9, 0
     for seed in range(200):
-        low, high = fit_line(*drawn(150, 0.8, 0.5, seed)).interval(level)
+        low, high = fit_line(*drawn(150, 0.8, 0.5, seed)).released_interval(level)
         truth = 1 / (1 + np.exp(-(np.log(9) - 0.5) / 0.8))
         held += low <= truth <= high
     assert 0.90 <= held / 200 <= 0.99
@@ -64,11 +71,11 @@ def test_more_labels_make_the_interval_narrower_as_was_foretold():
     def width(bounds: tuple[float, float]) -> float:
         return float(np.diff(log_odds(np.array(bounds)))[0])
 
-    assert width(line.interval(0.9, factor)) == pytest.approx(width(line.interval(0.9)) / 2, rel=0.01)
+    assert width(line.released_interval(0.9, factor)) == pytest.approx(width(line.released_interval(0.9)) / 2, rel=0.01)
     many = fit_line(*drawn(round(100 * factor), 1.0, 0.0, seed=1))
-    assert width(many.interval(0.9)) == pytest.approx(width(line.interval(0.9)) / 2, rel=0.25)
-    low, high = line.interval(0.9)
-    assert low < line.released(0.9) < high
+    assert width(many.released_interval(0.9)) == pytest.approx(width(line.released_interval(0.9)) / 2, rel=0.25)
+    low, high = line.released_interval(0.9)
+    assert low < line.released_level(0.9) < high
 
 
 def test_labels_that_contradict_the_scores_are_refused():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from diptych_runtime.calibration.reliability import expected_calibration_error, reliability
+from diptych_runtime.calibration.reliability import expected_calibration_error, measure_reliability
 
 
 def test_calibration_error_of_an_overconfident_score_is_its_overconfidence() -> None:
@@ -10,7 +10,7 @@ def test_calibration_error_of_an_overconfident_score_is_its_overconfidence() -> 
 
 def test_reliability_counts_every_pair_in_the_bin_of_its_confidence() -> None:
     probabilities, labels = np.array([0.05, 0.15, 0.16, 0.95, 1.0]), np.array([0, 1, 0, 1, 1], bool)
-    counted = reliability(probabilities, labels, bins=10)
+    counted = measure_reliability(probabilities, labels, bins=10)
     assert counted.pairs.tolist() == [1, 2, 0, 0, 0, 0, 0, 0, 0, 2]
     assert counted.frequency[[0, 1, 9]].tolist() == [0, 0.5, 1]
     assert counted.confidence[[0, 1, 9]] == pytest.approx([0.05, 0.155, 0.975])

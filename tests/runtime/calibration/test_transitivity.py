@@ -13,7 +13,7 @@ PAIRS = np.array([(0, 1), (0, 2), (1, 2)])
 def together(*scores: float, pairs: np.ndarray = PAIRS, least: float = 0.0) -> list[float]:
     """The scores of pairs as they are together."""
     known = np.array(scores)
-    return Transitivity(int(pairs.max()) + 1, pairs, known).consistent(pairs, known, least).tolist()
+    return Transitivity(int(pairs.max()) + 1, pairs, known).make_consistent(pairs, known, least).tolist()
 
 
 def test_of_three_pictures_two_matches_of_one_that_do_not_match_each_other_are_not_both_right():
@@ -62,7 +62,7 @@ def test_no_score_gets_higher_and_the_same_pixels_stay_the_same():
     rng = np.random.default_rng(0)
     pairs = np.array([(a, b) for a in range(12) for b in range(a + 1, 12)])
     scores = np.where(rng.random(len(pairs)) < 0.1, 1.0, rng.random(len(pairs)))
-    found = Transitivity(12, pairs, scores).consistent(pairs, scores)
+    found = Transitivity(12, pairs, scores).make_consistent(pairs, scores)
     assert (found <= scores).all()
     assert (found[scores == 1] == 1).all()
     assert (found < scores).any()
@@ -82,5 +82,5 @@ def test_scores_below_the_least_are_left_alone():
 
 def test_no_pairs_are_no_scores():
     nothing = np.empty((0, 2), np.int64)
-    assert Transitivity(3, nothing, np.empty(0)).consistent(nothing, np.empty(0)).tolist() == []
+    assert Transitivity(3, nothing, np.empty(0)).make_consistent(nothing, np.empty(0)).tolist() == []
     assert open_pairs(nothing, np.empty(0), 0.5).tolist() == []

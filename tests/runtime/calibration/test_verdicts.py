@@ -1,7 +1,7 @@
 import pytest
 
 from diptych_runtime.calibration.evidence import FEATURES, Verification
-from diptych_runtime.calibration.verdicts import VERDICTS, least_of, stronger, verdict
+from diptych_runtime.calibration.verdicts import VERDICTS, stronger_verdict, verdict, verdict_thresholds
 from diptych_runtime.manifest import Question
 
 THRESHOLDS = {"0.01": 0.8, "0.001": 0.95, "0.0001": 0.99}
@@ -31,14 +31,14 @@ def test_a_higher_probability_never_has_a_weaker_verdict():
 
 
 def test_of_one_threshold_same_is_not_said_more_lightly_than_without_any():
-    assert least_of({"0.001": 0.96}) == {"same": 0.99, "likely": 0.96, "unsure": 0.5}
-    assert least_of({"0.001": 0.999}) == {"same": 0.999, "likely": 0.999, "unsure": 0.5}
-    assert least_of({})["same"] == 0.99
+    assert verdict_thresholds({"0.001": 0.96}) == {"same": 0.99, "likely": 0.96, "unsure": 0.5}
+    assert verdict_thresholds({"0.001": 0.999}) == {"same": 0.999, "likely": 0.999, "unsure": 0.5}
+    assert verdict_thresholds({})["same"] == 0.99
 
 
 def test_the_lowest_probability_of_each_verdict_has_it_and_what_is_just_below_has_not():
     for thresholds in ({}, {"0.01": 0.7}, THRESHOLDS):
-        least = least_of(thresholds)
+        least = verdict_thresholds(thresholds)
         assert list(least) == list(VERDICTS[:-1])
         assert VERDICTS.index(verdict(least["likely"] - 1e-9, thresholds)) > VERDICTS.index("likely")
         assert verdict(least["same"], thresholds) == "same"
@@ -52,5 +52,5 @@ def test_where_there_is_a_closer_look_its_thresholds_make_the_verdict():
 
 
 def test_the_stronger_of_two_verdicts_says_more_for_a_match():
-    assert [stronger(one, "likely") for one in VERDICTS] == ["same", "likely", "likely", "likely"]
-    assert [stronger("likely", one) for one in VERDICTS] == ["same", "likely", "likely", "likely"]
+    assert [stronger_verdict(one, "likely") for one in VERDICTS] == ["same", "likely", "likely", "likely"]
+    assert [stronger_verdict("likely", one) for one in VERDICTS] == ["same", "likely", "likely", "likely"]

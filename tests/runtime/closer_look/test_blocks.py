@@ -5,7 +5,7 @@ import pytest
 
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.closer_look import blocks as module
-from diptych_runtime.closer_look.blocks import DETAIL, Blocks, Laid, colours, spots
+from diptych_runtime.closer_look.blocks import DETAIL, Blocks, Laid, measure_colours, measure_spots
 
 SIDE = 240
 
@@ -19,8 +19,8 @@ def page(seed: int = 0) -> np.ndarray:
 
 def measured(a: np.ndarray, b: np.ndarray, reach: int = 1) -> dict[str, float]:
     laid = Laid(a, b, np.ones((SIDE, SIDE), bool))
-    found = Blocks.of(laid, blur=0.7, block=DETAIL, reach=reach)
-    return spots(found, colours(laid, found)[1])
+    found = Blocks.from_laid(laid, blur=0.7, block=DETAIL, reach=reach)
+    return measure_spots(found, measure_colours(laid, found)[1])
 
 
 def noisy(picture: np.ndarray, spread: float) -> np.ndarray:

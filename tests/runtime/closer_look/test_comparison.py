@@ -158,10 +158,13 @@ def test_corners_that_are_nearly_whole_are(originals):
 
 def test_swapping_twice_is_the_same_and_sides_change_places(originals):
     seen = compare(originals[0], *cropped(originals[0]))
-    assert seen.swapped.swapped == seen
-    assert (seen.swapped.a, seen.swapped.b) == (seen.b, seen.a)
+    assert seen.with_sides_swapped.with_sides_swapped == seen
+    assert (seen.with_sides_swapped.a, seen.with_sides_swapped.b) == (seen.b, seen.a)
     turned = Comparison(NOTHING, NOTHING, angle=30.0)
-    assert (turned.swapped.angle, Comparison(NOTHING, NOTHING, mirrored=True, angle=30.0).swapped.angle) == (-30, 30)
+    assert (
+        turned.with_sides_swapped.angle,
+        Comparison(NOTHING, NOTHING, mirrored=True, angle=30.0).with_sides_swapped.angle,
+    ) == (-30, 30)
 
 
 def test_small_and_narrow_pictures_can_be_compared():

@@ -26,7 +26,7 @@ def saved(frames: list[Image.Image], kind: str, **options) -> bytes:
 def frames_of(data: bytes, limits: PictureLimits = LIMITS) -> Frames:
     with read_header(data, "it") as header:
         count = read_picture_facts(data, header).frames
-    return Frames.of(data, count, limits)
+    return Frames.from_file(data, count, limits)
 
 
 def test_an_animation_in_another_format_has_the_same_frames():
@@ -35,24 +35,24 @@ def test_an_animation_in_another_format_has_the_same_frames():
     assert first.small.shape == (6, 64, 64, 3)
     for kind in ("GIF", "WEBP", "TIFF"):
         again = frames_of(saved(scenes, kind))
-        assert first.agree(again)
-        assert again.agree(first)
+        assert first.agrees_with(again)
+        assert again.agrees_with(first)
 
 
 def test_a_frame_that_is_shown_for_longer_may_be_stored_once():
     a, b, c = (scene(seed) for seed in range(3))
     merged, twice = frames_of(saved([a, b, c], "TIFF")), frames_of(saved([a, a, b, b, c], "TIFF"))
-    assert merged.agree(twice)
-    assert twice.agree(merged)
-    assert not merged.agree(frames_of(saved([a, b, c, a], "TIFF")))
-    assert not merged.agree(frames_of(saved([a, c, b], "TIFF")))
+    assert merged.agrees_with(twice)
+    assert twice.agrees_with(merged)
+    assert not merged.agrees_with(frames_of(saved([a, b, c, a], "TIFF")))
+    assert not merged.agrees_with(frames_of(saved([a, c, b], "TIFF")))
 
 
 def test_a_word_on_one_frame_is_another_frame():
     scenes = [scene(seed) for seed in range(4)]
     written = [one.copy() for one in scenes]
     ImageDraw.Draw(written[2]).text((20, 20), "no", "white")
-    assert not frames_of(saved(scenes, "TIFF")).agree(frames_of(saved(written, "TIFF")))
+    assert not frames_of(saved(scenes, "TIFF")).agrees_with(frames_of(saved(written, "TIFF")))
 
 
 def test_pages_of_one_layout_are_not_the_same():
@@ -65,8 +65,8 @@ def test_pages_of_one_layout_are_not_the_same():
     cover, one, other, touched = page("cover "), page("first "), page("other "), page("first ")
     ImageDraw.Draw(touched).text((100, 600), "seven", 0, font_size=32)
     for differing in (other, touched):
-        assert not frames_of(saved([cover, one], "TIFF")).agree(frames_of(saved([cover, differing], "TIFF")))
-    assert frames_of(saved([cover, one], "TIFF")).agree(
+        assert not frames_of(saved([cover, one], "TIFF")).agrees_with(frames_of(saved([cover, differing], "TIFF")))
+    assert frames_of(saved([cover, one], "TIFF")).agrees_with(
         frames_of(saved([cover.convert("1"), one.convert("1")], "TIFF", compression="tiff_lzw"))
     )
 
@@ -77,23 +77,23 @@ def test_frames_together_cost_no_more_than_one_picture(kind, monkeypatch):
     assert len(frames_of(data).small) == 6
     small = PictureLimits(pixels=5 * 160 * 120)
     assert len(frames_of(data, small).small) == 0, "too many to be compared, which is not the same as none"
-    assert not frames_of(data, small).agree(frames_of(data))
-    assert len(Frames.of(data, MOST + 1, LIMITS).small) == 0
+    assert not frames_of(data, small).agrees_with(frames_of(data))
+    assert len(Frames.from_file(data, MOST + 1, LIMITS).small) == 0
 
 
 def test_pictures_of_a_burst_are_compared():
     burst = frames_of(saved([scene(seed) for seed in range(3)], "MPO", quality=95))
     scenes = [scene(seed) for seed in range(3)]
-    assert burst.agree(frames_of(saved(scenes, "TIFF")))
+    assert burst.agrees_with(frames_of(saved(scenes, "TIFF")))
     heif = pytest.importorskip("pillow_heif")
     file = heif.from_pillow(scenes[0])
     for other in scenes[1:]:
         file.add_from_pillow(other)
     buffer = BytesIO()
     file.save(buffer, quality=90)
-    assert burst.agree(frames_of(buffer.getvalue()))
+    assert burst.agrees_with(frames_of(buffer.getvalue()))
 
 
 def test_a_file_that_is_cut_short_agrees_with_none():
     data = saved([scene(seed) for seed in range(6)], "GIF")
-    assert not Frames.of(data[: len(data) // 2], 6, LIMITS).agree(frames_of(data))
+    assert not Frames.from_file(data[: len(data) // 2], 6, LIMITS).agrees_with(frames_of(data))

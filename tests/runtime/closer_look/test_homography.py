@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from diptych_runtime.closer_look.homography import fit_homography, plausible
+from diptych_runtime.closer_look.homography import fit_homography, is_plausible
 
 ERROR = 4.0
 SIZE = 400, 300
@@ -47,7 +47,7 @@ def test_it_finds_the_matches_that_are_right_and_lays_the_picture_where_they_do(
         a, b, turns, expected = matches(seed, count, right, slant=2e-4 if right > 12 else 5e-5)
         found, inliers = fit_homography(a, b, turns, ERROR)
         assert found is not None
-        assert plausible(found, SIZE)
+        assert is_plausible(found, SIZE)
         assert inliers[:right].mean() > 0.9
         assert inliers[right:].sum() <= 2 + 0.02 * count
         middle = np.array([[200.0, 150.0]])
@@ -84,4 +84,4 @@ def test_places_that_say_nothing_of_a_plane_give_none():
         assert inliers.tolist() == [False] * few
     for same in (np.full_like(b, 7), np.column_stack([b[:, 0], np.full(len(b), 7, np.float32)])):
         found, _ = fit_homography(a, same, turns, ERROR)
-        assert found is None or not plausible(found, SIZE)
+        assert found is None or not is_plausible(found, SIZE)

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageOps
 
 from diptych_runtime.closer_look import registration
-from diptych_runtime.closer_look.registration import RATIO, Keypoints, register
+from diptych_runtime.closer_look.registration import RATIO, Keypoints, register_pair
 from diptych_runtime.closer_look.verification import describe
 
 
@@ -32,7 +32,7 @@ def test_matches_are_each_others_best_and_clearly_better_than_the_second(count, 
         best, second = np.argsort(to, kind="stable")[:2]
         if distances[:, best].argmin() == row and to[best] < RATIO * to[second]:
             expected.append((row, int(best)))
-    found = registration._matched(a, b)
+    found = registration._match_keypoints(a, b)
     assert list(zip(found[0].tolist(), found[1].tolist(), strict=True)) == expected
     assert len(expected) > 1
 
@@ -40,24 +40,24 @@ def test_matches_are_each_others_best_and_clearly_better_than_the_second(count, 
 def test_of_keypoints_that_are_the_same_one_matches_and_a_second_like_the_best_leaves_none():
     a = keypoints(1, 20)
     twice = Keypoints(*(np.concatenate([part] * 2) for part in (a.places, a.descriptors, a.arrows)))
-    found, to = registration._matched(twice, a)
+    found, to = registration._match_keypoints(twice, a)
     # Which of the two is a matter of the last bit of a product, and so of the processor.
     assert (found % 20 == to).all()
     assert sorted(to.tolist()) == list(range(20))
-    assert len(registration._matched(a, twice)[0]) == 0
+    assert len(registration._match_keypoints(a, twice)[0]) == 0
 
 
 def test_products_in_parts_are_those_of_the_whole():
     a, b = (keypoints(seed, count).descriptors for seed, count in ((1, 131), (2, 77)))
-    assert registration._cosines(a, b) == pytest.approx(a.astype(float) @ b.T.astype(float), abs=1e-6)
+    assert registration._descriptor_cosines(a, b) == pytest.approx(a.astype(float) @ b.T.astype(float), abs=1e-6)
 
 
 def test_the_mirror_image_has_the_same_keypoints_turned_the_other_way():
     a = keypoints(3, 40)
-    mirrored = a.mirrored(400)
+    mirrored = a.mirror_keypoints(400)
     assert mirrored.places == pytest.approx(np.abs(a.places - np.array([399, 0])), abs=1e-3)
     assert mirrored.arrows == pytest.approx(-a.arrows.conj())
-    again = mirrored.mirrored(400)
+    again = mirrored.mirror_keypoints(400)
     assert again.places == pytest.approx(a.places, abs=1e-3)
     assert again.descriptors.tolist() == a.descriptors.tolist()
     assert again.arrows.tolist() == a.arrows.tolist()
@@ -78,7 +78,7 @@ def test_the_mirror_image_is_tried_where_a_part_is_symmetric():
             for left in (90 - out - width, 90 + out):
                 draw.rectangle((left, top, left + int(width), top + height), (int(light), 200, 120), "#403020", 2)
     a, b = describe(street), describe(ImageOps.mirror(street))
-    assert registration._registered(a.keypoints, b.keypoints, a.size).inliers >= 100
-    found = register(a.keypoints, b.keypoints, a.size)
+    assert registration._register_one_way(a.keypoints, b.keypoints, a.size).inliers >= 100
+    found = register_pair(a.keypoints, b.keypoints, a.size)
     assert found.mirrored
     assert found.inliers > 0.9 * len(a.keypoints.places)

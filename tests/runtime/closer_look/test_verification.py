@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageEnhance, ImageFont, ImageOps
 
-from diptych_runtime.calibration.evidence import FEATURES, FEWEST, KEYPOINTS, Evidence, Hidden, Verification, features
+from diptych_runtime.calibration.evidence import (
+    FEATURES,
+    FEWEST,
+    KEYPOINTS,
+    Evidence,
+    Hidden,
+    Verification,
+    feature_rows,
+)
 from diptych_runtime.closer_look import verification as module
 from diptych_runtime.closer_look.verification import FINE, SIDE, describe, placement, verify
 from diptych_runtime.errors import PictureError
@@ -85,7 +93,7 @@ def look(a: Image.Image, b: Image.Image) -> Evidence:
 )
 def test_a_copy_lies_on_its_original(edit):
     seen = look(shapes(1), edit(shapes(1)))
-    assert seen.registered
+    assert seen.is_registered
     assert seen.agreement > 0.9
     assert seen.containment > 0.9
     assert seen.error < 2
@@ -93,12 +101,12 @@ def test_a_copy_lies_on_its_original(edit):
 
 def test_two_pages_of_one_layout_do_not():
     seen = look(page(1), page(2))
-    assert not seen.registered or seen.agreement < 0.6
+    assert not seen.is_registered or seen.agreement < 0.6
 
 
 def test_one_other_line_is_seen():
     same, other = look(page(1), page(1).resize((470, 590))), look(page(1), page(1, other=3))
-    assert other.registered
+    assert other.is_registered
     assert (other.worst, other.detail) < (same.worst - 0.05, same.detail)
     assert other.detail < same.detail - 0.02
 
@@ -139,7 +147,7 @@ def test_where_nothing_is_to_be_seen_only_colours_are_compared(picture):
 )
 def test_plain_pictures_are_as_different_as_their_colours(one, other, limit):
     seen = look(Image.new("RGB", (300, 200), one), Image.new("RGB", (200, 300), other))
-    shown = verification(bias=9.0).judged(np.array([0.99]), [seen])[0]
+    shown = verification(bias=9.0).shown_relevance(np.array([0.99]), [seen])[0]
     assert shown <= limit
     assert limit < 0.5 or shown == 0.5, "nobody can say more"
 
@@ -160,7 +168,7 @@ def test_equal_pixels_are_the_same_however_they_are_written(picture):
     for data in files[1:]:
         seen = verify(describe(files[0]), describe(data))
         assert seen.equal
-        assert verification(bias=-9.0).judged(np.array([0.99]), [seen])[0] == 1.0
+        assert verification(bias=-9.0).shown_relevance(np.array([0.99]), [seen])[0] == 1.0
     touched = picture.copy()
     touched.putpixel((5, 5), tuple(value ^ 1 for value in picture.getpixel((5, 5))))
     assert not verify(describe(files[0]), describe(saved(touched, "PNG"))).equal
@@ -204,7 +212,7 @@ def test_files_of_several_frames_are_copies_only_where_all_agree():
     seen = verify(whole, describe(animation(others, "PNG")))
     assert seen.equal
     assert seen.frames_differ
-    assert verification(bias=9.0).judged(np.array([0.99]), [seen])[0] < 0.8, "below all thresholds"
+    assert verification(bias=9.0).shown_relevance(np.array([0.99]), [seen])[0] < 0.8, "below all thresholds"
 
 
 def test_keypoints_of_pictures_of_any_size_lie_on_one_scale_and_detail_is_kept():
@@ -225,7 +233,7 @@ def test_a_probability_is_a_logistic_regression_on_the_features():
     seen = [replace(Evidence(300, 40, 30, 0.5), agreement=agreement) for agreement in (0.5, 0.9)]
     relevance = np.array([0.95, 0.99])
     weights = {name: 0.1 * place for place, name in enumerate(FEATURES)}
-    odds = features(relevance, seen) @ np.array(list(weights.values()))
+    odds = feature_rows(relevance, seen) @ np.array(list(weights.values()))
     assert verification(**weights).relevance(relevance, seen) == pytest.approx(1 / (1 + np.exp(-odds)))
     assert verification(odds=4.0).relevance(relevance, seen) == pytest.approx(relevance)
     assert verification(odds=4.0).relevance(np.array([1.0]), seen[:1])[0] == pytest.approx(1 - 1e-6)
@@ -253,22 +261,25 @@ def test_windows_beside_each_other_are_no_copies_but_of_one_thing():
     for shift, beside in ((100, False), (260, True)):
         seen = look(wide.crop((0, 0, 480, 600)), wide.crop((shift, 0, 480 + shift, 600)))
         assert seen.containment == pytest.approx(1 - shift / 480, abs=0.02)
-        assert (seen.registered, seen.beside) == (True, beside)
+        assert (seen.is_registered, seen.is_beside) == (True, beside)
         assert fitted.relevance(np.array([0.99]), [seen])[0] > 0.99
-        assert (fitted.judged(np.array([0.99]), [seen])[0] < min(fitted.thresholds.values())) == beside
+        assert (fitted.shown_relevance(np.array([0.99]), [seen])[0] < min(fitted.thresholds.values())) == beside
 
 
 def test_what_deserves_no_look_has_a_line_of_its_own():
     fitted = replace(verification(odds=4.0), apart={"bias": -1.0, "odds": 0.5})
     known = np.array([0.1, 0.5, 0.89])
     odds = 0.5 * np.log(known / (1 - known)) - 1
-    assert fitted.judged(known, [None] * 3) == pytest.approx(1 / (1 + np.exp(-odds)), abs=1e-7)
+    assert fitted.shown_relevance(known, [None] * 3) == pytest.approx(1 / (1 + np.exp(-odds)), abs=1e-7)
     # Never above what the network took for likelier, and what was looked at in vain.
     fitted = replace(verification(odds=4.0, unmatched=-3.0), apart={"bias": 0.0, "odds": 1.0})
-    in_vain = fitted.judged(np.array([0.9]), [Evidence(KEYPOINTS)])[0]
+    in_vain = fitted.shown_relevance(np.array([0.9]), [Evidence(KEYPOINTS)])[0]
     assert in_vain < 0.5
-    assert fitted.judged(np.array([0.1, 0.5, 0.89]), [None] * 3) == pytest.approx([0.1, in_vain, in_vain])
-    assert (fitted.judged(np.array([0.95]), [None]) == verification(odds=4.0).judged(np.array([0.95]), [None])).all()
+    assert fitted.shown_relevance(np.array([0.1, 0.5, 0.89]), [None] * 3) == pytest.approx([0.1, in_vain, in_vain])
+    assert (
+        fitted.shown_relevance(np.array([0.95]), [None])
+        == verification(odds=4.0).shown_relevance(np.array([0.95]), [None])
+    ).all()
 
 
 @pytest.mark.parametrize("wrong", [{"bias": 1.0}, {"bias": 0.0, "odds": -1.0}])
@@ -317,7 +328,7 @@ def test_a_hidden_layer_adds_to_the_odds():
     plain, seen = verification(), [Evidence(300, 100, 60, 0.4, spot=0.3)]
     with_it = replace(plain, hidden=hidden)
     expected = max(0, 1 - 2 * 0.3) - max(0, 0.5 + 0.3)
-    added = with_it._odds(np.array([0.95]), seen) - plain._odds(np.array([0.95]), seen)
+    added = with_it._fitted_odds(np.array([0.95]), seen) - plain._fitted_odds(np.array([0.95]), seen)
     assert added == pytest.approx([expected])
 
 
@@ -357,9 +368,11 @@ def written(picture: Image.Image, **options) -> Image.Image:
 )
 def test_what_is_only_written_scaled_or_mirrored_is_unaltered_and_called_the_same(picture, copied):
     seen = look(copied(picture), picture)
-    assert seen.unaltered
+    assert seen.is_unaltered
     weights = dict.fromkeys(FEATURES, 0.0)
-    judged = Verification(0.1, weights, {"0.01": 0.8, "0.001": 0.9935617000000001}).judged(np.array([0.9]), [seen])
+    judged = Verification(0.1, weights, {"0.01": 0.8, "0.001": 0.9935617000000001}).shown_relevance(
+        np.array([0.9]), [seen]
+    )
     assert judged >= 0.9935617000000001
     assert judged < 0.99357
 
@@ -376,7 +389,7 @@ def test_what_is_only_written_scaled_or_mirrored_is_unaltered_and_called_the_sam
     ids=["another line", "another picture", "other colours", "a crop", "nothing to see"],
 )
 def test_what_was_edited_is_not_unaltered(a, b):
-    assert not look(a(), b()).unaltered
+    assert not look(a(), b()).is_unaltered
 
 
 @pytest.mark.parametrize("mirrored", [False, True])
@@ -406,11 +419,11 @@ def test_pictures_are_ordered_by_shape_and_then_by_bytes():
     for a in pictures:
         for b in (*pictures, a.copy()):
             keys = [(one.shape, one.tobytes()) for one in (a, b)]
-            assert module._compared(a, b) == (keys[0] > keys[1]) - (keys[0] < keys[1])
+            assert module._compare_pixels(a, b) == (keys[0] > keys[1]) - (keys[0] < keys[1])
 
 
 def test_without_the_look_that_it_deserves_no_pair_is_the_same_by_itself_or_in_a_collection():
     low, high = {"0.01": 0.8, "0.001": 0.97}, {"0.01": 0.8, "0.001": 0.99}
     for stated, together in ((low, high), (high, low), (low, {})):
         one = Verification(0.5, dict.fromkeys(FEATURES, 0.0), stated, in_collection=together)
-        assert 0.9699 < one.judged(np.array([0.9999]), [None])[0] < 0.97
+        assert 0.9699 < one.shown_relevance(np.array([0.9999]), [None])[0] < 0.97

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from diptych_runtime.closer_look import votes
-from diptych_runtime.closer_look.votes import ASKING, ELECTED, LENGTH, crowded, elected_pairs, signatures
+from diptych_runtime.closer_look.votes import ASKING, ELECTED, LENGTH, elected_pairs, find_crowded, make_signatures
 
 
 def descriptors(rng: np.random.Generator, count: int) -> np.ndarray:
@@ -33,7 +33,7 @@ def copied(picture: np.ndarray, rng: np.random.Generator, kept: int) -> np.ndarr
 
 def test_a_signature_has_the_roots_of_the_sums_of_each_four_cells():
     given = descriptors(np.random.default_rng(1), 7)
-    found = signatures(given)
+    found = make_signatures(given)
     assert found.shape == (7, LENGTH)
     assert found.dtype == np.uint8
     for one, row in zip(given.astype(float), found.astype(float), strict=True):
@@ -45,14 +45,14 @@ def test_a_signature_has_the_roots_of_the_sums_of_each_four_cells():
             for d in range(8)
         ]
         assert np.abs(row / 255 - expected).max() <= 0.5 / 255 + 1e-6
-    assert signatures(given[:0]).shape == (0, LENGTH)
+    assert make_signatures(given[:0]).shape == (0, LENGTH)
 
 
 def test_a_copy_of_little_is_elected_in_a_crowd_of_pictures_that_are_alike_but_for_it():
     rng = np.random.default_rng(5)
     pictures = crowd()
     pictures += [copied(pictures[place], rng, 20) for place in (3, 8)]
-    found = elected_pairs([signatures(one) for one in pictures])
+    found = elected_pairs([make_signatures(one) for one in pictures])
     assert {(3, 12), (8, 13)} <= set(map(tuple, found.tolist()))
     assert (found[:, 0] < found[:, 1]).all()
     assert np.bincount(found.ravel()).max() <= len(pictures)
@@ -60,7 +60,7 @@ def test_a_copy_of_little_is_elected_in_a_crowd_of_pictures_that_are_alike_but_f
 
 
 def test_the_same_pairs_are_elected_by_any_number_of_threads_and_in_parts(monkeypatch):
-    described = [signatures(one) for one in crowd(pictures=9, own=2 * ASKING)]
+    described = [make_signatures(one) for one in crowd(pictures=9, own=2 * ASKING)]
     alone = elected_pairs(described)
     assert elected_pairs(described, threads=2).tolist() == alone.tolist()
     monkeypatch.setattr(votes, "_STEP", 64)
@@ -80,7 +80,7 @@ def test_lists_that_lie_in_one_place_are_the_same_for_any_number_of_threads(thre
 
 def test_pictures_without_keypoints_are_elected_by_none():
     none = np.empty((0, LENGTH), np.uint8)
-    described = [signatures(one) for one in crowd(pictures=5)]
+    described = [make_signatures(one) for one in crowd(pictures=5)]
     found = elected_pairs([none, *described, none])
     assert set(found.ravel().tolist()) == {1, 2, 3, 4, 5}
     assert elected_pairs([none, none]).shape == (0, 2)
@@ -90,7 +90,7 @@ def test_pictures_without_keypoints_are_elected_by_none():
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_two_pictures_elect_one_another(threads):
-    described = [signatures(one) for one in crowd(pictures=2)]
+    described = [make_signatures(one) for one in crowd(pictures=2)]
     assert elected_pairs(described, threads).tolist() == [[0, 1]]
 
 
@@ -98,6 +98,6 @@ def test_of_a_crowd_are_those_with_many_pairs_worth_a_look_and_those_among_them(
     """Four pictures that are all worth comparing, one whose candidates they are, and two that are by themselves."""
     pairs = np.array([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (0, 4), (1, 4), (4, 5), (5, 6)])
     worth = np.array([max(pair) < 4 for pair in pairs.tolist()])
-    assert crowded(pairs, worth, 8, 4).tolist() == [True] * 5 + [False] * 3
-    assert not crowded(pairs, worth, 8, 20).any(), "none has ten"
-    assert not crowded(pairs, np.zeros(len(pairs), bool), 8, 4).any()
+    assert find_crowded(pairs, worth, 8, 4).tolist() == [True] * 5 + [False] * 3
+    assert not find_crowded(pairs, worth, 8, 20).any(), "none has ten"
+    assert not find_crowded(pairs, np.zeros(len(pairs), bool), 8, 4).any()

@@ -11,12 +11,12 @@ from diptych_runtime.errors import ArtifactError
 from diptych_runtime.kernel import KernelError, Library
 from diptych_runtime.kernel.byte_nodes import (
     ByteNodes,
-    correspondence,
-    filtered,
     gelu,
     layer_norm,
     packed_weights,
-    product,
+    reference_correspondence,
+    reference_filter,
+    reference_product,
 )
 from diptych_runtime.session import open_session, run_session
 
@@ -35,7 +35,7 @@ def drawn(*shape: int, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize(("rows", "depth", "width"), [(1, 16, 16), (7, 48, 32), (73, 96, 288), (150, 272, 112)])
 def test_a_product_is_that_of_the_rounded_numbers_exactly(nodes, rows, depth, width):
     x, weights, bias = drawn(rows, depth), drawn(depth, width, seed=1), drawn(width, seed=2)
-    expected = product(x, weights, bias)
+    expected = reference_product(x, weights, bias)
     np.testing.assert_allclose(nodes.multiply(x, weights, bias=bias), expected, atol=2e-5 * np.abs(expected).max())
     rounded_away = np.abs(expected - (x @ weights + bias)).max()
     assert 1e-4 < rounded_away < 0.05 * depth**0.5, "8 bits lose something, and little"
@@ -45,7 +45,7 @@ def test_norm_gelu_and_residual_are_taken_along(nodes):
     x, weights, norm = drawn(30, 96), drawn(96, 48, seed=1), drawn(2, 96, seed=2)
     bias, residual = drawn(48, seed=3), drawn(30, 48, seed=4)
     normed = layer_norm(x, norm).astype(np.float32)
-    expected = gelu(product(normed, weights, bias)) + residual
+    expected = gelu(reference_product(normed, weights, bias)) + residual
     got = nodes.multiply(x, weights, norm=norm, bias=bias, residual=residual, gelu=True)
     # Where a number lies in the middle of two bytes, either is right.
     assert np.mean(np.abs(got - expected) > 2e-4) < 0.02
@@ -88,7 +88,7 @@ def test_what_is_no_number_is_not_hidden_and_stays_in_its_row(nodes, value, norm
 @pytest.mark.parametrize("sides", [(3, 3), (1, 5)])
 def test_a_filter_sees_zeros_outside_of_the_grid(nodes, norm, sides):
     x, filter = drawn(2, 5, 7, 32), drawn(*sides, 32, seed=1)
-    expected = filtered(x if norm is None else layer_norm(x, norm), filter)
+    expected = reference_filter(x if norm is None else layer_norm(x, norm), filter)
     np.testing.assert_allclose(nodes.filter(x, filter, norm=norm), expected, atol=1e-5)
 
 
@@ -98,7 +98,7 @@ def test_a_correspondence_is_what_the_definition_says(nodes, rows, cols, merge, 
     b[0, 0, :width], b[1, 1, :width] = a[1, 2, :width], 0  # a match, and a token of no length
     place = drawn(rows * cols, 2, seed=2)
     sizes = {"sharpness": 17.0, "width": width, "merge": merge}
-    got, expected = nodes.correspond(a, b, place, **sizes), correspondence(a, b, place, **sizes)
+    got, expected = nodes.correspond(a, b, place, **sizes), reference_correspondence(a, b, place, **sizes)
     assert len(got) == len(expected) == 6
     for mine, known in zip(got, expected, strict=True):
         np.testing.assert_allclose(mine, known, atol=5e-5)
@@ -113,10 +113,10 @@ def test_the_definition_is_what_the_network_computes():
     config = PairConfig(pixels=64, correspondence=True, merge=2, width=10, embedding=8, channels=16)
     module = Correspondence(config)
     a, b = drawn(2, config.grid, config.grid, 12)
-    unit_a, _, s = module._compared(torch.from_numpy(a)[None], torch.from_numpy(b)[None])
+    unit_a, _, s = module._compare_tokens(torch.from_numpy(a)[None], torch.from_numpy(b)[None])
     x, y = np.meshgrid(*[(np.arange(config.grid) + 0.5) * 2 / config.grid - 1] * 2)
     place = np.stack([x.ravel(), y.ravel()], 1).astype(np.float32)
-    made = correspondence(a, b, place, sharpness=module.sharpness.exp().item(), width=10, merge=2)
+    made = reference_correspondence(a, b, place, sharpness=module.sharpness.exp().item(), width=10, merge=2)
     np.testing.assert_allclose(made[2], s.amax(2)[0].detach(), atol=1e-5)
     np.testing.assert_allclose(made[4], unit_a.mean(1)[0].detach(), atol=1e-5)
     merged = torch.from_numpy(made[0].astype(np.float32)) @ module.merge.weight.T + module.merge.bias + module.position
@@ -196,4 +196,4 @@ def _twice(made: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
 def test_nodes_that_compute_something_else_are_not_used(nodes, name, monkeypatch):
     monkeypatch.setattr(nodes, name, _twice(getattr(nodes, name)))
     with pytest.raises(KernelError, match="nodes in 8 bits failed their self-test on this processor: wrong by"):
-        nodes.test()
+        nodes.self_test()

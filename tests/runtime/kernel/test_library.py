@@ -10,7 +10,7 @@ import pytest
 from problems import cases, instruction_sets, largest_difference
 
 from diptych_runtime.kernel import KernelError, Library, __main__
-from diptych_runtime.kernel.build import build, compiler
+from diptych_runtime.kernel.build import build_library, find_compiler
 
 
 def test_every_set_of_instructions_computes_the_definition(library: Library) -> None:
@@ -93,11 +93,13 @@ assert largest_difference(Library(Path(sys.argv[1])), 500, seed=5) < 1e-5
 
 @pytest.mark.slow
 def test_nothing_is_read_or_written_beside_the_tensors(tmp_path: Path) -> None:
-    runtime = subprocess.run([compiler(), "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+    runtime = subprocess.run(
+        [find_compiler(), "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
+    )
     if not Path(runtime.stdout.strip()).is_absolute():
         pytest.skip("the compiler has no address sanitizer")
     sanitizers = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g1")
-    built = build(tmp_path / "kernel.so", extra=sanitizers)
+    built = build_library(tmp_path / "kernel.so", extra=sanitizers)
     environment = os.environ | {
         "LD_PRELOAD": runtime.stdout.strip(),
         "ASAN_OPTIONS": "detect_leaks=0",
@@ -115,22 +117,22 @@ def test_a_compiler_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_pa
     broken.chmod(0o755)
     monkeypatch.setenv("CXX", str(broken))
     with pytest.raises(KernelError, match=r"failed: x\.cc:1: error: no such thing"):
-        build(tmp_path / "kernel.so")
+        build_library(tmp_path / "kernel.so")
     assert not (tmp_path / "kernel.so").exists()
 
 
 def test_the_command_builds_and_tests_the_library_or_says_why_not(
     library: Library, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(__main__, "build", lambda: library.path)
-    monkeypatch.setattr(__main__, "kernel", lambda: library)
+    monkeypatch.setattr(__main__, "build_library", lambda: library.path)
+    monkeypatch.setattr(__main__, "load_kernel", lambda: library)
     assert __main__.main() == 0
     assert capsys.readouterr().out == f"built {library.path}: {library.instructions}, self-test passed\n"
 
     def fail() -> Path:
         raise KernelError("no C++ compiler was found")
 
-    monkeypatch.setattr(__main__, "build", fail)
+    monkeypatch.setattr(__main__, "build_library", fail)
     assert __main__.main() == 1
     assert capsys.readouterr().err == "diptych: the kernel: no C++ compiler was found\n"
 

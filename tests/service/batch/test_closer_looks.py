@@ -68,8 +68,10 @@ def test_a_row_says_what_a_pair_by_itself_does(artifact_that_looks, job, table, 
 
 
 def test_a_picture_is_described_once_for_the_pairs_that_lie_together(job, monkeypatch):
-    described, describe = [], verification._described
-    monkeypatch.setattr(verification, "_described", lambda picture: described.append(picture.size) or describe(picture))
+    described, describe = [], verification._describe_picture
+    monkeypatch.setattr(
+        verification, "_describe_picture", lambda picture: described.append(picture.size) or describe(picture)
+    )
     assert job("out.jsonl", question="copy").run(Serial()).outcome.closer_looks == len(DIFFERENT)
     assert len(described) == len(NAMES)
 

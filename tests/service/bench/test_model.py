@@ -74,7 +74,7 @@ def test_late_interaction_stands_beside_no_model_that_keeps_pixels(scorer, monke
     manifest = scorer.runtime.manifest
     side = manifest.panel_size
     pixels = replace(manifest, token_shape=(side, side, 3), byte_channels=0)
-    assert (manifest.literal, pixels.literal) == (False, True)
+    assert (manifest.scores_pixels, pixels.scores_pixels) == (False, True)
     monkeypatch.setattr(scorer.runtime, "manifest", pixels)
     assert comparable(scorer.runtime.manifest) == ["sift", "cnn", "vit-s16"]
     with pytest.raises(BenchError, match=r"'late' relates tokens.*has none but pixels.*--peer: sift, cnn, vit-s16"):

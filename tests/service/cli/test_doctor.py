@@ -3,7 +3,7 @@ from dataclasses import asdict, replace
 
 from diptych.cli import doctor
 from diptych.store.sqlite.schema import DATABASE
-from diptych_runtime.calibration.verdicts import least_of
+from diptych_runtime.calibration.verdicts import verdict_thresholds
 from diptych_runtime.manifest import Manifest
 from diptych_runtime.models import find_artifact
 
@@ -25,7 +25,7 @@ def test_doctor_says_what_runs_and_how_fast_and_looks_into_a_collection(diptych,
 def test_doctor_says_from_where_on_each_verdict_is_and_which_negatives_reach_what(diptych, model):
     said = diptych("doctor", *model).out
     photo = Manifest.load(find_artifact("photo")).questions["copy"]
-    least = least_of(photo.stated)
+    least = verdict_thresholds(photo.effective_thresholds)
     assert f"photo, copy: same from {least['same']:.5f}, likely from {least['likely']:.5f}, unsure from 0.50000" in said
     assert "omniglot, match: same from" in said
     measured = replace(photo, negatives={"random": {"0.001": 0.25}, "nearest": {"0.01": 0.5, "0.001": 0.9}})

@@ -159,7 +159,7 @@ def former(collection):
     with closing(sqlite3.connect(folder / DATABASE)) as connection, connection:
         for row, path in connection.execute("SELECT row, path FROM pictures").fetchall():
             pixels = scorer.pixels(Path(path))[None]
-            tokens = unrounded.packed(scorer.runtime._panel.run(None, {"pixels": pixels})[0].astype(np.float16))[0]
+            tokens = unrounded.pack_tokens(scorer.runtime._panel.run(None, {"pixels": pixels})[0].astype(np.float16))[0]
             connection.execute("UPDATE pictures SET tokens=? WHERE row=?", (tokens, row))
             connection.execute("UPDATE digests SET tokens=? WHERE row=?", (checksum(tokens), row))
         connection.executescript(

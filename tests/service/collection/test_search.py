@@ -129,7 +129,7 @@ def test_a_search_finds_candidates_by_what_is_asked(artifact_of_two, photo_bytes
         with Collection.open(tmp_path / "store", scorer.asking(question)) as asked:
             for match in asked.search(photo_bytes(20), top=12, candidates=0).matches:
                 stored = scorer.panels([asked.content(match.id)[0]]).embeddings[0]
-                query = asked.scorer.runtime.queries(scorer.panels([photo_bytes(20)]).embeddings)[0]
+                query = asked.scorer.runtime.weight_queries(scorer.panels([photo_bytes(20)]).embeddings)[0]
                 assert match.similarity == pytest.approx(float(query @ stored), abs=1e-6)
 
 
@@ -167,7 +167,7 @@ def test_a_query_is_looked_for_in_its_crops_and_the_better_look_counts(collectio
     better = 0
     for match in found.matches:
         tokens, embedding = collection.panel(match.id)
-        cosines = plain.runtime.queries(views.embeddings) @ embedding
+        cosines = plain.runtime.weight_queries(views.embeddings) @ embedding
         assert match.similarity == pytest.approx(float(cosines.max()), abs=1e-6)
         once, best = by_id[match.id].raw_score, match.raw_score
         assert once is not None

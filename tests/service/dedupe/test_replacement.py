@@ -42,8 +42,8 @@ def test_the_better_one_can_stand_for_the_other_and_not_the_other_way(picture, l
     one, other, seen = picture(), picture(), Comparison(side(loss), NOTHING)
     assert can_replace(one, other, seen) is None
     assert better_because(one, other, seen) == why
-    assert can_replace(other, one, seen.swapped) == why
-    assert better_because(other, one, seen.swapped) is None
+    assert can_replace(other, one, seen.with_sides_swapped) == why
+    assert better_because(other, one, seen.with_sides_swapped) is None
 
 
 def test_where_nothing_is_lost_with_either_the_one_of_fewer_pixels_goes(picture):
@@ -53,7 +53,10 @@ def test_where_nothing_is_lost_with_either_the_one_of_fewer_pixels_goes(picture)
         (Comparison(side(pixels=2.0), side(pixels=0.5)), "more pixels"),
     ):
         assert (can_replace(one, other, seen), better_because(one, other, seen)) == (None, why)
-        assert (can_replace(other, one, seen.swapped), better_because(other, one, seen.swapped)) == (why, None)
+        assert (
+            can_replace(other, one, seen.with_sides_swapped),
+            better_because(other, one, seen.with_sides_swapped),
+        ) == (why, None)
 
 
 def test_of_two_alike_the_one_that_was_saved_without_loss_is_better(picture):

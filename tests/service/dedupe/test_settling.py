@@ -189,7 +189,7 @@ def test_a_pair_is_compared_once_in_all_runs_and_in_either_order(picture, photo_
         first, second = comparisons.compare(b, a), comparisons.compare(a, b)
         assert first is not None
         assert second is not None
-        assert (second.b.pixels, first.a.pixels, first) == (0.5, 0.5, second.swapped)
+        assert (second.b.pixels, first.a.pixels, first) == (0.5, 0.5, second.with_sides_swapped)
     with PairCache(tmp_path / "cache.sqlite", "another") as cache:
         assert PixelComparisons(files, cache).compare(b, a) == first  # type: ignore[arg-type]
     assert (compared, told) == ([(41, 43)], [0])

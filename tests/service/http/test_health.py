@@ -35,10 +35,10 @@ def test_the_service_is_ready_once_the_golden_pair_came_out_right(reader, scorer
 
 
 def test_what_a_first_closer_look_needs_is_loaded_before_it(shelf):
-    aligned._session.cache_clear()
+    aligned._open_graph.cache_clear()
     warmed = warm_up(Scorer(Runtime.open("photo", provider="cpu", threads=1)), Collections.of(shelf))
     assert warmed.proven
-    assert aligned._session.cache_info().currsize == 1
+    assert aligned._open_graph.cache_info().currsize == 1
 
 
 def test_a_warm_up_may_take_longer_than_a_request(running, collection, scorer):

@@ -15,7 +15,7 @@ from scorers import BrokenScorer, GatedScorer, wait_until
 
 from diptych.http.request_pool import RequestPool
 from diptych.http.settings import Settings
-from diptych_runtime.calibration.verdicts import least_of
+from diptych_runtime.calibration.verdicts import verdict_thresholds
 from diptych_runtime.decoder import FORMATS
 
 
@@ -97,7 +97,7 @@ def test_info_and_models_tell_what_really_runs(reader, scorer):
     assert (info["provider"], info["threads"]) == (runtime.provider, runtime.threads)
     assert info["thresholds"] == runtime.thresholds
     assert info["questions"] == {
-        "match": {"thresholds": runtime.thresholds, "verdicts": least_of(runtime.thresholds), "negatives": {}}
+        "match": {"thresholds": runtime.thresholds, "verdicts": verdict_thresholds(runtime.thresholds), "negatives": {}}
     }
     own = {"metadata_bytes", "picture_side", "duplicates_pictures", "duplicates_pairs"}
     bounding_none = {"keys", "hosts", "url_hosts", "url_private", "stuck_seconds", "drain_seconds", "log"}

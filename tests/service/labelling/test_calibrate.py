@@ -13,7 +13,7 @@ from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.labelled import different_pairs
 from diptych.errors import LabellingError, NotBetterError
 from diptych.labelling.calibrate import LabelledPair, Observed, calibrate, observe, observe_stored
-from diptych_runtime.calibration.recalibration import recalibrated
+from diptych_runtime.calibration.recalibration import recalibrate_probabilities
 from diptych_runtime.manifest import Question
 from diptych_runtime.own_calibration import CALIBRATION
 
@@ -48,7 +48,9 @@ def test_on_pictures_that_the_release_errs_about_the_error_falls_and_the_thresho
         assert level.level < level.released, f"{verdict} takes more than the release says"
         low, high = level.interval
         assert low < level.doubled[0] < level.released < level.doubled[1] < high
-        assert recalibrated(np.array([level.released]), own.scale, own.offset)[0] == pytest.approx(level.level)
+        assert recalibrate_probabilities(np.array([level.released]), own.scale, own.offset)[0] == pytest.approx(
+            level.level
+        )
 
 
 def test_where_the_release_is_right_nothing_is_gained_and_little_is_changed():
@@ -168,7 +170,7 @@ def test_a_calibration_beside_a_collection_makes_every_verdict_of_it(labelled, s
         found = own.search(record.path, top=12).matches
         (question,) = made.questions.values()
         for one in found:
-            expected = recalibrated(np.array(released[one.id]), question.scale, question.offset)
+            expected = recalibrate_probabilities(np.array(released[one.id]), question.scale, question.offset)
             assert one.relevance_score == pytest.approx(float(expected), abs=1e-5)
         opened = Scorer.load(str(folder / CALIBRATION), provider="cpu", threads=1)
         for one in found:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from diptych_model import MSAC, Scale, relative_attention
-from diptych_model.flops import flops, parameters
+from diptych_model.flops import count_flops, count_parameters
 from diptych_model.mixers import MIXERS, Place
 from diptych_studies.benchmarks.operators import bench_operators, bench_text
 from diptych_studies.benchmarks.plot import bench_plot, spread
@@ -150,8 +150,8 @@ def test_every_mixer_is_measured_at_every_number_of_tokens_or_says_why_not(resul
         assert "refused" not in row, row
         module = MIXERS[kind]().build(Place(8, 8, 3, 3, panels=2, segments=True))
         if tokens == 18:
-            assert row["parameters"] == parameters(module)
-            assert row["flops"] == flops(module, drawn(2, 3, 3, 8))
+            assert row["parameters"] == count_parameters(module)
+            assert row["flops"] == count_flops(module, drawn(2, 3, 3, 8))
         for way in ("forward", "training"):
             timed = row[way]
             assert 0 < timed["low"] <= timed["median"] <= timed["high"]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from diptych_model.flops import parameters
+from diptych_model.flops import count_parameters
 from diptych_model.mixers import Place
 from diptych_model.mixers.stand_alone import AttentionStem
 from diptych_model.networks.resnet import DEPTHS, ResNet
@@ -52,7 +52,7 @@ def without_norms(depth: int, form: str) -> tuple[int, int]:
     with torch.device("meta"):
         network = ResNet(DEPTHS[depth], 1000, 224, 224, spatial=None if form == FORMS[0] else PAPER, stem=stem)
     norms = [part for part in network.modules() if isinstance(part, nn.BatchNorm2d)]
-    return parameters(network), sum(parameters(part) for part in norms)
+    return count_parameters(network), sum(count_parameters(part) for part in norms)
 
 
 def test_resnet_38_is_the_tables_if_normalisation_is_not_counted_and_so_are_all_but_convolutional_resnet_50() -> None:

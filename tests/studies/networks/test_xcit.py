@@ -9,7 +9,7 @@ from drawing import assert_equal_with_gradients, draw, losses_of_training
 from torch import Tensor, nn
 
 from diptych_model import reference
-from diptych_model.flops import flops, parameters
+from diptych_model.flops import count_flops, count_parameters
 from diptych_model.mixers import CrossCovariance, Place, Transformer
 from diptych_model.mixers.cross_covariance import ClassAttention, CrossCovarianceAttention, LocalPatchInteraction
 from diptych_studies.networks.xcit import ClassBlock, CrossCovarianceBlock, PatchStem, Positions, XCiT
@@ -117,7 +117,7 @@ def test_the_parameters_of_the_known_sizes(d: int, heads: int, millions: float) 
     with torch.device("meta"):
         network = XCiT(1000, d=d, depth=12, heads=heads, patch=16)
     # The published ones have biases in XCA: four vectors a layer.
-    assert (parameters(network) + 12 * 4 * d) / 1e6 == pytest.approx(millions, abs=0.006)
+    assert (count_parameters(network) + 12 * 4 * d) / 1e6 == pytest.approx(millions, abs=0.006)
 
 
 def test_it_learns_eight_random_pictures_by_heart() -> None:
@@ -185,7 +185,7 @@ def test_the_network_drops_what_it_is_told_to_while_it_trains_and_nothing_in_eva
 def test_its_cost_is_linear_in_the_tokens_and_that_of_self_attention_has_a_square() -> None:
     def cost(mixer: Any, side: int) -> int:
         with torch.device("meta"):
-            return flops(mixer.build(Place(8, 8, side, side)), torch.empty(1, side, side, 8))
+            return count_flops(mixer.build(Place(8, 8, side, side)), torch.empty(1, side, side, 8))
 
     tokens = [4, 16, 64]
     linear, square = (

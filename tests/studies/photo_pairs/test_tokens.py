@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from diptych_model.embedding import asked, weights_of_parts
+from diptych_model.embedding import weight_queries, weights_of_parts
 from diptych_studies.photo_pairs import tokens as module
 from diptych_studies.photo_pairs.tokens import SETS, Drawn, Tokens, keep_tokens
 
@@ -37,7 +37,7 @@ def test_tokens_are_those_of_the_released_panel_part_and_are_computed_once(
         # The embedding lies in the tokens' last channels: with the weights of the question it gives the same cosines.
         weights = weights_of_parts(["copy", "thing"], "copy" if kind == "copies" else "thing")
         query, gallery = (part.float()[..., 62:].flatten(1)[:, :256] for part in (held_out.queries, held_out.gallery))
-        again = (asked(query, weights) @ gallery.T).gather(1, held_out.candidates)
+        again = (weight_queries(query, weights) @ gallery.T).gather(1, held_out.candidates)
         np.testing.assert_allclose(again, held_out.cosines, atol=2e-2)
     assert said
     monkeypatch.setattr(module, "load_checkpoint", lambda _: pytest.fail("they were computed again"))

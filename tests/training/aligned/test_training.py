@@ -10,7 +10,7 @@ import torch
 
 from diptych.cli.main import main
 from diptych_model.networks.aligned import WEIGHTS, load_aligned
-from diptych_runtime.closer_look.aligned import GRAPH, graph
+from diptych_runtime.closer_look.aligned import GRAPH, read_graph
 from diptych_runtime.manifest import digest
 from diptych_runtime.session import open_session, run_session
 from diptych_training.aligned.shelves import KeptPair, Origins
@@ -88,7 +88,7 @@ def test_a_run_may_begin_with_the_released_network_or_with_another_run(tmp_path:
     begun = str(tmp_path / "first" / "best")
     train(AlignedRecipe(aligned=aligned, learning=still, start=begun), tmp_path / "second", quiet=True)
     pair = np.random.default_rng(1).random((1, 7, 24, 32), np.float32)
-    (expected,) = run_session(open_session(graph()), {"pair": pair})
+    (expected,) = run_session(open_session(read_graph()), {"pair": pair})
     for run in ("first", "second"):
         np.testing.assert_allclose(answer(tmp_path / run / "best", pair), expected, atol=1e-4)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from diptych_runtime.calibration.evidence import Evidence
-from diptych_runtime.judgement import probabilities
+from diptych_runtime.judgement import question_probabilities
 from diptych_runtime.manifest import Question
 from diptych_runtime.runtime import Runtime
 from diptych_training.data import planted
@@ -78,7 +78,7 @@ def test_what_is_measured_of_things_is_what_is_shown_after_a_look_at_the_copy():
     fitted = module._fit_questions({question: found[1:] for question, found in measured.items()}, RELEASED)
     assert fitted["copy"].verification is not None
     assert fitted["thing"].after_look is not None
-    shown = probabilities(fitted, one.logits, one.seen)["thing"][one.nearest]
+    shown = question_probabilities(fitted, one.logits, one.seen)["thing"][one.nearest]
     expected = module._reliability(shown, one.labels[one.nearest]).error
     assert measure_left_out(one, measured, RELEASED)["ece"] == pytest.approx(expected)
 

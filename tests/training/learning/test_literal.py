@@ -74,7 +74,7 @@ def test_what_was_trained_is_exported_and_scores_files_in_both_orders_alike(
     trained: Path, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The explain graph, which takes as long as both others, is the matter of the artifact that is exported once.
-    monkeypatch.setattr(PairNetwork, "attentive", False)
+    monkeypatch.setattr(PairNetwork, "has_attention", False)
     export_checkpoint(trained / "best", tmp_path / "artifact", check=False)
     scorer = Scorer.load(str(tmp_path / "artifact"), provider="cpu", threads=1)
     a, b = pictures / "class-0" / "0.jpg", pictures / "class-1" / "0.jpg"

@@ -34,7 +34,7 @@ def test_tokens_begin_with_nearly_the_cosines_of_the_features(made: PairNetwork)
     fit_projections(made, photos(40), 64)
     with torch.no_grad():
         features = made.panel.encoder(plain(photos(8), 64))[0].flatten(0, 2)
-        tokens = made.panel.content(made.encode(plain(photos(8), 64))[0]).flatten(0, 2)
+        tokens = made.panel.content_tokens(made.encode(plain(photos(8), 64))[0]).flatten(0, 2)
     before, after = (F.normalize(x, dim=1) @ F.normalize(x, dim=1).T for x in (features, tokens))
     assert torch.corrcoef(torch.stack([before.flatten(), after.flatten()]))[0, 1] > 0.8
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from diptych.console import counted, table
 from diptych_runtime.calibration.reliability import expected_calibration_error
-from diptych_runtime.calibration.verdicts import least_of
+from diptych_runtime.calibration.verdicts import verdict_thresholds
 
 _BINS, _DRAWS = 10, 500
 
@@ -38,7 +38,7 @@ def figures(pairs: Pairs, stated: Mapping[str, float]) -> dict[str, Any]:
                 "passed": int((shown >= least).sum()),
                 "precision": float(labels[shown >= least].mean()) if (shown >= least).any() else None,
             }
-            for verdict, least in least_of(stated).items()
+            for verdict, least in verdict_thresholds(stated).items()
         },
         "false_positives": {rate: float((shown[~labels] >= bar).mean()) for rate, bar in stated.items()},
     }
@@ -51,7 +51,7 @@ def gains(before: Pairs, after: Pairs, stated: Mapping[str, float], seed: int = 
     measures: dict[str, Callable[[Pairs], float]] = {
         "ece": lambda pairs: -expected_calibration_error(pairs.shown, pairs.labels, bins=_BINS)
     }
-    for verdict, least in least_of(stated).items():
+    for verdict, least in verdict_thresholds(stated).items():
         measures[verdict] = lambda pairs, least=least: float((pairs.shown[pairs.labels] >= least).mean())
     rng, first = np.random.default_rng(seed), before.places[:, 0]
     drawn: dict[str, list[float]] = {name: [] for name in measures}

@@ -27,7 +27,7 @@ from diptych.labelling.choose import pairs_to_label
 from diptych.labelling.table import write_labels
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.decoder import PictureSource
-from diptych_runtime.judgement import deserving, probabilities
+from diptych_runtime.judgement import needs_closer_look, question_probabilities
 from diptych_runtime.manifest import digest
 from diptych_runtime.models import OWN_MODELS
 from diptych_studies.benchmarks.label_figures import Pairs, figures, gains
@@ -94,9 +94,11 @@ def measure(folder: Path, setting: Setting, say: Callable[[str], object] = lambd
         "strength": trained["questions"][scorer.runtime.question]["strength"],
         "pairs": len(released.labels),
         "matches": int(released.labels.sum()),
-        "ways": {name: figures(way, tuned.runtime.stated) for name, way in ways.items()},
+        "ways": {name: figures(way, tuned.runtime.effective_thresholds) for name, way in ways.items()},
         "gains": {
-            name: gains(released, way, tuned.runtime.stated) for name, way in ways.items() if way is not released
+            name: gains(released, way, tuned.runtime.effective_thresholds)
+            for name, way in ways.items()
+            if way is not released
         },
         "seconds": seconds,
     }
@@ -145,7 +147,7 @@ def _judged(store: Path, scorer: Scorer, setting: Setting) -> Pairs:
     with Collection.open(store, scorer, read_only=True) as collection:
         ids, embeddings = collection.embeddings()
         asked = scorer.asking(setting.question).runtime
-        pairs = candidate_pairs(embeddings, NEAREST, asked.threads, queries=asked.queries(embeddings))
+        pairs = candidate_pairs(embeddings, NEAREST, asked.threads, queries=asked.weight_queries(embeddings))
         found = collection.panels(list(ids))
         tokens = np.stack([found[id][0] for id in ids])
         logits = scorer.all_logits(tokens[pairs[:, 0]], tokens[pairs[:, 1]])
@@ -154,9 +156,9 @@ def _judged(store: Path, scorer: Scorer, setting: Setting) -> Pairs:
             return collection.content(ids[place])[0]
 
         questions = scorer.runtime.manifest.questions
-        seen = scorer.look_closer(pairs, deserving(questions, logits), original)
+        seen = scorer.look_closer(pairs, needs_closer_look(questions, logits), original)
         named = [setting.classes[str(collection.get(id).path)] for id in ids]
-    shown = probabilities(questions, logits, seen)[asked.question]
+    shown = question_probabilities(questions, logits, seen)[asked.question]
     labels = np.array([named[a] == named[b] for a, b in pairs.tolist()], bool)
     if labels.all() or not labels.any():
         raise BenchError(f"of {len(labels)} nearest pairs that are held out {labels.sum()} match; bring other pictures")

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from diptych.console import table
-from diptych_model.convolution import average
-from diptych_model.flops import flops, parameters
+from diptych_model.convolution import average_pool
+from diptych_model.flops import count_flops, count_parameters
 from diptych_model.mixers import AttentionAugmented, CrossCovariance, Mixer, Msac, Place, PlainConvolution, StandAlone
 from diptych_model.mixers.non_local import NonLocalBlock
 from diptych_model.mixers.squeeze_excitation import SqueezeExcitation
@@ -99,7 +99,7 @@ class _Average(nn.Module):
         self.s = s
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return average(x, self.s)
+        return average_pool(x, self.s)
 
 
 @dataclass(frozen=True)
@@ -237,8 +237,8 @@ def _count(depth: int, variant: str, published: tuple[float, float] | None, expl
     return Count(
         f"ResNet-{depth}",
         variant,
-        parameters(network),
-        flops(network, pictures),
+        count_parameters(network),
+        count_flops(network, pictures),
         *(published or (None, None)),
         explanation=explanation,
     )

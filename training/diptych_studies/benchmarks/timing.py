@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from diptych_model.flops import flops, parameters
+from diptych_model.flops import count_flops, count_parameters
 
 WAYS = ("forward", "training")
 # A sample repeats a fast call until it has lasted this long: the clock's own share stays small.
@@ -79,8 +79,8 @@ def measured(contender: Contender, yardstick: Contender) -> dict[str, Any]:
     """The contender's row with all that was measured; a ratio compares times of the same round only."""
     row = {
         **contender.row,
-        "parameters": parameters(contender.module),
-        "flops": flops(contender.module, contender.x),
+        "parameters": count_parameters(contender.module),
+        "flops": count_flops(contender.module, contender.x),
     }
     for way in WAYS:
         low, median, high = np.quantile(contender.seconds[way], (0.25, 0.5, 0.75)).tolist()

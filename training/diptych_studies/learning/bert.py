@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diptych_model.flops import parameters
+from diptych_model.flops import count_parameters
 from diptych_studies.data.text import Text
 from diptych_studies.data.words import Vocabulary
 from diptych_studies.learning.language import Budget
@@ -96,7 +96,7 @@ def train_bert(
     result = measure_bert(network.eval(), held_out, share=budget.share)
     parts = np.array_split(np.array(losses), min(POINTS, budget.steps))
     curve = [[round(float(value), 4) for value in part.mean(0)] for part in parts]
-    return network, {"parameters": parameters(network), "curve": curve, **result}
+    return network, {"parameters": count_parameters(network), "curve": curve, **result}
 
 
 @torch.no_grad()

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from diptych_model import PairNetwork, load_checkpoint
-from diptych_model.flops import parameters
+from diptych_model.flops import count_parameters
 from diptych_studies.data.worlds import draw_things
 from diptych_studies.networks.sagan import (
     Discriminator,
@@ -89,8 +89,8 @@ def train_sagan(
     parts = np.array_split(np.array(losses), min(10, len(losses)))
     return average.eval(), {
         "config": asdict(config),
-        "parameters": parameters(generator),
-        "discriminator_parameters": parameters(discriminator),
+        "parameters": count_parameters(generator),
+        "discriminator_parameters": count_parameters(discriminator),
         "gamma": np.round(shares, 5).tolist(),
         "losses": [np.round(part.mean(0), 4).tolist() for part in parts],
         "at": at,

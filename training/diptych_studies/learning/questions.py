@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from diptych_model.flops import parameters
+from diptych_model.flops import count_parameters
 from diptych_studies.data.worlds import ANSWERS, KINDS, LONGEST, VOCABULARY, draw_examples
 from diptych_studies.networks.questions import QuestionConfig, QuestionNetwork, question_loss
 from diptych_training.errors import DataError
@@ -79,7 +79,7 @@ def train_questions(
         losses.append(float(loss.detach()))
     seconds = time.process_time() - began
     result = measure_questions(network, budget.held_out)
-    result |= {"parameters": parameters(network), "processor_seconds": round(seconds, 1)}
+    result |= {"parameters": count_parameters(network), "processor_seconds": round(seconds, 1)}
     result["curve"] = [round(float(np.mean(part)), 4) for part in np.array_split(losses, min(POINTS, len(losses)))]
     result["shown"] = [] if config.relevance == "blind" else relevance_of(network, len(KINDS))
     return network.eval(), result

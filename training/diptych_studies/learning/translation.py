@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diptych_model.flops import parameters
+from diptych_model.flops import count_parameters
 from diptych_studies.data import numbers
 from diptych_studies.networks.decoding import beam_search, greedy
 from diptych_studies.networks.translation import END, FIRST, PAD, TranslationConfig, Translator
@@ -124,7 +124,7 @@ def train_translation(
         seen = network.alignment(source[:1], target[:1])[0]
     asked, wanted = (int((side[0] != PAD).sum()) - 1 for side in (source, target))
     return network, {
-        "parameters": parameters(network),
+        "parameters": count_parameters(network),
         "curve": [round(float(np.mean(part)), 4) for part in np.array_split(losses, min(POINTS, steps))],
         "greedy": exact(greedy(network, source), target),
         "beam": exact(beam_search(network, source, BEAM), target),

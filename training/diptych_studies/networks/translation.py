@@ -130,7 +130,7 @@ class EncoderDecoder(Translator):
         weights = memory.new_zeros(())
         for layer in self.decoder:
             layer = cast(DecoderLayer, layer)
-            weights = layer.across(x, memory, mask=mask, memory_padding=padding)
+            weights = layer.cross_attention_weights(x, memory, mask=mask, memory_padding=padding)
             x = layer(x, memory, mask=mask, memory_padding=padding)
         return F.linear(self.written(x), self.embedding.weight), weights.mean(1)
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from diptych.console import table
-from diptych_model.flops import parameters
+from diptych_model.flops import count_parameters
 from diptych_model.mixers import Msac, StandAlone
 from diptych_model.networks.classifier import ClassifierConfig, classifier_flops, with_flops
 from diptych_model.operators import Scale
@@ -132,7 +132,7 @@ def train_from(
         "width": shape.width,
         "seed": seed,
         "rate": budget["rate"],
-        "parameters": parameters(built),
+        "parameters": count_parameters(built),
         "mflop": round(classifier_flops(shape, len(photos.names)) / 1e6, 2),
         "steps": budget["steps"],
         "right": int(right.sum()),

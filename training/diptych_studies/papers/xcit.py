@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from diptych.console import table
-from diptych_model.flops import flops, parameters
+from diptych_model.flops import count_flops, count_parameters
 from diptych_model.mixers import Place, Transformer
 from diptych_model.mixers.cross_covariance import CrossCovarianceAttention
 from diptych_runtime.atomic import replacing_file
@@ -91,8 +91,8 @@ def train_from(folder: Path, attention: str, seed: int, budget: Mapping[str, Any
     tenth = max(1, len(losses) // 10)
     return {
         "attention": attention,
-        "parameters": parameters(network),
-        "flops": flops(network, torch.empty(1, PIXELS, PIXELS, 3)),
+        "parameters": count_parameters(network),
+        "flops": count_flops(network, torch.empty(1, PIXELS, PIXELS, 3)),
         "learning": [float(np.mean(losses[at : at + tenth])) for at in range(0, len(losses), tenth)],
         "right": int(right.sum()),
         "held_out": len(right),
@@ -130,7 +130,7 @@ def measure_attentions(tokens: Sequence[int], width: int, heads: int) -> dict[st
             {
                 "tokens": side * side,
                 "milliseconds": {name: median(each) * 1000 for name, each in seconds.items()},
-                "mflop": {name: flops(module, x) / 1e6 for name, module in made.items()},
+                "mflop": {name: count_flops(module, x) / 1e6 for name, module in made.items()},
                 "ratio": median(s / c for s, c in zip(seconds[SELF], seconds[XCA], strict=True)),
             }
         )

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from diptych_model import PairConfig
-from diptych_model.flops import flops, parameters
+from diptych_model.flops import count_flops, count_parameters
 from diptych_model.network import PairPart
 from diptych_studies.one_shot import learnt
 from diptych_studies.photo_pairs.tokens import SETS, HeldOut, Pairs, Tokens
@@ -45,11 +45,11 @@ def train_and_measure(
     order = np.concatenate([rng.permutation(tokens.steps) for _ in range(-(-steps // tokens.steps))])
     losses = list(learnt(pair, steps, rate, lambda step: learn(pair.train(), tokens.pairs(int(order[step])))))
     seconds = time.process_time() - began
-    size = parameters(pair) if trunk else sum(weight.numel() for weight in _known(pair).parameters())
+    size = count_parameters(pair) if trunk else sum(weight.numel() for weight in _known(pair).parameters())
     one = torch.zeros(1, *pair.config.token_shape)
     return {
         "parameters": size,
-        "mflop": flops(pair.eval(), one, one) / 1e6,
+        "mflop": count_flops(pair.eval(), one, one) / 1e6,
         "seconds": round(seconds, 1),
         "curve": [round(float(np.mean(part)), 4) for part in np.array_split(losses, min(CURVE, len(losses)))],
         **measure(pair, tokens),

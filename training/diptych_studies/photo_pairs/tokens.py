@@ -19,7 +19,7 @@ from torch import Tensor
 
 from diptych_model import PairNetwork, load_checkpoint
 from diptych_model.checkpoint import read_description
-from diptych_model.embedding import asked, weights_of_parts
+from diptych_model.embedding import weight_queries, weights_of_parts
 from diptych_runtime.atomic import replacing_folder
 from diptych_training.data.archives import Archives
 from diptych_training.errors import DataError
@@ -160,7 +160,7 @@ def _step(network: PairNetwork, tasks: list[Any], number: int, drawn: Drawn) -> 
     step = draw_step(tasks, number, seed=drawn.seed)
     tokens, embeddings = network.encode(step.pictures.contiguous(memory_format=torch.channels_last))
     count, questions = len(step.match), network.config.questions
-    about = [asked(embeddings[:count], weights_of_parts(questions, question)) for question in questions]
+    about = [weight_queries(embeddings[:count], weights_of_parts(questions, question)) for question in questions]
     cosines = torch.where(step.copies[:, None], *about) @ embeddings[count:].T
     generator = torch.Generator().manual_seed(drawn.seed * 1_000_003 + number)
     chosen = choose_pairs(

@@ -20,7 +20,7 @@ from PIL import Image
 from torch import Tensor
 
 from diptych_runtime.closer_look.blocks import Laid
-from diptych_runtime.closer_look.verification import View, describe_pixels, lay
+from diptych_runtime.closer_look.verification import View, describe_pixels, lay_pair
 from diptych_runtime.runtime import Runtime
 from diptych_training.data.archives import list_photos, read_photos
 from diptych_training.data.augment import HARD, HEAVY, MILD, Layers, draw_layers, draw_sprites, edit
@@ -124,7 +124,7 @@ def _overlays(seed: int) -> tuple[Tensor, Layers]:
 
 def laid(a: View, b: View, copy: bool, kind: str) -> Iterator[AlignedPair]:
     """The pair of two pictures, where they can be laid over each other."""
-    found = lay(a, b)
+    found = lay_pair(a, b)
     if found is not None and np.count_nonzero(found.shown) >= LEAST:
         yield AlignedPair(found, copy, kind)
 

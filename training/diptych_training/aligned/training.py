@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from diptych.console import table
 from diptych_model.networks.aligned import STRIDE, WEIGHTS, AlignedPairNetwork, load_aligned, save_aligned
-from diptych_runtime.closer_look.aligned import graph
+from diptych_runtime.closer_look.aligned import read_graph
 from diptych_runtime.paths import shell_word
 from diptych_training import optimisation
 from diptych_training.aligned.shelves import KeptPair, Origins, make_shelves, read_shelf, sources_of
@@ -195,7 +195,7 @@ def make_network(start: str) -> AlignedPairNetwork:
     if start != RELEASED:
         return load_aligned(Path(start))
     network = AlignedPairNetwork()
-    kept = {one.name: numpy_helper.to_array(one) for one in onnx.load_from_string(graph()).graph.initializer}
+    kept = {one.name: numpy_helper.to_array(one) for one in onnx.load_from_string(read_graph()).graph.initializer}
     network.load_state_dict({name: torch.from_numpy(kept[name].copy()) for name in network.state_dict()})
     return network
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from diptych.console import counted
 from diptych_runtime.crops import second_looks
-from diptych_runtime.judgement import CLOSER_LOOKS, deserving, probabilities
+from diptych_runtime.judgement import CLOSER_LOOKS, needs_closer_look, question_probabilities
 from diptych_runtime.runtime import Runtime
 from diptych_training.data.csv import read_table
 from diptych_training.data.edits import picture_names
@@ -188,7 +188,7 @@ def _search_gallery(runtime: Runtime, search: Search, progress: Progress) -> Sea
     count = len(search.queries.files)
     # In float64, rounded back: in float32 the cosines of equal pictures differ in their last bits, by where they lie.
     columns = stored.embeddings.T.astype(np.float64)
-    asked = runtime.queries(looked.embeddings).reshape(count, -1, runtime.embedding_dim)
+    asked = runtime.weight_queries(looked.embeddings).reshape(count, -1, runtime.embedding_dim)
     blocks = (asked[s : s + _QUERIES] @ columns for s in range(0, count, _QUERIES))
     first = _first_stage((views for block in blocks for views in block.astype(np.float32)), search)
     views = looked.tokens.reshape(count, -1, *runtime.token_shape)
@@ -200,7 +200,7 @@ def _search_gallery(runtime: Runtime, search: Search, progress: Progress) -> Sea
     pairs = np.stack([rows * views.shape[1] + first.views[rows, places], first.order[rows, places]], 1)
     seen = all_logits(runtime, looked.tokens, stored.tokens, pairs, progress)
     logits[rows, places] = np.maximum(logits[rows, places], seen)
-    logits[..., runtime.column] = runtime.normalized(logits[..., runtime.column])
+    logits[..., runtime.column] = runtime.normalize_logits(logits[..., runtime.column])
     judged = _judge_closer(runtime, search, first, logits, progress)
     return Searched(first, np.ascontiguousarray(logits[..., runtime.column]), judged)
 
@@ -215,12 +215,12 @@ def _judge_closer(
     if all(question.verification is None for question in questions.values()):
         return None
     flat = logits.reshape(-1, logits.shape[-1])
-    worth = np.stack([deserving(questions, row, runtime.question, CLOSER_LOOKS) for row in logits])
+    worth = np.stack([needs_closer_look(questions, row, runtime.question, CLOSER_LOOKS) for row in logits])
     places = np.argwhere(worth).tolist()
     files = [(search.queries.files[query], search.gallery.files[found.order[query, k]]) for query, k in places]
     looks = progress(take_looks(files, runtime.threads), len(files), "looking closer")
     seen = spread_looks(worth.ravel(), looks)
-    return probabilities(questions, flat, seen)[runtime.question].reshape(worth.shape)
+    return question_probabilities(questions, flat, seen)[runtime.question].reshape(worth.shape)
 
 
 def _first_stage(rows: Iterator[np.ndarray], search: Search) -> Found:

@@ -15,9 +15,9 @@ from diptych.console import table
 from diptych_runtime.atomic import replacing_file
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.questions import COPY, THING
-from diptych_runtime.calibration.reliability import Reliability, reliability
+from diptych_runtime.calibration.reliability import Reliability, measure_reliability
 from diptych_runtime.calibration.thresholds import NEGATIVES
-from diptych_runtime.judgement import probabilities
+from diptych_runtime.judgement import question_probabilities
 from diptych_runtime.manifest import Question
 from diptych_runtime.runtime import Runtime
 from diptych_training.data.edits import REPERTOIRES
@@ -168,7 +168,7 @@ def measure_left_out(
     fitted, others = fits[one.name], kinds[one.question]
 
     def answers(kind: Kind) -> np.ndarray:
-        return probabilities(fitted, kind.logits, kind.seen)[kind.question]
+        return question_probabilities(fitted, kind.logits, kind.seen)[kind.question]
 
     here, there = answers(one), [answers(other) for other in others]
     rates: dict[str, dict[str, dict[str, float]]] = {}
@@ -201,7 +201,7 @@ def measure_left_out(
 
 
 def _reliability(relevance: np.ndarray, labels: np.ndarray) -> Reliability:
-    return reliability(relevance, labels, even_weights(labels))
+    return measure_reliability(relevance, labels, even_weights(labels))
 
 
 def calibration_text(result: Mapping[str, Any]) -> str:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from diptych_runtime.calibration.reliability import reliability
-from diptych_runtime.crops import boxes
+from diptych_runtime.calibration.reliability import measure_reliability
+from diptych_runtime.crops import crop_boxes
 from diptych_runtime.decoder import query_pixels
 from diptych_runtime.errors import PictureError
 from diptych_runtime.runtime import Panels, Runtime
@@ -205,8 +205,8 @@ class Scored:
         if self.labels.all() or not self.labels.any():
             return {}
         probabilities = self.relevance(runtime)
-        stated = runtime.thresholds if self.shown is None else runtime.stated
-        counted = reliability(probabilities, self.labels, even_weights(self.labels))
+        stated = runtime.thresholds if self.shown is None else runtime.effective_thresholds
+        counted = measure_reliability(probabilities, self.labels, even_weights(self.labels))
         filled = np.flatnonzero(counted.pairs)
         return {
             "ece": counted.error,
@@ -401,7 +401,7 @@ def encode(runtime: Runtime, files: Sequence[Path], progress: Progress, name: st
 
     With `crops` each has several rows, those of its views (see `query_pixels`).
     """
-    views = 1 + len(boxes(crops))
+    views = 1 + len(crop_boxes(crops))
     tokens = np.empty((len(files) * views, *runtime.token_shape), np.float16)
     embeddings = np.empty((len(files) * views, runtime.embedding_dim), np.float32)
 

@@ -83,7 +83,7 @@ def _score_trials(runtime: Runtime, trials: Trials, progress: Progress) -> tuple
     cosines = np.empty(trials.candidates.shape, np.float32)
     for start in range(0, len(cosines), _TRIALS):
         rows = slice(start, start + _TRIALS)
-        asked, offered = runtime.queries(embeddings[trials.queries[rows]]), embeddings[trials.candidates[rows]]
+        asked, offered = runtime.weight_queries(embeddings[trials.queries[rows]]), embeddings[trials.candidates[rows]]
         cosines[rows] = np.einsum("td,twd->tw", asked, offered)
     return cosines, pair_logits(runtime, tokens, tokens, trials.pairs, progress).reshape(cosines.shape)
 

@@ -73,9 +73,11 @@ class Adapter:
     def _features(self, tokens_a: Tensor, tokens_b: Tensor) -> Tensor:
         ones = torch.ones(len(tokens_a), 1)
         if self.pair.correspondence is None:
-            return torch.cat([self._hidden(self.pair.seen(tokens_a, tokens_b)), ones], 1)
+            return torch.cat([self._hidden(self.pair.pool_trunk(tokens_a, tokens_b)), ones], 1)
         merged_a, merged_b, known = self.pair.correspondence(tokens_a, tokens_b)
-        return torch.cat([self._hidden(torch.cat([self.pair.seen(merged_a, merged_b), known], -1)), known, ones], 1)
+        return torch.cat(
+            [self._hidden(torch.cat([self.pair.pool_trunk(merged_a, merged_b), known], -1)), known, ones], 1
+        )
 
     def _hidden(self, seen: Tensor) -> Tensor:
         return F.gelu(cast(nn.Linear, self.pair.head[0])(seen))

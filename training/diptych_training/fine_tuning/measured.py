@@ -9,7 +9,7 @@ import numpy as np
 from diptych.console import table
 from diptych_runtime.calibration.recalibration import log_loss
 from diptych_runtime.calibration.reliability import expected_calibration_error
-from diptych_runtime.calibration.verdicts import least_of
+from diptych_runtime.calibration.verdicts import verdict_thresholds
 
 _BINS = 10
 _WIDE = 1.96  # standard deviations, either way, of an interval of 95 %
@@ -22,7 +22,7 @@ def measured(
 
     The gain in log-loss is over the first model, with its interval of 95 %.
     """
-    least, first = least_of(thresholds), next(iter(models.values()))
+    least, first = verdict_thresholds(thresholds), next(iter(models.values()))
     figures = {}
     for name, shown in models.items():
         gained = log_loss(first, same) - log_loss(shown, same)

@@ -12,9 +12,9 @@ import numpy as np
 from diptych.console import Console, counted
 from diptych_model import load_checkpoint, save_checkpoint
 from diptych_runtime.calibration.evidence import Evidence
-from diptych_runtime.calibration.folds import together
+from diptych_runtime.calibration.folds import group_by_picture
 from diptych_runtime.calibration.recalibration import fit_line, log_odds
-from diptych_runtime.judgement import deserving, probabilities
+from diptych_runtime.judgement import needs_closer_look, question_probabilities
 from diptych_runtime.manifest import Question
 from diptych_runtime.models import find_checkpoint, full_name
 from diptych_runtime.own_calibration import OwnQuestion
@@ -99,7 +99,7 @@ class Run:
     def looks(self, *logits: np.ndarray) -> list[Evidence | None]:
         """The evidence of closer looks at the labelled pairs that deserve one by any of some logits (P, Q)."""
         questions = self.runtime.released.questions
-        worth = np.logical_or.reduce([deserving(questions, one) for one in logits])
+        worth = np.logical_or.reduce([needs_closer_look(questions, one) for one in logits])
         cache = Looks(list(map(str, self.table.paths)), Path(), self.directory)
         with self.console.progress(total=int(worth.sum()), unit="pair", desc="looking closer") as bar:
             return spread_looks(worth, cache.at(self.table.sides[worth], self.recipe.threads, bar.update))
@@ -142,7 +142,7 @@ def report(found: Mapping[str, Any], directory: Path) -> tuple[dict[str, Any], s
 
 def _open(recipe: FineTuning, directory: Path, console: Console) -> Run:
     """Raises `DataError` for a start without weights."""
-    runtime = Runtime.open(recipe.start, provider="cpu", threads=recipe.threads).calibrated(None)
+    runtime = Runtime.open(recipe.start, provider="cpu", threads=recipe.threads).with_calibration(None)
     try:
         network = load_checkpoint(find_checkpoint(recipe.start))[0]
     except (OSError, ValueError) as error:
@@ -161,7 +161,7 @@ def _fit(run: Run) -> dict[str, Any]:
     recipe, adapter, table = run.recipe, run.adapter, run.table
     asked = _enough(table, run.runtime.questions)
     features, background, before = run.features()
-    groups = together(table.sides)
+    groups = group_by_picture(table.sides)
     weights, after, strengths = adapter.weights(), before.copy(), dict[str, float | None]()
     chosen = {name: np.array([one == name for one in table.questions]) for name in asked}
     with run.console.progress(total=len(asked) * recipe.folds, unit="fold", desc="fitting") as bar:
@@ -177,18 +177,18 @@ def _fit(run: Run) -> dict[str, Any]:
     for name in asked:
         of = chosen[name]
         looked = [evidence for evidence, one in zip(seen, of, strict=True) if one]
-        judged = _Judged(questions, name, looked, table.same[of], together(table.sides[of]) % recipe.folds)
+        judged = _Judged(questions, name, looked, table.same[of], group_by_picture(table.sides[of]) % recipe.folds)
         released = judged.shown(before[of], run.runtime.released.questions)
         line, calibrated = judged.recalibrated(before[of])
         if strengths[name] is not None:
             line, tuned = judged.recalibrated(after[of])
         else:
             tuned = calibrated
-        questions[name] = line.over(questions[name])
+        questions[name] = line.apply_to(questions[name])
         results[name] = measured(
             judged.same,
-            together(table.sides[of]),
-            questions[name].stated,
+            group_by_picture(table.sides[of]),
+            questions[name].effective_thresholds,
             {
                 "released": released,
                 "calibrated": calibrated,
@@ -211,7 +211,7 @@ class _Judged:
 
     def shown(self, logits: np.ndarray, questions: Mapping[str, Question] | None = None) -> np.ndarray:
         """Probabilities float64 (P,) of logits (P, Q)."""
-        return probabilities(questions or self.questions, logits, self.seen)[self.name]
+        return question_probabilities(questions or self.questions, logits, self.seen)[self.name]
 
     def recalibrated(self, logits: np.ndarray) -> tuple[OwnQuestion, np.ndarray]:
         """The line through the log-odds for all labels, and the probabilities (P,) by lines that saw none of a pair's
@@ -223,13 +223,13 @@ class _Judged:
             out = self.folds == fold
             if out.all():
                 continue
-            laid = dict(self.questions) | {self.name: self._line(known, ~out).over(self.questions[self.name])}
+            laid = dict(self.questions) | {self.name: self._line(known, ~out).apply_to(self.questions[self.name])}
             found[out] = self.shown(logits, laid)[out]
         return self._line(known, np.ones(len(known), bool)), found
 
     def _line(self, known: np.ndarray, chosen: np.ndarray) -> OwnQuestion:
         line, same = fit_line(log_odds(known[chosen]), self.same[chosen]), self.same[chosen]
-        stated = dict(self.questions[self.name].stated)
+        stated = dict(self.questions[self.name].effective_thresholds)
         return OwnQuestion(line.scale, line.offset, stated, same=int(same.sum()), different=int((~same).sum()))
 
 

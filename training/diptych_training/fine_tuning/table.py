@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from diptych_runtime.calibration.questions import ASKED, COPY, answered
+from diptych_runtime.calibration.questions import ASKED, COPY, resolve_question
 from diptych_runtime.errors import ArtifactError
 from diptych_training.data.csv import LABELS, read_table
 from diptych_training.errors import DataError
@@ -74,7 +74,7 @@ def read_labels(labels: Labels, questions: Sequence[str], model: str) -> Table:
         if said not in ANSWERS:
             raise DataError(f"{path}, line {number}: expected same, different, cannot tell, 1 or 0, got {said!r}")
         try:
-            question = answered(row.get("question") or labels.question, questions, model)
+            question = resolve_question(row.get("question") or labels.question, questions, model)
         except ArtifactError as error:
             raise DataError(f"{path}, line {number}: {error}") from None
         same = ANSWERS[said]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from diptych_runtime.atomic import replacing
+from diptych_runtime.atomic import replacing_stream
 from diptych_runtime.decoder import panel_pixels
 from diptych_runtime.errors import PictureError
 from diptych_runtime.runtime import Runtime
@@ -63,5 +63,5 @@ def _load_tokens(path: Path, revision: str) -> tuple[np.ndarray, list[str]]:
 
 
 def _save_tokens(path: Path, revision: str, names: Sequence[str], tokens: np.ndarray) -> None:
-    with replacing(path) as stream:
+    with replacing_stream(path) as stream:
         np.savez(stream, revision=revision, names=np.array(names), tokens=tokens)

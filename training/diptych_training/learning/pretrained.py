@@ -149,7 +149,7 @@ def fit_projections(network: PairNetwork, photos: Tensor, size: int) -> None:
         parameter.copy_(torch.cat(values))
     if isinstance(network.pair, PairPart) and network.pair.correspondence is not None:
         tokens = network.encode(plain(photos[:STRANGERS].to(network.device), size))[0]
-        known, prior = network.summands(tokens, tokens.roll(1, 0))[2], network.pair.correspondence.prior
+        known, prior = network.logit_summands(tokens, tokens.roll(1, 0))[2], network.pair.correspondence.prior
         prior.bias.copy_(STRANGE - F.linear(known.mean(0), prior.weight))
 
 

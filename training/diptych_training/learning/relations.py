@@ -33,13 +33,13 @@ def untrained(checkpoint: Path) -> PairNetwork:
     config = PairConfig(
         pixels=theirs.config.pixels,
         encoder=encoder,
-        embedding=encoder.pooled,
+        embedding=encoder.description_width,
         relation="siamese",
         questions=theirs.config.questions,
     )
     network = PairNetwork(config)
     network.panel.encoder.load_state_dict(pretrained_encoder(theirs).state_dict())
     with torch.no_grad():
-        network.panel.embedding.weight.copy_(torch.eye(encoder.pooled))
+        network.panel.embedding.weight.copy_(torch.eye(encoder.description_width))
         network.panel.embedding.bias.zero_()
     return network

@@ -298,7 +298,7 @@ def calibrate(checkpoint: Path, validations: list[ValidationSet], device: torch.
         search = {"crops": CROPS} | fit_cohort(sat) if question == COPY else {}
         searched = replace(Question(), **search)
         parts = [ranking.relevant.ravel() for ranking in sat]
-        logits = np.concatenate([searched.normalized(ranking.scores).ravel() for ranking in sat])
+        logits = np.concatenate([searched.normalize_logits(ranking.scores).ravel() for ranking in sat])
         labels = np.concatenate(parts)
         try:
             fitted = fit_calibration(logits, labels, weights_of_parts(parts))
@@ -320,7 +320,7 @@ def calibrate(checkpoint: Path, validations: list[ValidationSet], device: torch.
 def _negative_thresholds(question: Question, sat: Sequence[Ranking], others: Sequence[Ranking]) -> dict[str, float]:
     """Thresholds for pairs of the same queries as in `sat`, whose rivals they are held against."""
     held = [
-        found.scores - (ranking.scores - question.normalized(ranking.scores))[:, :1]
+        found.scores - (ranking.scores - question.normalize_logits(ranking.scores))[:, :1]
         for ranking, found in zip(sat, others, strict=True)
     ]
     probabilities = question.relevance(np.concatenate([scores.ravel() for scores in held]))

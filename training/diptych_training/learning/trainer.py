@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from diptych_model import PairNetwork, load_checkpoint
 from diptych_model.controls import LateInteraction
-from diptych_model.embedding import asked, parted, weights_of_parts
+from diptych_model.embedding import split_parts, weight_queries, weights_of_parts
 from diptych_model.network import PairPart
 from diptych_training.device import mixed_precision
 from diptych_training.errors import DataError
@@ -229,7 +229,7 @@ class Learner(Optimisation):
         questions = self.network.config.questions
         if self.network.config.parts == 1:
             return embeddings
-        about = [asked(embeddings, weights_of_parts(questions, question)) for question in questions]
+        about = [weight_queries(embeddings, weights_of_parts(questions, question)) for question in questions]
         return torch.where(copies[:, None], *about)
 
     def _asked(self, logits: Tensor, copies: Tensor) -> Tensor:
@@ -241,7 +241,7 @@ class Learner(Optimisation):
         """The scores of late interaction for the chosen pairs (Q, 1 + K): it has learnt nothing, and so nothing by
         heart.
         """
-        content = self.network.panel.content(tokens).float()
+        content = self.network.panel.content_tokens(tokens).float()
         queries = content[:count].repeat_interleave(chosen.shape[1], 0)
         return LateInteraction(1).to(tokens.device)(queries, content[count + chosen.flatten()]).view(chosen.shape)
 
@@ -250,17 +250,17 @@ class Learner(Optimisation):
         pictures, known = memory.draw(size, generator)
         with self._mixed():
             embeddings = self.network.encode(pictures.contiguous(memory_format=torch.channels_last))[1]
-        thing = parted(embeddings.float(), self.network.config.parts)[:, -1]
+        thing = split_parts(embeddings.float(), self.network.config.parts)[:, -1]
         return retention_loss(F.normalize(thing, dim=-1), known)
 
     def _linked(self, drawn: Step, tokens: Tensor) -> Tensor:
         count, (rows,) = len(drawn.match), torch.where((drawn.linked & drawn.match.any(1)).to(self.device))
         matched = count + drawn.match.to(self.device)[rows].float().argmax(1)
-        content, places = self.network.panel.content(tokens), drawn.places.to(self.device)
+        content, places = self.network.panel.content_tokens(tokens), drawn.places.to(self.device)
         return link_loss(content[rows], content[matched], places[rows], places[matched])
 
     def _pair_gradients(self) -> Iterator[Tensor]:
-        for parameter in self.network.relating.parameters():
+        for parameter in self.network.relation_module.parameters():
             if parameter.requires_grad:
                 if parameter.grad is None:  # nothing fell to this process
                     parameter.grad = torch.zeros_like(parameter)

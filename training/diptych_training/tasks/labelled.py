@@ -72,7 +72,7 @@ class Classes(Task):
         folders = sorted(
             path
             for path in place.iterdir()
-            if path.is_dir() and not DEFAULT.reason(path.name, str(place), "", is_folder=True)
+            if path.is_dir() and not DEFAULT.exclusion_reason(path.name, str(place), "", is_folder=True)
         )
         return place, {
             path.relative_to(place).as_posix(): folder.name

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from diptych_model import PairNetwork
-from diptych_model.embedding import asked, weights_of_parts
+from diptych_model.embedding import weight_queries, weights_of_parts
 from diptych_training.metrics import Ranking, two_stages
 from diptych_training.tasks.hard_negatives import encode
 
@@ -89,7 +89,9 @@ def nearest(
     """The first candidates of every query by the embedding: their places in the gallery (Q, K) and cosines (Q, K)."""
     query_embeddings = looked.query_embeddings
     if network.config.parts > 1:
-        query_embeddings = asked(query_embeddings, weights_of_parts(network.config.questions, validation.question))
+        query_embeddings = weight_queries(
+            query_embeddings, weights_of_parts(network.config.questions, validation.question)
+        )
     cosines = query_embeddings @ looked.embeddings.T
     if validation.itself is not None:
         cosines[torch.arange(len(cosines)), torch.from_numpy(validation.itself)] = -torch.inf

@@ -29,7 +29,7 @@ from diptych.errors import BatchError
 from diptych.store.lock import WriterLock
 from diptych.store.records import FileStamp
 from diptych_runtime.atomic import sync_folder
-from diptych_runtime.calibration.questions import THING, answered
+from diptych_runtime.calibration.questions import THING, resolve_question
 from diptych_runtime.manifest import Manifest as Model
 from diptych_runtime.models import find_artifact
 
@@ -49,7 +49,7 @@ def specify_job(
 ) -> JobSpec:
     """Look at the table, its pictures and the model. Raises BatchError and ArtifactError."""
     found = Model.load(find_artifact(model))
-    asked = answered(question, found.questions, found.name)
+    asked = resolve_question(question, found.questions, found.name)
     return JobSpec(
         table=str(table.absolute()),
         sha256=digest(table),

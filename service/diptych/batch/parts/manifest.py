@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from diptych.errors import BatchError
-from diptych_runtime.atomic import replacing, write_atomic
+from diptych_runtime.atomic import replacing_stream, write_atomic
 from diptych_runtime.parsing import parse_json
 
 FORMAT = 4
@@ -195,5 +195,5 @@ def new_id() -> str:
 
 def write_part(path: Path, data: bytes | memoryview) -> None:
     """Put a part under its name, whole and lasting. Several may write the same one: they write the same bytes."""
-    with replacing(path, path.with_name(f".{path.name}.{uuid4().hex}.tmp")) as stream:
+    with replacing_stream(path, path.with_name(f".{path.name}.{uuid4().hex}.tmp")) as stream:
         stream.write(data)

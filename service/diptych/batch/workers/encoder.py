@@ -21,7 +21,7 @@ from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.closer_look.verification import View
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import PictureError
-from diptych_runtime.judgement import Judgement, deserving, judge
+from diptych_runtime.judgement import Judgement, judge_pairs, needs_closer_look
 from diptych_runtime.paths import existing_form
 
 _LOOKED = 16  # pairs whose pictures are read at once for a closer look
@@ -163,10 +163,10 @@ def score_pairs(
         questions, asked = scorer.runtime.manifest.questions, scorer.runtime.question
         seen: list[Evidence | None] = [None] * len(good)
         if look is not None:
-            rows = np.flatnonzero(deserving(questions, logits, asked) & ~same[good])
+            rows = np.flatnonzero(needs_closer_look(questions, logits, asked) & ~same[good])
             for place, evidence in zip(rows.tolist(), look(good[rows].tolist()) if len(rows) else (), strict=True):
                 seen[place] = evidence
-        answers = judge(questions, logits, seen, same=same[good])[asked]
+        answers = judge_pairs(questions, logits, seen, same=same[good])[asked]
         for place, judgement in zip(good.tolist(), answers, strict=True):
             judgements[place] = judgement
     return Scores.of(judgements, errors)

@@ -21,7 +21,7 @@ from diptych.batch.workers.pool import Pool
 from diptych.bench.demo.drawing import SCENES, Canvas
 from diptych.bench.demo.edits import edit_copy
 from diptych.console import Console, counted
-from diptych_runtime.atomic import temporary, write_atomic
+from diptych_runtime.atomic import temporary_path, write_atomic
 from diptych_runtime.errors import DiptychError
 
 PART = 4  # pictures that a process draws at a time
@@ -124,7 +124,7 @@ def _copy(picture: Picture, path: Path) -> Picture:
 def _check(folder: Path, planned: set[Path]) -> None:
     if folder.exists() and not folder.is_dir():
         raise DemonstrationError(f"expected a folder, but {folder} is a file; name a new or empty folder")
-    ours = planned | {folder / "photos", folder / "queries", folder / STORE} | set(map(temporary, planned))
+    ours = planned | {folder / "photos", folder / "queries", folder / STORE} | set(map(temporary_path, planned))
     foreign = sorted(
         path for part in (".", "photos", "queries") for path in folder.glob(f"{part}/*") if path not in ours
     )

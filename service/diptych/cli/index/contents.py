@@ -99,7 +99,7 @@ def export(
     """Write a line of JSON for every picture."""
     from diptych.store.open import open_store
     from diptych.store.sqlite import backup
-    from diptych_runtime.atomic import replacing
+    from diptych_runtime.atomic import replacing_stream
 
     console = Console(as_json, quiet)
     if output != "-":
@@ -111,7 +111,7 @@ def export(
         if output == "-":
             sys.stdout.writelines(lines)
             return 0
-        with replacing(Path(output)) as file:
+        with replacing_stream(Path(output)) as file:
             file.writelines(line.encode() for line in lines)
     console.emit({"output": output, "pictures": bar.n}, f"{counted(bar.n, 'picture')} in {output}")
     return 0
@@ -245,11 +245,11 @@ def _describe_calibration(
     from diptych_runtime.own_calibration import OwnCalibration
 
     try:
-        own = None if folder is None else OwnCalibration.beside(folder)
+        own = None if folder is None else OwnCalibration.load_beside(folder)
         if own is None:
             return None
         of_model = [manifest for manifest in models.values() if manifest.revision == own.revision]
-        fitting = [own.over(manifest) for manifest in of_model if own.fits(manifest)]
+        fitting = [own.apply_to(manifest) for manifest in of_model if own.fits(manifest)]
     except ArtifactError as error:
         return {"in_force": False, "error": str(error)}
     return {

@@ -145,7 +145,7 @@ def _stale_calibration(store: Location, scorer: Scorer) -> list[str]:
 
     own = None
     with suppress(ArtifactError):  # a damaged one is named where it is used
-        own = OwnCalibration.beside(store) if isinstance(store, Path) else None
+        own = OwnCalibration.load_beside(store) if isinstance(store, Path) else None
     if own is None or own.fits(scorer.runtime.released):
         return []
     of = f"{own.model}, {own.revision}"

@@ -19,8 +19,8 @@ from diptych.dedupe.labelled import NONE, IdPairs, places_of
 from diptych.dedupe.settling import Settled
 from diptych.pictures.file_info import Picture
 from diptych_runtime.calibration.questions import COPY
-from diptych_runtime.calibration.transitivity import among
-from diptych_runtime.calibration.verdicts import least_of
+from diptych_runtime.calibration.transitivity import are_among
+from diptych_runtime.calibration.verdicts import verdict_thresholds
 from diptych_runtime.errors import ArgumentError
 
 MAX_DISTANCE = 4  # bits that differ; it is always an even number
@@ -77,7 +77,7 @@ def duplicates_by_hash(
         max_distance,
         asking=np.array([not reference for _, reference, _ in items], bool),
     )
-    matching_pairs = ~among(pairs, places_of(apart, [id for *_, id in items]))
+    matching_pairs = ~are_among(pairs, places_of(apart, [id for *_, id in items]))
     pairs, distances = pairs[matching_pairs], distances[matching_pairs]
     most = _listed_at_most(np.array([len(same) for same in contents], np.int64), pairs, max_distance)
     limit = score_of(max_distance)
@@ -91,7 +91,7 @@ def duplicates_by_hash(
         keeper, *same = contents[item]
         alike = {} if ids[keeper] in kept else dict.fromkeys(same, score_of(0))
         matching[keeper] = alike | {place: matches[item][other] for other in others for place in contents[other]}
-    least = least_of({"exact": 1.0, "near": limit})
+    least = verdict_thresholds({"exact": 1.0, "near": limit})
     listed = [(ids[a], ids[b], score) for a, b, score in _pairs(contents, close, scores, ids, kept, most)]
     return Duplicates(
         groups=named(

@@ -14,7 +14,7 @@ from diptych.dedupe.duplicates import Duplicates
 from diptych.dedupe.report.table import unwritable
 from diptych.dedupe.report.thumbnails import thumbnails
 from diptych.pictures.sources import picture_limits
-from diptych_runtime.atomic import replacing
+from diptych_runtime.atomic import replacing_stream
 from diptych_runtime.decoder import PictureLimits
 
 _HERE = Path(__file__).parent
@@ -54,7 +54,7 @@ def write(
         "script": script,
     }
     try:
-        with replacing(path) as file:
+        with replacing_stream(path) as file:
             for text in _filled(parts, thumbnails(shown, limits or picture_limits(), threads), tick):
                 file.write(text.encode("utf-8", "backslashreplace"))
     except OSError as error:

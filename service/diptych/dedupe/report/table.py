@@ -12,7 +12,7 @@ from typing import Any
 
 from diptych.dedupe.duplicates import Duplicates, Member
 from diptych.errors import DedupeError
-from diptych_runtime.atomic import replacing
+from diptych_runtime.atomic import replacing_stream
 
 COLUMNS = (
     "group",
@@ -96,7 +96,7 @@ def write(path: Path, found: Duplicates, refused: Sequence[Mapping[str, str]], *
     For a `spreadsheet`, texts in the .csv that it would take for formulas begin with an apostrophe.
     """
     try:
-        with replacing(path) as stream:
+        with replacing_stream(path) as stream:
             text = TextIOWrapper(stream, "utf-8", newline="")
             if path.suffix.lower() == ".csv":
                 writer = csv.writer(text, lineterminator="\n")

@@ -27,7 +27,7 @@ from diptych.http.schemas.responses import (
     QuestionItem,
     Ready,
 )
-from diptych_runtime.calibration.verdicts import least_of
+from diptych_runtime.calibration.verdicts import verdict_thresholds
 from diptych_runtime.decoder import FORMATS
 
 router = APIRouter(tags=["service"], responses=document_errors(500))
@@ -68,7 +68,11 @@ async def info(here: Here, collection: CollectionQuery = None) -> Info:
         thresholds=runtime.thresholds,
         formats=[*FORMATS],
         questions={
-            name: QuestionItem(thresholds=one.thresholds, verdicts=least_of(one.stated), negatives=one.negatives)
+            name: QuestionItem(
+                thresholds=one.thresholds,
+                verdicts=verdict_thresholds(one.effective_thresholds),
+                negatives=one.negatives,
+            )
             for name, one in runtime.manifest.questions.items()
         },
         calibration=None if runtime.own is None else CalibrationItem.model_validate(runtime.own),

@@ -14,7 +14,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from diptych.store.index.vectors import Vectors
-from diptych_runtime.atomic import replacing, write_atomic
+from diptych_runtime.atomic import replacing_stream, write_atomic
 from diptych_runtime.own_files import open_own
 from diptych_runtime.parsing import parse_json
 
@@ -27,7 +27,7 @@ def save(directory: Path, vectors: Vectors, facts: Mapping[str, Any]) -> None:
     """Write the vectors and then the manifest of `facts`. Raises OSError if the disk does not take them."""
     path = directory / CACHE
     # A kill between the two leaves a manifest whose digest is not that of the vectors: the cache is then made anew.
-    with replacing(path, path.with_name(f".{CACHE}.tmp")) as file:
+    with replacing_stream(path, path.with_name(f".{CACHE}.tmp")) as file:
         taken = _Digesting(file)
         vectors.write(cast("Any", taken))
     manifest = {**facts, "sha256": _sign(taken.found, facts)}

@@ -33,7 +33,7 @@ from diptych.store.milvus.table import MOST, Table, layout_of, make, properties_
 from diptych.store.other_model import ways_out
 from diptych.store.records import FileStamp, NewPicture, Record
 from diptych.store.reports import RebuildReport, VerifyReport
-from diptych_runtime.atomic import replacing
+from diptych_runtime.atomic import replacing_stream
 from diptych_runtime.paths import shell_word
 from diptych_runtime.runtime import Runtime
 
@@ -370,7 +370,7 @@ class Originals:
             return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path, path.with_name(f".{id}.{uuid4().hex}")) as file:  # others may be at the same one
+            with replacing_stream(path, path.with_name(f".{id}.{uuid4().hex}")) as file:  # others may be at the same one
                 file.write(data)
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror}; is the folder shared with us?") from None

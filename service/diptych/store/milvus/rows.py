@@ -17,7 +17,7 @@ from diptych.store.milvus.filters import FIELD, facets
 from diptych.store.records import FileStamp, NewPicture, Record
 from diptych_runtime.errors import PictureError
 from diptych_runtime.runtime import Runtime
-from diptych_runtime.token_codec import numbers
+from diptych_runtime.token_codec import read_numbers
 
 FORMAT = "1"
 TEXT = 65_535  # bytes that Milvus's texts and JSON values may have
@@ -83,7 +83,7 @@ class Layout:
         """A picture as a row. Raises PictureError if its metadata and path are larger than Milvus can hold."""
         facts = {name: getattr(new, name) for name in _FACTS}
         facts |= {"metadata": new.metadata, "added": added, "revision": new.revision, "kept": new.data is not None}
-        tokens = new.tokens if len(new.tokens) == self.token_bytes else numbers(new.tokens).astype("<f2").tobytes()
+        tokens = new.tokens if len(new.tokens) == self.token_bytes else read_numbers(new.tokens).astype("<f2").tobytes()
         facts |= {"embedding_crc": zlib.crc32(new.embedding), "tokens_crc": zlib.crc32(tokens)}
         return self._make_row(facts, np.frombuffer(new.embedding, "<f4"), b64encode(tokens).decode())
 
@@ -100,7 +100,7 @@ class Layout:
             return [str(fault)]
         norm = float(np.linalg.norm(np.frombuffer(embedding, "<f4")))
         faults = [] if abs(norm - 1.0) < 1e-3 else [f"its embedding has the length {norm:.4g}, expected 1"]
-        if not np.isfinite(numbers(tokens)).all():
+        if not np.isfinite(read_numbers(tokens)).all():
             faults.append("its tokens are not finite")
         return faults
 

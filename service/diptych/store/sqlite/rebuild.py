@@ -64,7 +64,7 @@ def _compact_tokens(store: Store, runtime: Runtime) -> int:
     if not codec.byte_channels:
         return 0
     while found := store.tokens_of_size(runtime.revision, codec.float16_nbytes, after, BATCH):
-        store.replace_tokens(dict(zip(found, codec.packed(codec.unpacked([*found.values()])), strict=True)))
+        store.replace_tokens(dict(zip(found, codec.pack_tokens(codec.unpack_tokens([*found.values()])), strict=True)))
         after, count = max(found), count + len(found)
     return count
 

@@ -13,7 +13,7 @@ import numpy as np
 from diptych.errors import StoreError
 from diptych.store.sqlite.guard import check_files, foreign_parts, has_tables, open_guarded
 from diptych_runtime.paths import shell_word
-from diptych_runtime.token_codec import numbers
+from diptych_runtime.token_codec import read_numbers
 
 DATABASE = "collection.sqlite"
 VERSION = 5
@@ -157,7 +157,7 @@ def token_numbers(tokens: object) -> int:
     function `token_numbers` of our SQL.
     """
     try:
-        return int(np.isfinite(numbers(tokens)).sum()) if isinstance(tokens, bytes) else 0
+        return int(np.isfinite(read_numbers(tokens)).sum()) if isinstance(tokens, bytes) else 0
     except ValueError:
         return 0
 

@@ -18,7 +18,7 @@ from diptych.store.index.vectors import RECALL
 from diptych.store.other_model import embedded_by, find_obstacle
 from diptych.store.reports import VerifyReport
 from diptych.store.sqlite.database import Store
-from diptych_runtime.token_codec import numbers
+from diptych_runtime.token_codec import read_numbers
 
 _STEP = 256
 _LOW = RECALL - 0.02
@@ -107,7 +107,7 @@ def _find_faults(row: Row) -> tuple[list[str], int]:
     if row["bytes"] is not None and hashlib.sha256(row["bytes"]).hexdigest() != row["sha256"]:
         faults.append("its kept bytes have another digest")
     try:
-        embedding, tokens = np.frombuffer(row["embedding"], "<f4"), numbers(row["tokens"])
+        embedding, tokens = np.frombuffer(row["embedding"], "<f4"), read_numbers(row["tokens"])
     except (ValueError, TypeError):  # the latter for what is no bytes at all
         return [*faults, "its features are cut short"], 0
     return [*faults, *_find_feature_faults(embedding, tokens, whole=row["features_whole"])], tokens.size

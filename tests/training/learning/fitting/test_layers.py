@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from diptych_runtime.calibration.evidence import FEATURES, Evidence, features
+from diptych_runtime.calibration.evidence import FEATURES, Evidence, feature_rows
 from diptych_training.learning.fitting.layers import IN_VAIN, Layers, fit_layers, mean_of
 
 NAMES = list(FEATURES)
@@ -28,7 +28,7 @@ def examples(seed: int, count: int = 600) -> tuple[list[Evidence], np.ndarray]:
 
 
 def measured(seen: list[Evidence]) -> np.ndarray:
-    return features(np.full(len(seen), 0.9), seen)
+    return feature_rows(np.full(len(seen), 0.9), seen)
 
 
 def even(labels: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diptych_runtime.judgement import probabilities
+from diptych_runtime.judgement import question_probabilities
 from diptych_runtime.manifest import Question
 from diptych_runtime.runtime import Runtime
 from diptych_training.data import planted
@@ -38,7 +38,7 @@ def test_each_threshold_lets_its_share_of_the_negatives_of_its_sort_pass():
         for sort, stated in sorts.items():
             assert list(stated) == ["0.01", "0.001"], "6,000 pairs do not support one in 10,000"
             shown = [
-                probabilities(QUESTIONS, others.logits)[question]
+                question_probabilities(QUESTIONS, others.logits)[question]
                 for found in sets
                 for others in found
                 if (others.question, others.sort) == (question, sort)

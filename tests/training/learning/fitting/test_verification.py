@@ -10,7 +10,7 @@ from looked_at import ABOVE, pairs
 
 from diptych_runtime.calibration.evidence import FEATURES, Evidence, Verification
 from diptych_runtime.calibration.reliability import expected_calibration_error
-from diptych_runtime.judgement import probabilities
+from diptych_runtime.judgement import question_probabilities
 from diptych_runtime.manifest import Question
 from diptych_runtime.runtime import Runtime
 from diptych_training.data import planted
@@ -32,7 +32,7 @@ from diptych_training.learning.fitting.verification import (
 def test_what_is_fitted_tells_copies_that_agree_from_others():
     sets = [pairs("one"), pairs("two", seed=1)]
     fitted = fit_verification(sets, ABOVE)
-    relevance, looked = fitted.judged(sets[0].relevance, sets[0].seen), sets[0].looked
+    relevance, looked = fitted.shown_relevance(sets[0].relevance, sets[0].seen), sets[0].looked
     assert relevance[looked & sets[0].copies].mean() > 0.8 > 0.6 > relevance[looked & ~sets[0].copies].mean()
     assert list(fitted.thresholds) == ["0.01", "0.005", "0.001"]
     assert 0.5 == fitted.thresholds["0.01"] <= fitted.thresholds["0.005"] <= fitted.thresholds["0.001"] < 1
@@ -41,7 +41,7 @@ def test_what_is_fitted_tells_copies_that_agree_from_others():
 def test_what_got_no_look_is_held_against_what_did_and_could_not_be_laid_over_each_other():
     one = pairs("one", 200, 300)
     fitted = fit_verification([one, pairs("two", 200, 300, seed=1)], ABOVE)
-    shown = fitted.judged(one.relevance, one.seen)
+    shown = fitted.shown_relevance(one.relevance, one.seen)
     assert expected_calibration_error(shown, one.copies, even_weights(one.copies)) < 0.06
     apart = ~one.looked
     # Ten copies without a look and 940 others: by the network alone they came before copies that were looked at.
@@ -56,7 +56,7 @@ def test_a_threshold_lets_its_share_of_all_candidates_pass_on_the_mean_over_kind
     for rate, bar in fitted.thresholds.items():
         shares = []
         for one in sets:
-            shares.append((fitted.judged(one.relevance, one.seen)[~one.copies] >= bar).mean())
+            shares.append((fitted.shown_relevance(one.relevance, one.seen)[~one.copies] >= bar).mean())
         assert np.mean(shares) <= float(rate)
 
 
@@ -77,7 +77,7 @@ def test_copies_are_planted_looked_at_and_found(artifact, tmp_path, monkeypatch)
     assert len(found.evidence) == len(found.copies) == len(found.relevance) == sum(told)
     assert found.copies.sum() + found.missed >= 6
     copies = [evidence for evidence, copy in zip(found.evidence, found.copies, strict=True) if copy]
-    assert np.mean([evidence.registered for evidence in copies]) > 0.2
+    assert np.mean([evidence.is_registered for evidence in copies]) > 0.2
 
 
 def test_what_local_features_vote_for_is_looked_at_whatever_the_network_says():
@@ -113,7 +113,7 @@ def test_what_local_features_vote_for_is_looked_at_whatever_the_network_says():
     assert found.relevance[1] < 0.05
     sure = Verification(0.5, dict.fromkeys(FEATURES, 0.0) | {"bias": 3.0}, {"0.01": 0.6, "0.001": 0.9})
     one = replace(found, seen=[None, Evidence(300, 100, 60), None, None])
-    assert one.judged(sure)[1] > 0.9 > sure.judged(one.relevance, one.seen)[1], "it was looked at"
+    assert one.judged(sure)[1] > 0.9 > sure.shown_relevance(one.relevance, one.seen)[1], "it was looked at"
 
 
 QUESTIONS = looking({"copy": Question(1.0, 0.0), "thing": Question(1.0, 0.0)})
@@ -151,7 +151,7 @@ def test_what_a_look_says_of_the_thing_is_calibrated_where_one_line_through_the_
     fitted = asked | {"thing": replace(asked["thing"], after_look=after)}
     for one in (things(False, seed=2), things(True, seed=3)):
         looked = np.array([evidence is not None for evidence in one.seen])
-        shown = probabilities(fitted, one.logits, one.seen)["thing"][looked]
+        shown = question_probabilities(fitted, one.logits, one.seen)["thing"][looked]
         alone = fitted["thing"].relevance(one.logits[looked, 1])
         assert expected_calibration_error(shown, one.labels[looked]) < 0.1
         assert expected_calibration_error(shown, one.labels[looked]) < expected_calibration_error(

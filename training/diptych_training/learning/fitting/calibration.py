@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from diptych_runtime.calibration.normalization import cohort_mean, normalized
+from diptych_runtime.calibration.normalization import cohort_mean, normalize_logits
 from diptych_training.metrics import Ranking, micro_average_precision
 
 FALSE_POSITIVE_RATES = (0.01, 0.001, 0.0001)
@@ -44,7 +44,7 @@ def fit_cohort(rankings: Sequence[Ranking]) -> dict[str, float]:
     level = float(np.mean([cohort_mean(ranking.scores, 0.0).mean() for ranking in rankings]))
 
     def precision(ranking: Ranking, weight: float) -> float:
-        scores, positives = normalized(ranking.scores, weight, level), int(ranking.positives.sum())
+        scores, positives = normalize_logits(ranking.scores, weight, level), int(ranking.positives.sum())
         return micro_average_precision(scores.ravel(), ranking.relevant.ravel(), positives)
 
     def found(weight: float) -> float:

@@ -18,7 +18,7 @@ from diptych_runtime.atomic import replacing_file
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.closer_look import aligned, blocks, homography, registration, verification, votes
 from diptych_runtime.closer_look.verification import describe, verify
-from diptych_runtime.closer_look.votes import elected_of_crowd, signatures
+from diptych_runtime.closer_look.votes import elected_of_crowd, make_signatures
 from diptych_runtime.decoder import panel_pixels
 from diptych_runtime.manifest import digest
 from diptych_runtime.runtime import Panels, Runtime
@@ -49,7 +49,7 @@ class Examined:
         embeddings = self.panels.embeddings
         index = faiss.IndexFlatIP(embeddings.shape[1])
         index.add(embeddings)
-        queries = self.runtime.asking(question).queries(embeddings)
+        queries = self.runtime.asking(question).weight_queries(embeddings)
         near = index.search(queries, min(count + 1, len(embeddings)))[1]
         pairs = [(i, j) for i, row in enumerate(near.tolist()) for j in row if i != j]
         return np.unique(np.sort(pairs, axis=1), axis=0)
@@ -71,9 +71,9 @@ class Examined:
         (`Runtime.shifts`).
         """
         asked, logits = self.runtime.asking(question), self.logits(pairs)
-        if asked.asked.cohort:
+        if asked.question_settings.cohort:
             near = self.nearest(question)
-            shifts = asked.shifts(near, self.logits(near)[:, asked.column], len(self.planted.names))
+            shifts = asked.logit_shifts(near, self.logits(near)[:, asked.column], len(self.planted.names))
             logits[:, asked.column] -= shifts[pairs].mean(1)
         return logits
 
@@ -124,7 +124,9 @@ class Looks:
     def __init__(self, names: Sequence[str], root: Path, folder: Path) -> None:
         """Read the file, if there is one. A line that was not finished, or is of other evidence, is passed over."""
         self.names, self.root = names, root
-        code = digest(b"".join([*(Path(str(part.__file__)).read_bytes() for part in _LOOKING), aligned.graph()]))[:12]
+        code = digest(b"".join([*(Path(str(part.__file__)).read_bytes() for part in _LOOKING), aligned.read_graph()]))[
+            :12
+        ]
         self.path = folder / f"looks-{code}.jsonl"
         votes_code = digest(Path(str(votes.__file__)).read_bytes())[:12]
         self._signatures = folder / f"signatures-{code}-{votes_code}.npz"
@@ -144,7 +146,9 @@ class Looks:
         """The signatures uint8 (P, 32) of the keypoints of each picture."""
         if not self._signatures.is_file():
             with ThreadPoolExecutor(threads) as pool:
-                made = pool.map(lambda name: signatures(describe(self.root / name).keypoints.descriptors), self.names)
+                made = pool.map(
+                    lambda name: make_signatures(describe(self.root / name).keypoints.descriptors), self.names
+                )
                 with replacing_file(self._signatures) as unfinished, unfinished.open("wb") as file:
                     np.savez(file, allow_pickle=False, **{str(place): one for place, one in enumerate(made)})
         with np.load(self._signatures) as known:

@@ -9,7 +9,7 @@ import numpy as np
 
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.thresholds import NEGATIVES, Negatives
-from diptych_runtime.judgement import probabilities
+from diptych_runtime.judgement import question_probabilities
 from diptych_runtime.manifest import Question
 from diptych_training.data.planted import Planted
 from diptych_training.learning.fitting.calibration import fit_thresholds
@@ -67,7 +67,7 @@ def fit_negatives(
         fitted[question] = {}
         for sort in NEGATIVES:
             shown = [
-                probabilities(questions, others.logits, others.seen)[question]
+                question_probabilities(questions, others.logits, others.seen)[question]
                 for found in sets
                 for others in found
                 if (others.question, others.sort) == (question, sort)

@@ -48,7 +48,7 @@ def temper(network: PairNetwork, validations: Sequence[ValidationSet], size: int
             added = cast(nn.Linear, network.pair.head[-1])
             added.weight[column] *= share
             added.bias[column] *= share
-            network.pair.correspondence.prior.weight[column, network.pair.part(column)] += cosine
+            network.pair.correspondence.prior.weight[column, network.pair.embedding_part(column)] += cosine
     return {question: {"share": share, "cosine": cosine} for question, (share, cosine) in chosen.items()}
 
 
@@ -61,7 +61,7 @@ class Candidates:
         self.best, self.cosines = nearest(network, validation, looked)
         rows_of = torch.arange(len(self.best), device=self.best.device).repeat_interleave(self.best.shape[1])
         summands = [
-            network.summands(looked.query_tokens[rows], looked.tokens[found])
+            network.logit_summands(looked.query_tokens[rows], looked.tokens[found])
             for rows, found in zip(rows_of.split(PAIRS), self.best.flatten().split(PAIRS), strict=True)
         ]
         self.prior, self.added, self.known = (torch.cat(each) for each in zip(*summands, strict=True))
@@ -72,6 +72,6 @@ class Candidates:
         shares[column] = share
         logits = self.prior + self.added * shares
         pair = cast(PairPart, self.network.pair)
-        logits[:, column] += cosine * self.known[:, pair.part(column)]
-        answers = answer(self.network, pair.answers(logits), self.validation.question).view(self.best.shape)
+        logits[:, column] += cosine * self.known[:, pair.embedding_part(column)]
+        answers = answer(self.network, pair.question_logits(logits), self.validation.question).view(self.best.shape)
         return stages(self.validation, self.best, self.cosines, answers)[1].summary()[self.validation.headline]

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from diptych_runtime.calibration.after_look import APART, AfterLook
-from diptych_runtime.calibration.evidence import FEATURES, UNSEEN, Evidence, Verification, features
+from diptych_runtime.calibration.evidence import FEATURES, UNSEEN, Evidence, Verification, feature_rows
 from diptych_runtime.calibration.questions import COPY, THING
 from diptych_runtime.calibration.recalibration import log_odds
-from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, among, open_pairs
-from diptych_runtime.judgement import deserving, probabilities, saying
+from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, are_among, open_pairs
+from diptych_runtime.judgement import needs_closer_look, pairs_with_look, question_probabilities
 from diptych_runtime.manifest import Question
 from diptych_training.learning.fitting.calibration import weights_of_parts
 from diptych_training.learning.fitting.examined import Examined, spread_looks
@@ -61,7 +61,7 @@ class Pairs:
 
     def judged(self, verification: Verification) -> np.ndarray:
         """The probabilities float64 (P,) of the pairs, as they are shown."""
-        return verification.judged(self.relevance, self.seen, self.looked)
+        return verification.shown_relevance(self.relevance, self.seen, self.looked)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def look_closer(examined: Examined, above: float = ABOVE) -> Pairs:
     relevance = _relevance(examined, pairs)
     elected = examined.elected(pairs, relevance >= above)
     pairs = np.unique(np.concatenate([pairs, elected]), axis=0)
-    found = _looked(examined, pairs, above, among(pairs, elected))
+    found = _looked(examined, pairs, above, are_among(pairs, elected))
     return replace(found, missed=examined.planted.planted() - int(found.copies.sum()))
 
 
@@ -116,7 +116,7 @@ def answers_of(
     get one.
     """
     logits = examined.held(pairs, question)
-    worth = deserving(questions, logits, question)
+    worth = needs_closer_look(questions, logits, question)
     return Answers(logits, labels, spread_looks(worth, examined.evidence(pairs[worth])))
 
 
@@ -134,7 +134,7 @@ def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verificatio
     seen = [evidence for one in sets for evidence in one.seen]
     looked, laid = (np.array(which, bool) for which in zip(*((s is not None, _laid(s)) for s in seen), strict=True))
     x = np.zeros((len(seen), len(FEATURES)))
-    x[looked] = features(relevance[looked], [evidence for one in sets for evidence in one.evidence])
+    x[looked] = feature_rows(relevance[looked], [evidence for one in sets for evidence in one.evidence])
     apart = _fit_apart(sets)
     vain = looked & ~laid
     known = x[vain][:, [list(FEATURES).index(name) for name in IN_VAIN]]
@@ -165,7 +165,7 @@ def in_collection(examined: Examined, pairs: Pairs, verification: Verification) 
     if len(more):
         pairs = _joined(pairs, _looked(examined, more, verification.above))
         values = pairs.judged(verification)
-    values = Transitivity(pairs.pictures, pairs.found, values).consistent(pairs.found, values, UNSURE)
+    values = Transitivity(pairs.pictures, pairs.found, values).make_consistent(pairs.found, values, UNSURE)
     return pairs, np.where([_laid(evidence) for evidence in pairs.seen], values, 0.0)
 
 
@@ -198,7 +198,7 @@ def _fit_apart(sets: Sequence[Pairs]) -> dict[str, float]:
 
 
 def _laid(evidence: Evidence | None) -> bool:
-    return evidence is not None and evidence.registered
+    return evidence is not None and evidence.is_registered
 
 
 def _even(labels: Sequence[np.ndarray]) -> np.ndarray:
@@ -232,17 +232,19 @@ def fit_after_look(questions: Mapping[str, Question], sets: Sequence[Answers], a
     own = logits[:, list(questions).index(THING)]
     relevance = questions[COPY].relevance(logits[:, list(questions).index(COPY)])
     after = AfterLook({}, dict.fromkeys(APART, 0.0), above=above)
-    worth, looked, laid = saying(questions, logits, seen, after)
+    worth, looked, laid = pairs_with_look(questions, logits, seen, after)
     apart = ~worth | (looked & ~laid)  # all others but those that did not get the look that they deserve
-    over = features(relevance[laid], [one for one, which in zip(seen, laid, strict=True) if one is not None and which])
-    beside = after.unlaid(own, relevance, looked)
+    over = feature_rows(
+        relevance[laid], [one for one, which in zip(seen, laid, strict=True) if one is not None and which]
+    )
+    beside = after.apart_summands(own, relevance, looked)
     after = replace(
         after,
         looked=_overlap_weights(over, labels[laid], weight[laid]),
         apart=_weights(APART, beside[apart], labels[apart], weight[apart]),
     )
     asked = dict(questions) | {THING: replace(questions[THING], after_look=after)}
-    shown = [probabilities(asked, one.logits, one.seen)[THING][~one.labels] for one in sets]
+    shown = [question_probabilities(asked, one.logits, one.seen)[THING][~one.labels] for one in sets]
     return replace(after, thresholds=_thresholds(shown, [len(one) for one in shown]))
 
 
