@@ -223,9 +223,9 @@ def _score_pair(
 def _answer(judgement: Judgement) -> dict[str, Any]:
     import numpy as np
 
-    from diptych.batch.tables.scores import shortest
+    from diptych.batch.tables.scores import shorten_float
 
-    numbers = {name: shortest(np.float32(getattr(judgement, name))) for name in ("relevance_score", "raw_score")}
+    numbers = {name: shorten_float(np.float32(getattr(judgement, name))) for name in ("relevance_score", "raw_score")}
     return asdict(judgement) | numbers
 
 

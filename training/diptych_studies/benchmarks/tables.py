@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from diptych.batch.parts.folder import folder_of
-from diptych.batch.tables.read import digest
+from diptych.batch.tables.read import hash_file
 from diptych.bench.collection import cuts
 from diptych.bench.command import start_process
 from diptych.bench.model import processor
@@ -138,7 +138,7 @@ def _scored(pairs: Path, output: Path, options: list[str]) -> dict[str, Any]:
         raise BenchError(f"`diptych score {' '.join(options)}` ended with {process.returncode}: {out}{err}")
     found = json.loads(out)
     found = {name: found[name] for name in ("seconds", "pictures", "scored", "encoded", "steps")}
-    found |= {"peak_bytes": most, "sha256": digest(output)}
+    found |= {"peak_bytes": most, "sha256": hash_file(output)}
     output.unlink()
     return found
 
