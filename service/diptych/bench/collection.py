@@ -21,7 +21,7 @@ from diptych.bench.demo.collection import draw_scenes
 from diptych.bench.demo.edits import edit_copy
 from diptych.bench.model import drop_from_cache, processor
 from diptych.collection.collection import Collection
-from diptych.console import QUIET, Console, table
+from diptych.console import QUIET, Console, format_table
 from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
 from diptych.store.index.cache import CACHE, MANIFEST
@@ -150,7 +150,7 @@ def text(result: dict[str, Any]) -> str:
         *((name, "", "", _mib(size)) for name, size in result["sizes"].items()),
     ]
     head = f"{added['pictures']:,} pictures, model {result['model']}, index {searched['index']['kind']}"
-    return "\n".join([result["processor"], head, table(("", "time", "", "memory or size"), rows)])
+    return "\n".join([result["processor"], head, format_table(("", "time", "", "memory or size"), rows)])
 
 
 def _mib(size: float) -> str:

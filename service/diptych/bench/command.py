@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from diptych.errors import BenchError
-from diptych.signals import deferred
+from diptych.signals import defer_signals
 
 _GRACE = 30  # seconds in which a process that is told to end removes its temporary files
 _TICK = 0.5  # seconds
@@ -55,7 +55,7 @@ def start_process(line: Sequence[object], **options: Any) -> Iterator[subprocess
     """
     process = None
     try:
-        with deferred():  # or a process could begin that nobody knows of
+        with defer_signals():  # or a process could begin that nobody knows of
             process = subprocess.Popen([*map(str, line)], start_new_session=True, **options)
         yield process
     finally:

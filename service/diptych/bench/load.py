@@ -29,7 +29,7 @@ from diptych.bench.command import start_process
 from diptych.bench.demo.collection import draw_collection
 from diptych.bench.model import CANDIDATES, resize_photo
 from diptych.collection.collection import Collection
-from diptych.console import table
+from diptych.console import format_table
 from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
 
@@ -124,7 +124,7 @@ def text(result: dict[str, Any]) -> str:
             for count, one in result[kind].items()
         ]
         header = ("clients", "requests/s", "pairs/s", f"{bare} alone (callers)", "share", "p50 ms", "p95 ms", "p99 ms")
-        lines += [name, table((*header, "429"), rows)]
+        lines += [name, format_table((*header, "429"), rows)]
     return "\n".join(lines)
 
 

@@ -24,7 +24,7 @@ from diptych.bench.demo.collection import draw_collection
 from diptych.bench.graphs import SGEMM_SIZE, open_yardstick
 from diptych.bench.peers import COUNTS, OURS, PEERS, comparable, cost_candidates, make_works
 from diptych.collection.collection import Collection
-from diptych.console import counted, table
+from diptych.console import format_count, format_table
 from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
 
@@ -171,10 +171,10 @@ def text(result: dict[str, Any]) -> str:
     ]
     machine = result["machine"]
     lines = [
-        f"{machine['processor']}, {counted(machine['threads'], 'thread')}; {result['provider']}",
+        f"{machine['processor']}, {format_count(machine['threads'], 'thread')}; {result['provider']}",
         f"model {result['model']} {result['revision']}; attention by {result['attention_path']}; "
         f"pairs in {result['pair_path']}",
-        table(("", "ms", "10 % to 90 %", ""), rows),
+        format_table(("", "ms", "10 % to 90 %", ""), rows),
         "",
         _costs_text(result["candidates"]),
     ]
@@ -197,7 +197,7 @@ def _costs_text(candidates: Mapping[str, Mapping[str, Mapping[str, float]]]) -> 
             cells = [costs_of[kind][str(count)] for count in COUNTS]
             times = f"{cells[-1] / ours:,.2g}" if cells[-1] < 10 * ours else f"{cells[-1] / ours:,.0f}"
             rows.append((PEERS.get(name, "this model"), *(f"{cell:,.2f}" for cell in cells), times))
-        tables.append(table((f"ms each, {said}", *map(str, COUNTS), "times ours"), rows))
+        tables.append(format_table((f"ms each, {said}", *map(str, COUNTS), "times ours"), rows))
     return "\n\n".join(tables)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from diptych.bench.model import processor
 from diptych.collection.ingest import BATCH
-from diptych.console import table
+from diptych.console import format_table
 from diptych.pictures.content import picture_id
 from diptych.store.backend import Backend
 from diptych.store.records import NewPicture
@@ -89,7 +89,7 @@ def text(result: dict[str, Any]) -> str:
         (f"recall@{CANDIDATES}", f"{result['recall']:.4f}", "", ""),
     ]
     head = f"{result['count']:,} pictures in {result['store']}, {result['token_bytes']:,} bytes of tokens each"
-    return "\n".join([result["processor"], head, table(("", "", "time", ""), rows)])
+    return "\n".join([result["processor"], head, format_table(("", "", "time", ""), rows)])
 
 
 _NAMES = {

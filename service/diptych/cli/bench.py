@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from diptych.cli.options import Location, Model, Provider, Threads, location, open_scorer
 from diptych.command_tree import Json, Quiet, number, one_of
-from diptych.console import Console, counted
+from diptych.console import Console, format_count
 from diptych.errors import BenchError
 from diptych_runtime.paths import shell_word
 
@@ -144,13 +144,13 @@ def demo(
     # A process takes half a second to begin, in which it would draw six pictures.
     processes = min(thread_count(), count // 40)
     try:
-        photos = draw_collection(folder, count=count, seed=seed, quiet=console.silent, processes=processes)
+        photos = draw_collection(folder, count=count, seed=seed, quiet=console.is_silent, processes=processes)
     except KeyboardInterrupt:
         console.remark("interrupted; the same command goes on from here")
         return 130
     places = {"photos": folder / "photos", "queries": folder / "queries", "truth": folder / "truth.csv"}
-    text = f"{counted(len(photos), 'picture')} in {places['photos']}, to find with {places['queries']}"
-    if not console.silent:
+    text = f"{format_count(len(photos), 'picture')} in {places['photos']}, to find with {places['queries']}"
+    if not console.is_silent:
         text += f"\nNext: diptych index add {shell_word(places['photos'])} --store {shell_word(folder / STORE)}"
     console.emit({"count": len(photos), **places}, text)
     return 0

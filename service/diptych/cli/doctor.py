@@ -23,7 +23,7 @@ from diptych.cli.options import (
     open_scorer,
 )
 from diptych.command_tree import Json, Quiet
-from diptych.console import Console, counted
+from diptych.console import Console, format_count
 from diptych.store.location import Location
 from diptych_runtime.errors import ArtifactError, DiptychError
 
@@ -217,7 +217,7 @@ def _text(report: dict[str, Any]) -> str:
         speed = f"{runtime['panel_ms']:.2f} ms a picture, {runtime['pair_ms']:.2f} ms a pair"
         lines.append(("speed", f"{runtime['model']}: {speed}"))
     for store in filter(None, [report["store"], *(report["collections"] or {}).values()]):
-        pictures = counted(store["pictures"], "picture")
+        pictures = format_count(store["pictures"], "picture")
         lines.append(("store", f"{store['directory']}: {pictures}; index {index_text(store['index'])}"))
         lines += [("", text) for text in store["remarks"]]
     lines += [("problem", text) for text in report["problems"]]

@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from diptych.cli.options import Model, Provider, Threads, open_scorer
 from diptych.command_tree import Json, Quiet, amount, number
-from diptych.console import Console, byte_size, table
+from diptych.console import Console, byte_size, format_table
 from diptych.errors import EstimateError
 
 if TYPE_CHECKING:
@@ -101,11 +101,13 @@ def text(figures: Figures, machine: Machine, loads: list[Load], plans: list[Plan
     return "\n".join(
         [
             f"{figures.processor}, one core; model {figures.model}",
-            table(("measured", ""), measured),
+            format_table(("measured", ""), measured),
             "",
             f"{first.queries:g} queries a second, {first.candidates} candidates each, p99 within {first.seconds:g} s;",
             f"machines of {machine.cores} such cores and {machine.memory:g} GiB at ${machine.price:g} a month, disk "
             f"${machine.disk_price:g} a GiB, ${machine.read_price:g} a read/s beyond {machine.free_reads:,}",
-            table(("pictures", *(f"{one.pictures:,}" for one in loads)), [(name, *values) for name, values in rows]),
+            format_table(
+                ("pictures", *(f"{one.pictures:,}" for one in loads)), [(name, *values) for name, values in rows]
+            ),
         ]
     )

@@ -24,7 +24,7 @@ from diptych.cli.options import (
     open_scorer,
 )
 from diptych.command_tree import Json, Quiet, number
-from diptych.console import Console, PairBars, counted, open_text, visible
+from diptych.console import Console, PairBars, escape_lines, format_count, open_text
 from diptych.errors import StoreError
 from diptych.store.sqlite.schema import is_collection
 from diptych_runtime.calibration.questions import COPY
@@ -235,7 +235,7 @@ def _export(console: Console, store: Path, target: str) -> int:
         return 0
     with replacing_file(Path(target)) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as stream:
         write_labels(found, stream)
-    console.emit({"labels": len(found), "table": target}, f"{target}: {counted(len(found), 'label')}")
+    console.emit({"labels": len(found), "table": target}, f"{target}: {format_count(len(found), 'label')}")
     return 0
 
 
@@ -245,7 +245,7 @@ def _import(console: Console, store: Path, table: str, question: str) -> int:
 
     with SqliteBackend.open(store) as backend, open_text(table, newline="") as stream:
         new, known = import_labels(backend, read_labels(stream, table, question))
-    console.emit({"new": new, "known": known}, f"{counted(new, 'label')} imported, {known:,} already known")
+    console.emit({"new": new, "known": known}, f"{format_count(new, 'label')} imported, {known:,} already known")
     return 0
 
 
@@ -266,4 +266,4 @@ def _ask(prompt: str) -> str:
 
 
 def _say(text: str) -> None:
-    print(visible(text), file=sys.stderr)
+    print(escape_lines(text), file=sys.stderr)

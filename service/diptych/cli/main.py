@@ -11,9 +11,9 @@ from typing import Annotated, NoReturn
 
 from typer import Context, Exit, Option, TyperException
 
-from diptych.command_tree import Commands, parse, root
+from diptych.command_tree import Commands, make_root, parse_words
 from diptych.console import as_json, close_bars, one_line
-from diptych.signals import interruptible
+from diptych.signals import interrupt_on_signals
 from diptych_runtime.errors import DiptychError, UnknownModelError
 
 GROUP = "diptych.commands"
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         commands.main(words, "diptych")  # which answers the shell and leaves
     context, received = None, []
     try:
-        with (context := parse(commands, words)), interruptible() as received:
+        with (context := parse_words(commands, words)), interrupt_on_signals() as received:
             _log_to_stderr()
             try:
                 code = context.command.invoke(context)
@@ -62,7 +62,7 @@ def _interrupted_by(received: Sequence[int]) -> int:
 
 def build_commands() -> Commands:
     """The whole command line, from the entry points of the group `diptych.commands`."""
-    commands = root(diptych)
+    commands = make_root(diptych)
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name != "service"):
         try:
             register = entry.load()

@@ -218,12 +218,12 @@ def open_scorer(
     """The scorer that the options of these names ask for; where `urls` is given, one for strangers' pictures."""
     from diptych.scoring.decode_pool import decoder
     from diptych.scoring.scorer import Scorer
-    from diptych.signals import deferred
+    from diptych.signals import defer_signals
     from diptych_runtime.runtime import Runtime
     from diptych_runtime.session import import_onnxruntime
 
     share_one_heap()
-    with deferred():  # its extension makes an ImportError of what interrupts its import
+    with defer_signals():  # its extension makes an ImportError of what interrupts its import
         import_onnxruntime()
     runtime = Runtime.open(model, provider=provider, threads=threads).asking(question)
     return Scorer(runtime, decoder=None if urls is None else decoder(urls, runtime.threads))

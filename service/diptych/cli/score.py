@@ -28,7 +28,7 @@ from diptych.cli.options import (
     remark_calibration,
 )
 from diptych.command_tree import Json, Quiet, number
-from diptych.console import Console, counted
+from diptych.console import Console, format_count
 from diptych.errors import BatchError
 from diptych_runtime.calibration.questions import THING
 from diptych_runtime.paths import given_path
@@ -173,11 +173,11 @@ def _print_table(console: Console, data: dict[str, Any], output: str, seconds: f
     """Print the counts and the rate of a table of pairs; 1 if some could not be scored."""
     data |= {"seconds": round(seconds, 3), "pairs_per_second": round(data["scored"] / seconds, 1)}
     rate = f"{data['scored']:,} done now at {data['pairs_per_second']:,} pairs/s"
-    text = f"{counted(data['pairs'], 'pair')} in {output}, {rate}"
+    text = f"{format_count(data['pairs'], 'pair')} in {output}, {rate}"
     if data["closer_looks"]:
-        text += f"; {counted(data['closer_looks'], 'closer look')}"
+        text += f"; {format_count(data['closer_looks'], 'closer look')}"
     if data.get("steps") == {}:
-        text = f"nothing to do: {output} is complete, with {counted(data['pairs'], 'pair')}"
+        text = f"nothing to do: {output} is complete, with {format_count(data['pairs'], 'pair')}"
     if data["errors"]:
         text += f"; {data['errors']:,} could not be scored, the column error says why"
     if output == "-":

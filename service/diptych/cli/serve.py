@@ -31,7 +31,7 @@ from diptych.cli.options import (
     seconds,
 )
 from diptych.command_tree import Json, Quiet, number
-from diptych.console import Console, counted
+from diptych.console import Console, format_count
 from diptych.errors import SettingsError, StoreError
 from diptych.store.location import Address
 from diptych.store.sqlite.schema import DATABASE, is_collection, missing
@@ -183,12 +183,12 @@ def _introduce(
     for name, one in Collections.of(stored).open_ones().items():
         theirs = one.scorer.runtime
         by = "" if theirs.revision == runtime.revision else f", model {theirs.name} ({theirs.revision})"
-        say(f"{name}: {counted(len(one), 'picture')} in {one.name}{by}")
+        say(f"{name}: {format_count(len(one), 'picture')} in {one.name}{by}")
         remark_calibration(say, theirs)
     if stored is None:
         remark_calibration(say, runtime)
         say("no collection; `diptych index add PICTURES` makes one")
-    say(f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {counted(runtime.threads, 'thread')}")
+    say(f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {format_count(runtime.threads, 'thread')}")
     say(f"attention by {runtime.attention_path}; pairs in {runtime.pair_path}")
     who = ", ".join(f"{key.name} ({key.role})" for key in keys)
     say(f"keys: {who}" if who else "no keys: whoever reaches the port may use it")

@@ -8,7 +8,7 @@ from html import escape
 
 import numpy as np
 
-from diptych.console import counted
+from diptych.console import format_count
 from diptych.labelling.calibrate import FittedQuestion
 from diptych_runtime.calibration.reliability import Reliability
 
@@ -42,7 +42,7 @@ def _title(name: str, fit: FittedQuestion) -> str:
 
 
 def _panel(left: int, name: str, fit: FittedQuestion) -> str:
-    labels = counted(len(fit.labels), "label")
+    labels = format_count(len(fit.labels), "label")
     marks = [
         f'<text x="20" y="20" font-weight="600">{escape(name)}, {labels}</text>',
         f'<text x="20" y="40" class="dim">{escape(_title(name, fit).partition(": ")[2])}</text>',

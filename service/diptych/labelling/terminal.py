@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from diptych.collection.collection import Collection
-from diptych.console import counted, one_line
+from diptych.console import format_count, one_line
 from diptych.dedupe.find import OnPairs
 from diptych.dedupe.pair_cache import PairCache
 from diptych.errors import UnknownPictureError
@@ -79,7 +79,7 @@ class Dialogue:
         """The labels of the collection to the question, in words."""
         answers = [label.answer for label in self.collection.labels(self.question)]
         each = ", ".join(f"{answers.count(answer)} {name}" for answer, name in _NAMES.items())
-        return f"{counted(len(answers), 'label')}: {each}"
+        return f"{format_count(len(answers), 'label')}: {each}"
 
     def _choose(self) -> list[PairToLabel]:
         with self.choosing() as begin:
@@ -137,7 +137,7 @@ def calibration_text(fitted: Fitted) -> str:
     parts = [_question_text(name, fit, taken=name in taken) for name, fit in fitted.questions.items()]
     parts += [f"{name}: as released, for it {reason}" for name, reason in fitted.left_out.items()]
     if fitted.cannot_tell:
-        parts.append(f"left out: {counted(fitted.cannot_tell, 'label')} with the answer cannot tell")
+        parts.append(f"left out: {format_count(fitted.cannot_tell, 'label')} with the answer cannot tell")
     return "\n".join(parts)
 
 
@@ -184,7 +184,7 @@ def _question_text(name: str, fit: FittedQuestion, *, taken: bool) -> str:
     own, (gain, low, high) = fit.own, fit.gain
     worth = "better" if fit.better else "worse" if high < 0 else "not told apart from the release by these labels"
     lines = [
-        f"{name}: {counted(own.same, 'label')} same, {own.different} different",
+        f"{name}: {format_count(own.same, 'label')} same, {own.different} different",
         f"  expected calibration error {fit.reliability_before.error:.3f} as released, "
         f"{fit.reliability_after.error:.3f} calibrated (cross-validated)",
         f"  log-loss of a pair changes by {-gain:+.3f} ({-high:+.3f} to {-low:+.3f}; less is better): {worth}",

@@ -13,15 +13,15 @@ from diptych.errors import BenchError
 ASKS = """
 import sys
 from diptych.bench.command import run_process
-from diptych.signals import interruptible
-with interruptible():
+from diptych.signals import interrupt_on_signals
+with interrupt_on_signals():
     run_process([sys.executable, "-c", sys.argv[1]])
 """
 WORKS = """
 import os, tempfile, time
 from pathlib import Path
-from diptych.signals import interruptible
-with interruptible(), tempfile.TemporaryDirectory():
+from diptych.signals import interrupt_on_signals
+with interrupt_on_signals(), tempfile.TemporaryDirectory():
     Path(os.environ["TMPDIR"], "pid.new").write_text(str(os.getpid()))
     Path(os.environ["TMPDIR"], "pid.new").rename(Path(os.environ["TMPDIR"], "pid"))
     time.sleep(60)

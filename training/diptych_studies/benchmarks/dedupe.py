@@ -21,7 +21,7 @@ import numpy as np
 
 from diptych.bench.command import run_command
 from diptych.bench.model import processor
-from diptych.console import counted, table
+from diptych.console import format_count, format_table
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.keeper import preference
 from diptych.dedupe.pair_cache import LEDGER, PairCache
@@ -107,11 +107,11 @@ def text(result: dict[str, Any]) -> str:
     return "\n".join(
         [
             result["processor"],
-            f"{result['count']:,} pictures of {counted(result['photos'], 'photo')}, model {result['model']}; "
-            f"{counted(result['pairs'], 'pair')} scored",
+            f"{result['count']:,} pictures of {format_count(result['photos'], 'photo')}, model {result['model']}; "
+            f"{format_count(result['pairs'], 'pair')} scored",
             f"all of them new {seconds['all new']:.1f} s, nothing new {seconds['nothing new']:.1f} s, "
             f"{result['more']:,} new {seconds['some new']:.1f} s",
-            table(head, rows),
+            format_table(head, rows),
         ]
     )
 

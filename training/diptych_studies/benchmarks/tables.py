@@ -21,7 +21,7 @@ from diptych.batch.tables.read import hash_file
 from diptych.bench.collection import cuts
 from diptych.bench.command import start_process
 from diptych.bench.model import processor
-from diptych.console import QUIET, Console, table
+from diptych.console import QUIET, Console, format_table
 from diptych.errors import BenchError
 
 _LOOK = 0.1  # seconds between two looks at the memory
@@ -99,7 +99,7 @@ def text(result: dict[str, Any]) -> str:
         for label, each in result["runs"].items()
     ]
     said = "every output has the same bytes" if result["same_bytes"] else "THE OUTPUTS DIFFER"
-    shown = table(("", "time", "pairs/s", "pictures/s", "memory"), rows)
+    shown = format_table(("", "time", "pairs/s", "pictures/s", "memory"), rows)
     return "\n".join([result["processor"], f"{result['pairs']:,} pairs, model {result['model']}", shown, said])
 
 

@@ -19,7 +19,7 @@ from diptych.batch.parts.manifest import Step, make_job_id
 from diptych.batch.workers.executor import Describe, Executor, RetryQueue, Say
 from diptych.batch.workers.tasks import PartWork, WorkerConfig
 from diptych.collection.collection import Collection
-from diptych.console import counted
+from diptych.console import format_count
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class WorkerPool:
     def say_blind(self, count: int) -> None:
         """Say that this process could read so many files which no worker could."""
         if count:
-            pictures = counted(count, "picture")
+            pictures = format_count(count, "picture")
             self.say(f"{pictures} could be read here and not by workers; does each of these see the folders?")
 
 

@@ -20,7 +20,7 @@ from diptych.batch.workers.executor import RetryQueue
 from diptych.batch.workers.pool import Pool
 from diptych.bench.demo.drawing import SCENES, Canvas
 from diptych.bench.demo.edits import edit_copy
-from diptych.console import Console, counted
+from diptych.console import Console, format_count
 from diptych_runtime.atomic import temporary, write_atomic
 from diptych_runtime.errors import DiptychError
 
@@ -130,8 +130,8 @@ def _check(folder: Path, planned: set[Path]) -> None:
     )
     if foreign:
         raise DemonstrationError(
-            f"{folder} holds {counted(len(foreign), 'file')} that the demonstration collection does not have, such as "
-            f"{foreign[0].name}; name a new or empty folder (nothing was written)"
+            f"{folder} holds {format_count(len(foreign), 'file')} that the demonstration collection does not have, "
+            f"such as {foreign[0].name}; name a new or empty folder (nothing was written)"
         )
 
 

@@ -13,7 +13,7 @@ from typer import BadParameter, Option
 
 from diptych.cli.dedupe.text import emptied_text, left_alone, undone_text, with_companions
 from diptych.cli.options import check_one_of, named_folder
-from diptych.console import Console, byte_size, counted, open_text, section
+from diptych.console import Console, byte_size, format_count, format_section, open_text
 from diptych.errors import DedupeError, OutputError
 from diptych_runtime.parsing import parse_json
 from diptych_runtime.paths import given_path, shell_word
@@ -144,7 +144,7 @@ def act_on(
     if chosen is None and (left := found.undecided - its_own):
         why = "only a hash takes for a copy" if found.method == "phash" else "may hold something that the others lack"
         lines.append(
-            f"{counted(left, 'picture')} left alone that {why}: look at the --report, and name those that go in a "
+            f"{format_count(left, 'picture')} left alone that {why}: look at the --report, and name those that go in a "
             "--selection"
         )
     plan = planned(found.groups, roots, to=to, chosen=chosen, link=act == "hardlink", references=references)
@@ -165,19 +165,19 @@ def _carry_out(console: Console, plan: Plan, lines: list[str], *, dry_run: bool)
     if plan.unlinked:
         names = " outside of the references, and that under a single name" if plan.references else ""
         lines.append(
-            f"{counted(plan.unlinked, 'picture')} left alone: a hard link takes the place of an exact copy of a file "
-            f"that stays{names}"
+            f"{format_count(plan.unlinked, 'picture')} left alone: a hard link takes the place of an exact copy of a "
+            f"file that stays{names}"
         )
     staying = [f"{path}: {reason}" for path, reason in plan.staying.items()]
-    count = counted(len(staying), "file")
-    lines += section(f"{count} left alone, as a picture and what belongs to it stay together:", staying)
+    count = format_count(len(staying), "file")
+    lines += format_section(f"{count} left alone, as a picture and what belongs to it stay together:", staying)
     if not plan.steps:
         lines.append("there is nothing to move")
         return Outcome()
     size = byte_size(sum(step.bytes for step in plan.steps))
     count = with_companions(len(plan.pictures), len(plan.steps) - len(plan.pictures))
     head = f"{count} ({size}) {'would be' if dry_run else 'to be'} {verb}:"
-    preview = section(head, (_describe_move(step.entry) for step in plan.steps))
+    preview = format_section(head, (_describe_move(step.entry) for step in plan.steps))
     if dry_run:
         lines += preview
         return Outcome()
@@ -193,9 +193,11 @@ def _carry_out(console: Console, plan: Plan, lines: list[str], *, dry_run: bool)
         for step in plan.steps
         if step.owners and step.entry.id != step.entry.keeper_id and not os.path.lexists(step.entry.source)
     ]
-    count = counted(len(unequal), "file")
+    count = format_count(len(unequal), "file")
     lines.append(f"{with_companions(outcome.done, outcome.companions)} {verb}")
-    lines += section(f"{count} went along that the kept pictures have no equal of:", unequal) + left_alone(outcome)
+    lines += format_section(f"{count} went along that the kept pictures have no equal of:", unequal) + left_alone(
+        outcome
+    )
     lines.append(f"undo: diptych dedupe --undo {shell_word(plan.journal)}")
     if plan.act != "move":
         lines.append(f"delete for good: diptych dedupe --empty {shell_word(plan.journal)}")

@@ -30,7 +30,7 @@ from diptych.cli.options import (
     to_add_to,
 )
 from diptych.command_tree import Json, Quiet
-from diptych.console import Console, counted, read_bytes, section
+from diptych.console import Console, format_count, format_section, read_bytes
 from diptych.store.location import Address
 from diptych_runtime.errors import ArgumentError, PictureError
 
@@ -122,7 +122,7 @@ def add(
     if metadata:
         data |= {"metadata_without_picture": strays, "metadata_conflicts": tally.conflicts}
     lines = [*tally.lines(), *_metadata_lines(metadata, strays, tally.conflicts), *omissions.lines()]
-    lines.append(f"{counted(total, 'picture')} in {store}")
+    lines.append(f"{format_count(total, 'picture')} in {store}")
     console.emit(data, "\n".join(lines))
     if tally.damaged:
         console.remark(damage_text(tally.damaged))
@@ -148,9 +148,9 @@ def _strays(by_path: Iterable[str], files: Iterable[Path], table: Path | None) -
 def _metadata_lines(table: Path | None, strays: list[str], conflicts: list[dict[str, Any]]) -> list[str]:
     """The lines about what is wrong with a table of metadata."""
     return [
-        *section(f"{counted(len(strays), 'line')} of {table} without a picture among these:", strays),
-        *section(
-            f"{counted(len(conflicts), 'picture')} with copies to which {table} gives different metadata:",
+        *format_section(f"{format_count(len(strays), 'line')} of {table} without a picture among these:", strays),
+        *format_section(
+            f"{format_count(len(conflicts), 'picture')} with copies to which {table} gives different metadata:",
             (f"{one['counts']} counts, not {', '.join(one['instead_of'])}" for one in conflicts),
         ),
     ]
@@ -204,7 +204,7 @@ class _Tally:
         """The counts in words, and the reasons of what was refused."""
         would, refused = "would be " if self.dry_run else "", len(self.refused)
         head = f"{self.counts['added']:,} {would}added, {self.counts['already']:,} already there, {refused:,} {would}"
-        return section(f"{head}refused", [entry["reason"] for entry in self.refused]) or [f"{head}refused"]
+        return format_section(f"{head}refused", [entry["reason"] for entry in self.refused]) or [f"{head}refused"]
 
     def is_failure(self, *, strict: bool, missing: bool) -> bool:
         """True where pictures may be missing without a word of each, nothing was read, or, if `strict`, one was not."""

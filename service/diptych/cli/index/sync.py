@@ -29,7 +29,7 @@ from diptych.cli.options import (
     to_add_to,
 )
 from diptych.command_tree import Json, Quiet
-from diptych.console import Console, as_json, one_line, shortened, visible
+from diptych.console import Console, as_json, escape_lines, one_line, shorten_list
 from diptych.errors import StoreInUseError
 from diptych.signals import end_orderly
 
@@ -146,9 +146,9 @@ def _follow(
     def tell(outcome: Outcome, reasons: list[str]) -> None:
         total = len(collection)
         # One document a line.
-        said = as_json(data(outcome, total), indent=None) if console.json else visible(line(outcome, total))
+        said = as_json(data(outcome, total), indent=None) if console.json else escape_lines(line(outcome, total))
         print(said, flush=True)
-        for reason in shortened(reasons):
+        for reason in shorten_list(reasons):
             console.remark(reason)
 
     def fail(reason: str) -> None:

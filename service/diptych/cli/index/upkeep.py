@@ -21,7 +21,7 @@ from diptych.cli.options import (
     open_scorer,
 )
 from diptych.command_tree import Json, Quiet
-from diptych.console import Console, byte_size, counted, section
+from diptych.console import Console, byte_size, format_count, format_section
 from diptych.errors import StoreError
 from diptych.store.index.layout import Kind
 from diptych.store.location import Address
@@ -117,9 +117,9 @@ def _choose_model(named: str | None, store: Location) -> tuple[str, bool]:
 def _report_lines(report: RebuildReport, scorer: Scorer, reasons: list[str], *, drop: bool) -> list[str]:
     """The report in words, with the reasons why pictures could not be read."""
     by, there = f"{scorer.runtime.name} ({scorer.runtime.revision})", report.pictures - report.foreign
-    lines = [f"{counted(report.embedded, 'picture')} embedded again by {by}, {there:,} in the index"]
+    lines = [f"{format_count(report.embedded, 'picture')} embedded again by {by}, {there:,} in the index"]
     if report.compacted:
-        lines.append(f"{counted(report.compacted, 'picture')} kept in fewer bytes")
+        lines.append(f"{format_count(report.compacted, 'picture')} kept in fewer bytes")
     if report.mended:
         lines.append("the database was damaged and has been repaired")
     fate = "left as they were; put them back, or use --drop-missing"
@@ -129,12 +129,14 @@ def _report_lines(report: RebuildReport, scorer: Scorer, reasons: list[str], *, 
         fate = f"{report.removed} removed" if whole or away else "removed"
         fate += f", {whole} kept, whose bytes are whole" if whole else ""
         fate += f", {away} kept, whose disk may be away" if away else ""
-    lines += section(f"{report.failed} could not be read ({fate}):", reasons)
+    lines += format_section(f"{report.failed} could not be read ({fate}):", reasons)
     if report.spared:
-        lines += section("kept:", (f"{sign}: {counted(count, 'picture')}" for sign, count in report.spared.items()))
+        lines += format_section(
+            "kept:", (f"{sign}: {format_count(count, 'picture')}" for sign, count in report.spared.items())
+        )
         lines.append("mount the disk and run this again, or say that they are to go with --allow-removal")
     if report.foreign:
-        still = f"{counted(report.foreign, 'picture')} still of another model"
+        still = f"{format_count(report.foreign, 'picture')} still of another model"
         lines.append(f"{still}: put their files back or use --drop-missing, and run this again, to search the others")
     return lines
 
@@ -194,7 +196,9 @@ def restore(
     console = Console(as_json, quiet)
     with SqliteBackend.open(copy, read_only=True) as old, console.progress(unit="page", desc="copying") as bar:
         pictures = archive.restore(old, store, replace=replace, progress=_teller(bar))
-    console.emit({"store": str(store), "pictures": pictures}, f"{store}: {counted(pictures, 'picture')}, as in {copy}")
+    console.emit(
+        {"store": str(store), "pictures": pictures}, f"{store}: {format_count(pictures, 'picture')}, as in {copy}"
+    )
     return 0
 
 
