@@ -7,14 +7,14 @@ from typing import Any
 from typer.core import TyperOption
 
 from diptych.cli.main import build_commands
-from diptych.command_tree import Commands, parse
+from diptych.command_tree import Commands, parse_words
 
 _commands = cache(build_commands)  # it is built for each command line otherwise, of which documents have hundreds
 
 
 def parsed(*words: str) -> dict[str, Any]:
     """The parameters of the command that the words name; raises a usage error."""
-    return parse(_commands(), words).params
+    return parse_words(_commands(), words).params
 
 
 def every_parameter(path: str) -> list[Any]:

@@ -17,7 +17,7 @@ import onnxruntime
 import torch
 from torch import Tensor
 
-from diptych.console import table
+from diptych.console import format_table
 from diptych_export.folding import freeze_network
 from diptych_export.graphs import Graphs, inline_functions
 from diptych_model.network import PairNetwork
@@ -100,7 +100,7 @@ class Parity:
             )
             for d in self.differences
         ]
-        lines = table(("graph", "output", "against torch", "batches", "largest difference", "rank flips"), rows)
+        lines = format_table(("graph", "output", "against torch", "batches", "largest difference", "rank flips"), rows)
         left_out = "".join(f"\nnot compared: {text}" for text in self.left_out)
         return f"{lines}\nfloat16 tokens change a logit by at most {self.half_precision:.1e}{left_out}"
 

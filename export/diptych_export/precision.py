@@ -21,7 +21,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 from onnxruntime.transformers.float16 import convert_float_to_float16
 from PIL import Image
 
-from diptych.console import table
+from diptych.console import format_table
 from diptych_export.graphs import Graphs, inline_functions
 from diptych_runtime.calibration.questions import COPY, MATCH
 from diptych_runtime.decoder import open_picture, panel_pixels
@@ -70,7 +70,7 @@ class Ranking:
             (name, f"{before:.3f}", f"{after:.3f}")
             for name, (before, after) in (("embedding, recall@1", self.recall), ("pairs, micro-AP", self.micro_ap))
         ]
-        return f"{table((f'{self.pictures} edits', 'float32', 'as written'), rows)}"
+        return f"{format_table((f'{self.pictures} edits', 'float32', 'as written'), rows)}"
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ _MOST = 2**31 - 1
 def number(least: int = -_MOST, most: int = _MOST) -> Callable[[str], int]:
     """A parser of whole numbers of this range."""
 
-    def parse(text: str) -> int:
+    def parse_number(text: str) -> int:
         try:
             value = int(text)
         except ValueError:
@@ -36,19 +36,19 @@ def number(least: int = -_MOST, most: int = _MOST) -> Callable[[str], int]:
             raise ValueError(f"expected a number of {limit}, got {value}")
         return value
 
-    return parse
+    return parse_number
 
 
 def positive(expected: str = "a number above 0", most: float = 1e12) -> Callable[[str], float]:
     """A parser of numbers above 0, `most` at most; `expected` names them in the error."""
 
-    def parse(text: str) -> float:
-        value = _real(text, expected)
+    def parse_positive(text: str) -> float:
+        value = _parse_real(text, expected)
         if not 0 < value <= most:
             raise ValueError(f"expected {expected}, got {text!r}")
         return value
 
-    return parse
+    return parse_positive
 
 
 amount = positive()
@@ -57,24 +57,24 @@ amount = positive()
 def one_of(choices: Sequence[str]) -> Callable[[str], str]:
     """A parser of one word among some."""
 
-    def parse(text: str) -> str:
+    def parse_choice(text: str) -> str:
         if text not in choices:
             meant = get_close_matches(text, choices)
             suggestion = f"; did you mean {' or '.join(meant)}?" if meant else ""
             raise ValueError(f"expected {', '.join(choices[:-1])} or {choices[-1]}, got {text!r}{suggestion}")
         return text
 
-    return parse
+    return parse_choice
 
 
-def _truth(text: str) -> bool:
+def _parse_truth(text: str) -> bool:
     word = text.strip().lower()
     if word not in ("1", "true", "yes", "on", "0", "false", "no", "off"):
         raise ValueError(f"expected 1, true, yes or on, or 0, false, no or off, got {text!r}")
     return word in ("1", "true", "yes", "on")
 
 
-def _real(text: str, expected: str = "a number") -> float:
+def _parse_real(text: str, expected: str = "a number") -> float:
     try:
         value = float(text)
     except ValueError:
@@ -84,7 +84,7 @@ def _real(text: str, expected: str = "a number") -> float:
     return value
 
 
-_PARSERS = {int: number(), float: _real, bool: _truth, Path: lambda text: Path(given_path(text))}
+_PARSERS = {int: number(), float: _parse_real, bool: _parse_truth, Path: lambda text: Path(given_path(text))}
 
 
 class _Reader:
@@ -127,8 +127,8 @@ class _Lazy:
 
     run = refusal = ""
 
-    def load(self: Any) -> Any:
-        """This command with the parameters, the help and the callback of its function."""
+    def load_command(self: Any) -> Any:
+        """Load the parameters, the help and the callback of the command's function."""
         if self.run:
             module, _, function = self.run.partition(":")
             app = Typer(add_completion=False, rich_markup_mode=None)
@@ -158,9 +158,9 @@ class _Lazy:
         arguments, required = [], []
         for param in self.params:
             if not isinstance(param, TyperOption):
-                arguments.append(_shown(param) if param.required else f"[{_shown(param)}]")
+                arguments.append(_format_parameter(param) if param.required else f"[{_format_parameter(param)}]")
             elif param.required:
-                required.append(f"{param.opts[0]} {_shown(param)}")
+                required.append(f"{param.opts[0]} {_format_parameter(param)}")
         return ["[OPTIONS]", *required, *arguments]
 
     def format_options(self: Any, ctx: Any, formatter: Any) -> None:
@@ -172,7 +172,7 @@ class _Lazy:
             option = isinstance(param, TyperOption)
             if record := param.get_help_record(ctx):
                 title = param.rich_help_panel or ("Options" if option else "Arguments")
-                sections.setdefault(title, []).append(record if option else (_shown(param), record[1]))
+                sections.setdefault(title, []).append(record if option else (_format_parameter(param), record[1]))
         for title, records in sections.items():
             if records:
                 with formatter.section(title):
@@ -213,15 +213,15 @@ class Commands(_Lazy, TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of this name, loaded; None if there is none."""
         command: Any = self.commands.get(cmd_name)
-        return command and command.load()
+        return command and command.load_command()
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words after the group's name in the line of usage."""
         return [*super().collect_usage_pieces(ctx), "[COMMAND] ..." if self.invoke_without_command else "COMMAND ..."]
 
 
-def root(run: Callable[..., object]) -> Commands:
-    """The group that nothing is above, described by `run`, with the options that set up the completion of shells."""
+def make_root(run: Callable[..., object]) -> Commands:
+    """Make the topmost group, described by `run`, with the options for shell completion."""
     settings = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
     app = Typer(cls=Commands, callback=run, name=run.__name__, context_settings=settings, rich_markup_mode=None)
     made = get_command(app)
@@ -229,8 +229,8 @@ def root(run: Callable[..., object]) -> Commands:
     return made
 
 
-def parse(commands: Commands, words: Sequence[str]) -> Any:
-    """The context of the innermost command that the words name: `command`, and `params` as they give them.
+def parse_words(commands: Commands, words: Sequence[str]) -> Any:
+    """Parse words to the context of the innermost command: `command`, and `params` as they give them.
 
     Raises a usage error.
     """
@@ -246,5 +246,5 @@ def parse(commands: Commands, words: Sequence[str]) -> Any:
     return context
 
 
-def _shown(param: Any) -> str:
+def _format_parameter(param: Any) -> str:
     return f"{param.metavar or ''}{'...' * (param.nargs == -1)}"

@@ -53,8 +53,8 @@ def one_line(text: str) -> str:
     return text.translate(_IN_TEXT)
 
 
-def visible(text: str) -> str:
-    """The lines of a text, each as `one_line` gives it."""
+def escape_lines(text: str) -> str:
+    """Escape the lines of a text, each as `one_line` does it."""
     return "\n".join(map(one_line, text.split("\n")))
 
 
@@ -66,19 +66,19 @@ class Console:
     quiet: bool = False
 
     @property
-    def silent(self) -> bool:
+    def is_silent(self) -> bool:
         """True if nothing is printed beside results and errors."""
         return self.json or self.quiet
 
     def emit(self, data: Any, text: str) -> None:
         """Print the result on standard output: `data` as JSON with `--json`, else `text` (nothing if it is empty)."""
-        if said := as_json(data) if self.json else visible(text):
+        if said := as_json(data) if self.json else escape_lines(text):
             print(said)
 
     def remark(self, text: str) -> None:
         """Say something beside the result: on standard error, and not at all when silent."""
-        if not self.silent:
-            display.say(visible(text))
+        if not self.is_silent:
+            display.say(escape_lines(text))
 
     def progress(
         self,
@@ -95,7 +95,7 @@ class Console:
         """
         if total is None and isinstance(iterable, Sized):
             total = len(iterable) or None
-        return ProgressBar(iterable, total, unit, desc or "", initial, shown=not self.silent)
+        return ProgressBar(iterable, total, unit, desc or "", initial, shown=not self.is_silent)
 
 
 class PairBars:
@@ -108,7 +108,7 @@ class PairBars:
         """`desc` stands before the first; with `leave` they stay on the screen once they are closed."""
         self._console, self._leave = console, leave
         self._bars: dict[str, ProgressBar[Any]] = {}
-        self._pairs = self._open(desc, None)
+        self._pairs = self._open_bar(desc, None)
 
     def begin(self, missing: int, known: int) -> PairBars:
         """So many pairs are to be scored, and so many have their score already."""
@@ -123,15 +123,15 @@ class PairBars:
 
     def keypoints(self, missing: int, known: int) -> Callable[[int], object]:
         """The callback for pictures whose keypoints are found, of which so many are missing and so many known."""
-        return self._extend("finding keypoints", missing, "picture")
+        return self._extend_bar("finding keypoints", missing, "picture")
 
     def closer_looks(self, missing: int, known: int) -> Callable[[int], object]:
         """The callback for closer looks taken, of which so many more are missing and so many known."""
-        return self._extend("looking closer", missing)
+        return self._extend_bar("looking closer", missing)
 
     def settling(self, groups: int) -> Callable[[int], object]:
         """The callback for groups of which it is decided what goes, of so many."""
-        return self._extend("comparing in full size", groups, "group")
+        return self._extend_bar("comparing in full size", groups, "group")
 
     def __enter__(self) -> PairBars:
         return self
@@ -140,16 +140,16 @@ class PairBars:
         for bar in reversed(self._bars.values()):
             bar.close()
 
-    def _open(self, desc: str, total: int | None, unit: str = "pair") -> ProgressBar[Any]:
+    def _open_bar(self, desc: str, total: int | None, unit: str = "pair") -> ProgressBar[Any]:
         bar = self._bars[desc] = self._console.progress(total=total, unit=unit, desc=desc)
         bar.leave = self._leave
         return bar
 
-    def _extend(self, desc: str, missing: int, unit: str = "pair") -> Callable[[int], object]:
-        """Let a bar go on for so many more; the first ones open it."""
+    def _extend_bar(self, desc: str, missing: int, unit: str = "pair") -> Callable[[int], object]:
+        """Extend a bar by so many more; the first ones open it."""
         if not missing and desc not in self._bars:
             return lambda done: None
-        bar = self._bars.get(desc) or self._open(desc, 0, unit)
+        bar = self._bars.get(desc) or self._open_bar(desc, 0, unit)
         bar.total = (bar.total or 0) + missing
         return bar.update
 
@@ -196,13 +196,13 @@ def read_bytes(path: str) -> bytes:
     return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
 
 
-def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """Rows under a header in aligned columns: numbers to the right, everything else to the left."""
+def format_table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Format rows under a header in aligned columns, numbers to the right."""
     head, body = [str(cell) for cell in header], [list(row) for row in rows]
     lines = [head, *([one_line(str(cell)) for cell in row] for row in body)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     right = [
-        bool(body) and all(isinstance(row[column], int | float) or _numeric(row[column]) for row in body)
+        bool(body) and all(isinstance(row[column], int | float) or _is_numeric(row[column]) for row in body)
         for column in range(len(head))
     ]
     return "\n".join(
@@ -214,10 +214,10 @@ def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     )
 
 
-def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """A count with its noun in the singular or plural.
+def format_count(count: int, noun: str, plural: str | None = None) -> str:
+    """Format a count with its noun in the singular or plural.
 
-    >>> counted(1, "picture"), counted(1200, "picture"), counted(2, "copy", "copies")
+    >>> format_count(1, "picture"), format_count(1200, "picture"), format_count(2, "copy", "copies")
     ('1 picture', '1,200 pictures', '2 copies')
     """
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
@@ -230,7 +230,7 @@ def byte_size(count: float) -> str:
     ('1 byte', '730 bytes', '42.1 kB', '1.5 GB')
     """
     if count < 999.5:
-        return counted(round(count), "byte")
+        return format_count(round(count), "byte")
     for unit in ("kB", "MB", "GB"):
         count /= 1000
         if count < 999.5:
@@ -238,10 +238,10 @@ def byte_size(count: float) -> str:
     return f"{count / 1000:,.0f} TB" if count >= 99_950 else f"{count / 1000:.3g} TB"
 
 
-def percent(share: float) -> str:
-    """A share in percent with two significant digits.
+def format_percent(share: float) -> str:
+    """Format a share in percent with two significant digits.
 
-    >>> percent(0.0011), percent(0.01), percent(0.25)
+    >>> format_percent(0.0011), format_percent(0.01), format_percent(0.25)
     ('0.11%', '1%', '25%')
     """
     return f"{100 * share:.2g}%" if share < 0.995 else "100%"
@@ -265,19 +265,19 @@ def rounded_down(score: float) -> str:
     return f"{math.floor(score * 1e5 + 1e-6) / 1e5:.5f}"
 
 
-def shortened(lines: list[str]) -> list[str]:
-    """The first twenty, and how many more there are."""
+def shorten_list(lines: list[str]) -> list[str]:
+    """Shorten a list to the first twenty lines, and how many more there are."""
     lines, more = list(map(one_line, lines)), len(lines) - _SHOWN
     return lines if more <= 0 else [*lines[:_SHOWN], f"  and {more:,} more (--json lists all)"]
 
 
-def section(head: str, items: Iterable[str]) -> list[str]:
-    """A heading and the first of these lines, indented below it; nothing where there are none."""
+def format_section(head: str, items: Iterable[str]) -> list[str]:
+    """Format a heading and the first lines below it; nothing where there are none."""
     lines = [f"  {item}" for item in items]
-    return [head, *shortened(lines)] if lines else []
+    return [head, *shorten_list(lines)] if lines else []
 
 
-def _numeric(cell: object) -> bool:
+def _is_numeric(cell: object) -> bool:
     try:
         float(str(cell).rstrip("%"))
     except ValueError:
@@ -289,12 +289,12 @@ def as_json(data: Any, indent: int | None = 2) -> str:
     """A JSON document, indented or on one line, that no terminal obeys."""
     import json  # which `diptych --help` does without
 
-    text = json.dumps(data, ensure_ascii=False, indent=indent, default=_plain)
+    text = json.dumps(data, ensure_ascii=False, indent=indent, default=_to_json_value)
     return text.translate(_Escapes(lambda character: json.dumps(character)[1:-1], first=127))
 
 
-def _plain(value: Any) -> Any:
-    """JSON for values that are not JSON by themselves: paths, NumPy scalars and arrays."""
+def _to_json_value(value: Any) -> Any:
+    """The JSON value of a path, or of a NumPy scalar or array."""
     if isinstance(value, Path):
         return str(value)
     if hasattr(value, "tolist"):

@@ -6,7 +6,7 @@ import logging
 import math
 import time
 
-from diptych.console import visible
+from diptych.console import escape_lines
 
 
 class RateLimit(logging.Filter):
@@ -36,5 +36,5 @@ class VisibleFormatter(logging.Formatter):
     """A formatter of log lines, which have names of files in them, that lets no terminal obey these."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """As logging does it, with `visible`."""
-        return visible(super().format(record))
+        """As logging does it, with `escape_lines`."""
+        return escape_lines(super().format(record))

@@ -25,7 +25,7 @@ class ProgressBar(Generic[T]):
         self._unit, self._desc = unit, desc
         self.leave = True  # it stays on the screen once it is closed
         self._began = self._said = monotonic()
-        self._line = display.add(desc, unit, total, initial) if shown and sys.stderr.isatty() else None
+        self._line = display.open_bar(desc, unit, total, initial) if shown and sys.stderr.isatty() else None
         self._is_written = shown and self._line is None
 
     @property
@@ -47,28 +47,28 @@ class ProgressBar(Generic[T]):
         """So many more are done."""
         self.n += count
         if self._line is not None:
-            display.update(self._line, total=self._total, completed=self.n, description=self._desc)
+            display.update_bar(self._line, total=self._total, completed=self.n, description=self._desc)
         elif self._is_written and (now := monotonic()) - self._said >= _SAID:
-            self._said, rate = now, self._rate(now)
-            left = f", {_clock((self._total - self.n) / rate)} left" if self._total and rate else ""
-            self._write(f"{_rate(rate)}{left}")
+            self._said, rate = now, self._measure_rate(now)
+            left = f", {_format_clock((self._total - self.n) / rate)} left" if self._total and rate else ""
+            self._write_line(f"{_format_rate(rate)}{left}")
 
     def close(self) -> None:
         """Draw it for the last time; more than once does nothing."""
         if self._line is not None:
-            display.close(self._line, leave=self.leave)
+            display.close_bar(self._line, leave=self.leave)
         elif self._is_written and self.leave and self._said > self._began:  # a short one says nothing
             now = monotonic()
             end = "stopped" if self._total and self.n < self._total else "over"
-            self._write(f"{_rate(self._rate(now))}, {end} after {_clock(now - self._began)}")
+            self._write_line(f"{_format_rate(self._measure_rate(now))}, {end} after {_format_clock(now - self._began)}")
         self._line, self._is_written = None, False
 
-    def _rate(self, now: float) -> float:
+    def _measure_rate(self, now: float) -> float:
         return (self.n - self._initial) / max(now - self._began, 1e-9)
 
-    def _write(self, rest: str) -> None:
+    def _write_line(self, rest: str) -> None:
         before = f"{self._desc}: " if self._desc else ""
-        print(f"{before}{_count(self.n, self._total, self._unit)}{rest}", file=sys.stderr, flush=True)
+        print(f"{before}{_format_count(self.n, self._total, self._unit)}{rest}", file=sys.stderr, flush=True)
 
     def __iter__(self) -> Iterator[T]:
         with self:
@@ -94,8 +94,8 @@ class Display:
         self._open: set[int] = set()
         self._drawn_at = 0.0
 
-    def add(self, desc: str, unit: str, total: int | None, initial: int) -> int:
-        """Open a bar, and give its number."""
+    def open_bar(self, desc: str, unit: str, total: int | None, initial: int) -> int:
+        """Open a bar; returns its number."""
         if self._progress is None:
             self._progress = _new_progress()
             self._progress.start()
@@ -104,7 +104,7 @@ class Display:
         self._progress.refresh()
         return line
 
-    def update(self, line: int, **state: Any) -> None:
+    def update_bar(self, line: int, **state: Any) -> None:
         """Change a bar, if it is open, and draw it if it was not drawn just now."""
         if line in self._open:
             self._progress.update(line, **state)
@@ -112,7 +112,7 @@ class Display:
                 self._drawn_at = now
                 self._progress.refresh()
 
-    def close(self, line: int, *, leave: bool) -> None:
+    def close_bar(self, line: int, *, leave: bool) -> None:
         """Draw a bar for the last time."""
         if line not in self._open:
             return
@@ -151,8 +151,8 @@ def _new_progress() -> Any:
         """The count, the total and the rate."""
 
         def render(self, task: Any) -> Text:
-            rate = _rate(task.finished_speed or task.speed or 0)
-            return Text(f"{_count(task.completed, task.total, task.fields['unit'])}{rate}")
+            rate = _format_rate(task.finished_speed or task.speed or 0)
+            return Text(f"{_format_count(task.completed, task.total, task.fields['unit'])}{rate}")
 
     console = Console(file=sys.stderr, highlight=False)
     console.show_cursor = lambda show=True: False  # a process that is killed could not show it again
@@ -162,16 +162,16 @@ def _new_progress() -> Any:
     return Progress(*columns, console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
 
 
-def _count(done: float, total: float | None, unit: str) -> str:
+def _format_count(done: float, total: float | None, unit: str) -> str:
     of, all_of_them = ("", done) if total is None else (f"/{total:,.0f}", total)
     return f"{done:,.0f}{of} {unit}{'s' * (all_of_them != 1)}"
 
 
-def _rate(rate: float) -> str:
+def _format_rate(rate: float) -> str:
     return f", {rate:,.1f}/s" if rate >= 0.05 else ""
 
 
-def _clock(seconds: float) -> str:
+def _format_clock(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}"

@@ -23,34 +23,36 @@ def end_orderly() -> None:
 
 
 @contextmanager
-def interruptible() -> Iterator[list[int]]:
-    """Let SIGTERM and a closed terminal (SIGHUP) raise `KeyboardInterrupt` inside, as Ctrl-C does, so that temporary
-    folders and processes end with the block; gives the list that those received are added to.
+def interrupt_on_signals() -> Iterator[list[int]]:
+    """Raise `KeyboardInterrupt` inside on SIGTERM and on SIGHUP (a closed terminal), as Ctrl-C does.
+
+    So temporary folders and processes end with the block; gives the list that those received are added to.
 
     What is ignored, or has a handler already, stays so; outside the main thread nothing changes.
     """
     received: list[int] = []
     owner = os.getpid()
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
+    def raise_interrupt(number: int, frame: FrameType | None) -> None:
         if os.getpid() != owner:  # a forked process, which whoever started it ends
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
         received.append(number)
         raise KeyboardInterrupt
 
-    with _handled(interrupt, lambda handler: handler == signal.SIG_DFL):
+    with _handle_signals(raise_interrupt, lambda handler: handler == signal.SIG_DFL):
         yield received
 
 
 @contextmanager
-def deferred() -> Iterator[list[int]]:
-    """Let the signals that a program handles wait until the block is left, so that none falls into the middle of it;
-    gives the list of those that wait.
+def defer_signals() -> Iterator[list[int]]:
+    """Let signals that a program handles wait until the block is left.
+
+    So none falls into the middle of it; gives the list of those that wait.
     """
     waiting: list[int] = []
     try:
-        with _handled(lambda number, _: waiting.append(number), callable):
+        with _handle_signals(lambda number, _: waiting.append(number), callable):
             yield waiting
     finally:
         for number in waiting:
@@ -58,8 +60,10 @@ def deferred() -> Iterator[list[int]]:
 
 
 @contextmanager
-def _handled(handler: Callable[[int, FrameType | None], object], which: Callable[[object], bool]) -> Iterator[None]:
-    """The handler in the place of `which` handlers of the signals that end a process."""
+def _handle_signals(
+    handler: Callable[[int, FrameType | None], object], which: Callable[[object], bool]
+) -> Iterator[None]:
+    """Put a handler in the place of `which` handlers of the signals that end a process."""
     before = {number: found for number in ENDING if which(found := signal.getsignal(number))}
     try:
         for number in before:

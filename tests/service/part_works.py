@@ -54,7 +54,7 @@ class Ending:
     """An engine whose driver is stopped when three parts are there, one of them taken over."""
 
     def run(self, work, attempts):
-        numbers = [attempts.take() for _ in range(3)]
+        numbers = [attempts.take_part() for _ in range(3)]
         for number in numbers:
             work(number)
         yield numbers[0]

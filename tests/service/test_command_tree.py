@@ -12,7 +12,7 @@ from typed import command_names
 from typer import Option, TyperException
 
 from diptych.cli.main import build_commands
-from diptych.command_tree import Commands, Json, Quiet, number, parse, root
+from diptych.command_tree import Commands, Json, Quiet, make_root, number, parse_words
 
 
 def paint(
@@ -41,13 +41,15 @@ def house() -> None:
 
 @pytest.fixture
 def commands() -> Commands:
-    commands = root(house)
+    commands = make_root(house)
     commands.add(f"{__name__}:paint", "Paint rooms")
     return commands
 
 
 def test_a_command_has_the_parameters_and_the_code_of_its_function(commands):
-    context = parse(commands, ["paint", "--coats", "3", "--json", "--size", "5", "7", "--log", "paint-\udcff.txt"])
+    context = parse_words(
+        commands, ["paint", "--coats", "3", "--json", "--size", "5", "7", "--log", "paint-\udcff.txt"]
+    )
     assert context.params == {
         "colour": "red",
         "coats": 3,
@@ -75,7 +77,7 @@ def test_a_command_has_the_parameters_and_the_code_of_its_function(commands):
     ],
 )
 def test_an_option_of_several_values_may_be_repeated_and_its_values_add_up(commands, words, name, values):
-    assert parse(commands, ["paint", *words]).params[name] == values
+    assert parse_words(commands, ["paint", *words]).params[name] == values
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ def test_wrong_words_and_commands_that_are_not_installed_are_refused_with_the_re
     if words != []:
         commands.refuse("decorate", "Decorate rooms", "it needs a ladder")
     with pytest.raises(TyperException) as refused:
-        parse(commands, words)
+        parse_words(commands, words)
     assert refused.value.format_message().endswith(said)
     assert refused.value.ctx is not None  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -115,10 +117,10 @@ def test_a_group_is_made_by_whoever_asks_first_and_may_be_a_command_alone(comman
     first = commands.group("rooms", "Count rooms", alone=f"{__name__}:rooms")
     first.add(f"{__name__}:paint", "Paint rooms")
     assert commands.group("rooms", "Other rooms") is first
-    context = parse(commands, ["rooms", "--floors", "3"])
+    context = parse_words(commands, ["rooms", "--floors", "3"])
     with context:
         assert context.command.invoke(context) == 3
-    assert parse(commands, ["rooms", "paint"]).params["coats"] == 1
+    assert parse_words(commands, ["rooms", "paint"]).params["coats"] == 1
 
 
 def test_the_summary_of_every_command_is_the_first_sentence_of_its_help():

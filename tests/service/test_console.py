@@ -12,13 +12,13 @@ from diptych.console import (
     PairBars,
     byte_size,
     close_bars,
-    counted,
+    escape_lines,
+    format_count,
+    format_percent,
+    format_table,
     one_line,
     open_text,
-    percent,
     read_bytes,
-    table,
-    visible,
 )
 from diptych_runtime.errors import ArgumentError
 
@@ -46,9 +46,15 @@ def test_bytes_have_the_unit_that_fits(count, text):
 
 
 def test_counts_and_shares_are_as_people_write_them():
-    assert [counted(count, "group") for count in (0, 1, 2000)] == ["0 groups", "1 group", "2,000 groups"]
-    assert counted(1, "copy", "copies") == "1 copy"
-    assert [percent(share) for share in (0.00055, 0.01, 0.1234, 0.999, 1.0)] == ["0.055%", "1%", "12%", "100%", "100%"]
+    assert [format_count(count, "group") for count in (0, 1, 2000)] == ["0 groups", "1 group", "2,000 groups"]
+    assert format_count(1, "copy", "copies") == "1 copy"
+    assert [format_percent(share) for share in (0.00055, 0.01, 0.1234, 0.999, 1.0)] == [
+        "0.055%",
+        "1%",
+        "12%",
+        "100%",
+        "100%",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -141,12 +147,12 @@ def test_a_text_is_read_from_regular_files_alone_and_no_line_without_an_end(tmp_
 
 
 def test_a_table_sets_numbers_to_the_right_and_words_to_the_left():
-    assert table(("name", "share"), [("a", 5), ("longer", "12.5%")]).splitlines() == [
+    assert format_table(("name", "share"), [("a", 5), ("longer", "12.5%")]).splitlines() == [
         "name    share",
         "a           5",
         "longer  12.5%",
     ]
-    assert table(("name",), []) == "name"
+    assert format_table(("name",), []) == "name"
 
 
 NAME = "a\nb\x1b[2Jc\x9b31m\r\u202e\u200b.jpg"
@@ -156,7 +162,7 @@ SHOWN = r"a\nb\x1b[2Jc\x9b31m\r\u202e\u200b.jpg"
 def test_a_name_is_one_line_that_no_terminal_obeys():
     assert one_line(NAME) == SHOWN
     assert one_line("Zoë\t日本 👩‍💻 می\u200cشود.jpg") == "Zoë\t日本 👩‍💻 می\u200cشود.jpg"
-    assert visible(f"x\n{NAME}") == "x\na\n" + SHOWN[3:]
+    assert escape_lines(f"x\n{NAME}") == "x\na\n" + SHOWN[3:]
 
 
 @pytest.mark.parametrize("code", [0xAD, 0x61C, 0x180E, 0x202E, 0x2060, 0x2064, 0x206A, 0x206F, 0xE0001, 0xE007F])

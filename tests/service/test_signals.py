@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from diptych.signals import deferred, interruptible
+from diptych.signals import defer_signals, interrupt_on_signals
 
 WAITS = """
 import signal, sys, time
@@ -66,7 +66,7 @@ def test_what_is_told_to_end_is_interrupted_as_by_ctrl_c_and_says_by_which_signa
     before, told = signal.getsignal(sent), []
 
     def run() -> None:
-        with interruptible() as received:
+        with interrupt_on_signals() as received:
             told.append(received)
             signal.raise_signal(sent)
 
@@ -80,7 +80,7 @@ def test_what_is_ignored_or_has_a_handler_stays_so():
     heard: list[int] = []
     before = [signal.signal(signal.SIGHUP, signal.SIG_IGN), signal.signal(signal.SIGTERM, lambda *_: heard.append(1))]
     try:
-        with interruptible() as received:
+        with interrupt_on_signals() as received:
             signal.raise_signal(signal.SIGHUP)
             signal.raise_signal(signal.SIGTERM)
     finally:
@@ -91,7 +91,7 @@ def test_what_is_ignored_or_has_a_handler_stays_so():
 
 def test_a_forked_process_ends_by_the_signal_itself():
     near, far = os.pipe()
-    with interruptible():
+    with interrupt_on_signals():
         process = os.fork()
         if not process:
             os.write(far, b"ready")
@@ -106,8 +106,8 @@ def test_signals_wait_until_a_block_that_must_be_whole_is_left():
     steps = []
 
     def run() -> None:
-        with interruptible():
-            with deferred():
+        with interrupt_on_signals():
+            with defer_signals():
                 signal.raise_signal(signal.SIGINT)
                 signal.raise_signal(signal.SIGTERM)
                 steps.append("whole")

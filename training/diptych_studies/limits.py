@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from diptych.console import table
+from diptych.console import format_table
 from diptych_runtime.atomic import replacing_file
 from diptych_runtime.decoder import panel_pixels
 from diptych_runtime.judgement import question_probabilities
@@ -75,7 +75,7 @@ def limits_text(result: Mapping[str, Any]) -> str:
         [row["name"], "copies" if row["copies"] else "no copies", *(f"{row[question]:.3f}" for question in questions)]
         for row in result["pairs"]
     ]
-    return f"{table(['pair', 'they are', *questions], lines)}\nmodel {result['model']} {result['revision']}"
+    return f"{format_table(['pair', 'they are', *questions], lines)}\nmodel {result['model']} {result['revision']}"
 
 
 def draw_limits(result: Mapping[str, Any], shown: Sequence[Example], path: Path) -> None:

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from diptych.console import table
+from diptych.console import format_table
 from diptych_runtime.atomic import replacing_file
 from diptych_runtime.manifest import digest
 from diptych_studies.mark_sets import MARKS, REFERENCES, Settings, Source, prepare
@@ -82,7 +82,7 @@ def marks_text(result: Mapping[str, Any]) -> str:
             lines.append([*cells, row["queries"], row["gallery"]])
     revisions = dict.fromkeys(row["revision"] for row in result["sets"].values())
     drawn = ", ".join(f"{name} {row['digest']}" for name, row in result["sets"].items())
-    return f"{table(head, lines)}\nmodel {result['model']} {', '.join(revisions)}\nsets {drawn}"
+    return f"{format_table(head, lines)}\nmodel {result['model']} {', '.join(revisions)}\nsets {drawn}"
 
 
 def _measure(name: str, folder: Path, model: str, entrants: Entrants, candidates: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from diptych.console import table
+from diptych.console import format_table
 from diptych_model import PairConfig, PairNetwork
 from diptych_model.flops import count_flops
 from diptych_runtime.atomic import replacing_file
@@ -128,7 +128,7 @@ def study_text(result: dict[str, Any]) -> str:
     intervals = ("over seeds", "over alphabets")
     header = ("", "k params", "expansion", "MFLOP", "stored", "won", *intervals, "more", *intervals, "than")
     return (
-        f"{table(header, rows)}\n"
+        f"{format_table(header, rows)}\n"
         "expansion: of the feed-forward part, which makes the parameters equal; MFLOP: of a pair from pixels, stored: "
         "of one whose pictures' tokens are at hand.\n"
         f"{settings['episodes'] * WAYS:,} within-alphabet {WAYS}-way one-shot trials of {result['alphabets']} "
@@ -243,6 +243,5 @@ def step_cost_text(result: dict[str, Any]) -> str:
         (row["variant"], f"{row['seconds']:.3f}", *(f"{quartile:.2f}" for quartile in row["ratio"]), row["against"])
         for row in result["rows"]
     ]
-    return (
-        f"{table(('', 's a step', 'times', 'median', 'to', 'a step of'), rows)}\nquartiles of {result['rounds']} rounds"
-    )
+    head = ("", "s a step", "times", "median", "to", "a step of")
+    return f"{format_table(head, rows)}\nquartiles of {result['rounds']} rounds"

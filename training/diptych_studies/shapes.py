@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.console import table
+from diptych.console import format_table
 from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
 from diptych_model.flops import count_parameters
 from diptych_runtime.atomic import replacing_file
@@ -133,8 +133,8 @@ def shapes_text(result: dict[str, Any]) -> str:
     header = ("", "M params", "MFLOP a pair", "ms a pair", "micro-AP", "95 % interval", "recall@1")
     settings = result["settings"]
     return (
-        f"{table(header, rows)}\n{settings['steps']} steps, {settings['seeds']} seeds; the embedding alone: micro-AP "
-        f"{result['rows'][0]['first_stage']:.3f}; one thread, {PAIRS} pairs at a time; intervals over queries"
+        f"{format_table(header, rows)}\n{settings['steps']} steps, {settings['seeds']} seeds; the embedding alone: "
+        f"micro-AP {result['rows'][0]['first_stage']:.3f}; one thread, {PAIRS} pairs at a time; intervals over queries"
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.console import table
+from diptych.console import format_table
 from diptych_model.checkpoint import CONFIG
 from diptych_runtime.atomic import write_atomic
 from diptych_runtime.calibration.evidence import Verification
@@ -190,7 +190,8 @@ def verification_text(result: Mapping[str, Any]) -> str:
         for figure in figures:
             cells += [f"{figure['found']:.3f}", f"{figure['wrong_pictures']:.3f}"] if figure else ["-", "-"]
         lines.append(cells)
-    return f"{table(head, lines)}\n{negatives_text(result['negatives'])}\nmodel {result['model']} {result['revision']}"
+    negatives = negatives_text(result["negatives"])
+    return f"{format_table(head, lines)}\n{negatives}\nmodel {result['model']} {result['revision']}"
 
 
 def negatives_text(negatives: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:

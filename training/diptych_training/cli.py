@@ -74,7 +74,7 @@ def train(
 
         raise DataError(f"training needs `pip install 'diptych[train]'`: {error}") from None
     directory = out or Path("runs") / read.name
-    found = training.train(read, directory, resume=resume, quiet=console.silent)
+    found = training.train(read, directory, resume=resume, quiet=console.is_silent)
     if is_first():
         console.emit(*training.report(found, directory))
     return 0

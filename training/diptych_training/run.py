@@ -19,7 +19,7 @@ import torch
 from torch.utils.tensorboard import SummaryWriter
 
 from diptych.console import Console
-from diptych.signals import deferred
+from diptych.signals import defer_signals
 from diptych_runtime.atomic import write_atomic
 from diptych_runtime.manifest import digest
 from diptych_runtime.own_files import open_regular
@@ -177,7 +177,7 @@ class Run:
 
     def _advance(self, journal: "MetricsLog") -> None:
         self.before_step()
-        with deferred() as waiting:
+        with defer_signals() as waiting:
             try:
                 self.take_step(journal)
             except DataError as error:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from diptych.batch.parts.manifest import NAMES, Step, write_part
-from diptych.batch.parts.picture_names import PictureNames, describe, names_between
+from diptych.batch.parts.picture_names import PictureNames, describe_part, read_names
 from diptych.batch.workers.shared_folder import SharedParts, WorkerPool
 from diptych.batch.workers.tasks import WorkerConfig, load_scorer, make_unseen_error
 from diptych.collection.collection import Collection
@@ -69,7 +69,7 @@ class _JobSpec:
 
     @classmethod
     def load(cls, job: Path) -> _JobSpec:
-        """Raises BatchError where it is not to be seen."""
+        """Read the specification of a job. Raises BatchError where it is not to be seen."""
         try:
             return cls(**json.loads((job / ORDER).read_bytes()))
         except FileNotFoundError:
@@ -84,7 +84,8 @@ class _KnownIds:
 
     @staticmethod
     @lru_cache(1)
-    def of(job: Path) -> _KnownIds:
+    def load(job: Path) -> _KnownIds:
+        """Read the ids that the collection had; those of the last job stay in memory."""
         return _KnownIds(np.fromfile(job / KNOWN, "S16"))
 
     def known(self, ids: Sequence[str]) -> set[str]:
@@ -94,57 +95,58 @@ class _KnownIds:
         return {id for id, there in zip(ids, first < stop, strict=True) if there}
 
 
-def embedded(
-    collection: Collection, paths: Iterable[str], crew: WorkerPool | None
+def embed_with_workers(
+    collection: Collection, paths: Iterable[str], workers: WorkerPool | None
 ) -> Iterator[dict[str, Found | None]]:
-    """The workers' results for picture files, part by part, None for an unreadable file.
+    """Embed picture files with workers; yields their results part by part.
 
-    Without a crew, what workers of an earlier run left, and None for the rest; if they left nothing of these files it
-    is kept. A part counts as taken when the next one is asked for. The features of a content that the collection has
-    are not computed. Stop at any time: what an earlier run's workers left of these files comes first, if the files have
-    the size and the time that they had; the rest in the order of `paths`. Raises BatchError.
+    The result of an unreadable file is None.
+    Without workers it yields what those of an earlier run left, and None for the rest; if they left nothing of these
+    files it is kept. A part counts as taken when the next one is asked for. The features of a content that the
+    collection has are not computed. Stop at any time: what an earlier run's workers left of these files comes first, if
+    the files have the size and the time that they had; the rest in the order of `paths`. Raises BatchError.
     """
-    exchange = SharedParts.of(collection, _NAME)
+    exchange = SharedParts.for_collection(collection, _NAME)
     left = dict.fromkeys(paths)
     asked = len(left)
-    with exchange.explained():
-        for job in exchange.jobs():
+    with exchange.explain_errors():
+        for job in exchange.list_jobs():
             for part in _read_left_parts(job, collection.scorer.runtime.revision):
                 found = {path: one for path, one in part.items() if path in left and _is_still_valid(one)}
                 yield found
                 for path in found:
                     del left[path]
-        if crew or len(left) < asked:
+        if workers or len(left) < asked:
             exchange.clear()
-        if crew is None:
+        if workers is None:
             yield dict.fromkeys(left)
         elif left:
-            with exchange.begun() as job:
-                order = _begin(job, list(left), collection)
-            told = partial(describe, order.step, names=job / NAMES)
-            for _, part in exchange.parts(job, order.step, embed, crew, told):
-                yield _load(part)
+            with exchange.begin_job() as job:
+                order = _begin_job(job, list(left), collection)
+            told = partial(describe_part, order.step, names=job / NAMES)
+            for _, part in exchange.complete_parts(job, order.step, embed_part, workers, told):
+                yield _load_part(part)
             exchange.clear()
 
 
 def add_with_workers(
     collection: Collection,
     paths: Iterable[Path],
-    crew: WorkerPool | None,
+    workers: WorkerPool | None,
     *,
     on_error: Callable[[Path, PictureError], object],
     by_path: Mapping[str, dict[str, Any]] = MappingProxyType({}),
     keep_originals: bool = False,
     dry_run: bool = False,
 ) -> Iterator[Added]:
-    """`add_in_batches` with a crew: what is yielded is on the disk, and running it again takes up the rest.
+    """`add_in_batches` with workers: what is yielded is on the disk, and running it again takes up the rest.
 
-    Features that workers of a killed run left are taken without a crew too. A dry run, and a collection on Milvus, to
+    Features that workers of a killed run left are taken without workers too. A dry run, and a collection on Milvus, to
     which every machine writes, have no workers. Files that no worker could read are read by this process, which refuses
     them with the reason or adds them.
     """
     shared = isinstance(collection.backend, SqliteBackend) and not dry_run
-    if not shared or (crew is None and not SharedParts.of(collection, _NAME).jobs()):
+    if not shared or (workers is None and not SharedParts.for_collection(collection, _NAME).list_jobs()):
         yield from add_in_batches(
             collection, paths, on_error=on_error, by_path=by_path, keep_originals=keep_originals, dry_run=dry_run
         )
@@ -155,12 +157,12 @@ def add_with_workers(
     for path in paths:
         named.setdefault(str(path.absolute()), []).append(path)  # links are left
     unread: list[Path] = []
-    for part in embedded(collection, named, crew):
+    for part in embed_with_workers(collection, named, workers):
         arrivals: list[Incoming] = []
         held = 0
         for path, found in part.items():
             if found is not None and keep_originals:
-                found, held = _with_bytes(path, found, collection.scorer), held + found.picture.bytes
+                found, held = _attach_bytes(path, found, collection.scorer), held + found.picture.bytes
             if found is None:
                 unread += named[path]
                 continue
@@ -176,19 +178,19 @@ def add_with_workers(
     for added in add_in_batches(collection, unread, on_error=on_error, by_path=by_path, keep_originals=keep_originals):
         blind += 1
         yield added
-    if crew:
-        crew.say_blind(blind)
+    if workers:
+        workers.say_blind(blind)
 
 
-def embed(number: int, *, folder: str, means: WorkerConfig) -> None:
+def embed_part(number: int, *, folder: str, config: WorkerConfig) -> None:
     """Read and encode the files of a part, and write the results."""
     job = Path(folder)
     order = _JobSpec.load(job)
-    scorer = load_scorer(means, order.model)
+    scorer = load_scorer(config, order.model)
     results: dict[str, Found | None] = {}
     made: dict[str, Encoded] = {}
-    for batch in batches(map(Path, names_between(job / NAMES, *order.step.bounds(number)))):
-        read = partial(_read_picture, scorer=scorer, known=_KnownIds.of(job))
+    for batch in batches(map(Path, read_names(job / NAMES, *order.step.part_bounds(number)))):
+        read = partial(_read_picture, scorer=scorer, known=_KnownIds.load(job))
         looked = map_pictures(read, batch, scorer.runtime.threads)
         fresh: dict[str, Content] = {}
         for found in looked:
@@ -201,7 +203,7 @@ def embed(number: int, *, folder: str, means: WorkerConfig) -> None:
                 results[path] = None
             else:
                 results[path] = replace(found, content=made.get(found.content.id, found.content))
-    write_part(job / order.step.file(number), _to_bytes(results, scorer))
+    write_part(job / order.step.part_file(number), _to_bytes(results, scorer))
 
 
 def _read_picture(path: Path, scorer: Scorer, known: _KnownIds) -> Found:
@@ -211,12 +213,12 @@ def _read_picture(path: Path, scorer: Scorer, known: _KnownIds) -> Found:
     return Found(picture_of(content.id, path, status, data), content)
 
 
-def _begin(job: Path, paths: list[str], collection: Collection) -> _JobSpec:
+def _begin_job(job: Path, paths: list[str], collection: Collection) -> _JobSpec:
     order = _JobSpec(collection.scorer.runtime.revision, len(paths), _SIZE)
     with closing(PictureNames(job / NAMES)) as names:
         for path in paths:
             names.place(path)
-        names.finish()
+        names.commit()
     ids = [bytes.fromhex(id) for id in collection.store.ids()]
     write_atomic(job / KNOWN, np.sort(np.array(ids, "S16")).tobytes())
     write_atomic(job / ORDER, json.dumps(asdict(order)).encode())
@@ -232,7 +234,7 @@ def _read_left_parts(job: Path, model: str) -> Iterator[dict[str, Found | None]]
         return  # it had not begun yet
     for part in sorted(job.glob("files-*.part")):
         try:
-            found = _load(part)
+            found = _load_part(part)
         except BatchError:
             continue
         yield found
@@ -250,8 +252,8 @@ def _is_still_valid(found: Found | None) -> bool:
     return (stamp.bytes, stamp.modified) == (found.picture.bytes, found.picture.modified)
 
 
-def _with_bytes(path: str, found: Found, scorer: Scorer) -> Found | None:
-    """With the file's bytes beside its features; None if they are not those that the worker saw."""
+def _attach_bytes(path: str, found: Found, scorer: Scorer) -> Found | None:
+    """Add the file's bytes to its features; None if the worker saw other bytes."""
     try:
         data = read_bytes(path, scorer.limits)
     except PictureError:
@@ -283,7 +285,7 @@ def _to_bytes(found: Mapping[str, Found | None], scorer: Scorer) -> bytes:
     return stream.getvalue()
 
 
-def _load(path: Path) -> dict[str, Found | None]:
+def _load_part(path: Path) -> dict[str, Found | None]:
     """Read the output of `_to_bytes`. Raises BatchError if it is not that."""
     found: dict[str, Found | None] = {}
     try:

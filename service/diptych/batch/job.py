@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from diptych.batch.parts.disk import check_room, explained
+from diptych.batch.parts.disk import check_room, explain_disk_errors
 from diptych.batch.parts.folder import Bar, Tick, folder_of, open_job, remove_folder, specify_job
 from diptych.batch.parts.manifest import NAMES, UNFINISHED, WHOLE, JobSpec, Manifest, Step, list_differences
-from diptych.batch.parts.picture_names import describe
-from diptych.batch.tables.read import SIDES, digest, open_table, schema_of
+from diptych.batch.parts.picture_names import describe_part
+from diptych.batch.tables.read import SIDES, hash_file, open_table, read_schema
 from diptych.batch.tables.scores import Scores
 from diptych.batch.tables.write import make_writer
 from diptych.batch.workers.executor import Executor, RetryQueue, Say
-from diptych.batch.workers.tasks import PartWork, WorkerConfig, encode, score
+from diptych.batch.workers.tasks import PartWork, WorkerConfig, encode_part, score_part
 from diptych.console import byte_size
 from diptych.errors import BatchError
 from diptych_runtime.atomic import replacing_stream, write_atomic
@@ -61,7 +61,7 @@ class Job:
     table: Path
     output: Path
     format: str
-    means: WorkerConfig = field(default_factory=WorkerConfig)
+    config: WorkerConfig = field(default_factory=WorkerConfig)
     sides: tuple[str, str] = SIDES
     question: str = THING
     closer_look: bool = True
@@ -84,7 +84,7 @@ class Job:
         if there and not resume and not force:
             raise BatchError(f"{self.output} exists already; name another file, or replace it with --force")
         began = perf_counter()
-        spec = specify_job(self.table, self.means.model, self.sides, self.question, closer_look=self.closer_look)
+        spec = specify_job(self.table, self.config.model, self.sides, self.question, closer_look=self.closer_look)
         if there and resume and not force:
             outcome = read_outcome(self.output, spec, self.format)
             if outcome is None:
@@ -94,16 +94,16 @@ class Job:
                 )
             remove_folder(self.folder)
             return Report(outcome, 0, 0, {})
-        schema = schema_of(str(self.table), self.sides) if self.format == "parquet" else None
+        schema = read_schema(str(self.table), self.sides) if self.format == "parquet" else None
         with (
-            explained(self.folder, "go on with the same command and --resume"),
+            explain_disk_errors(self.folder, "go on with the same command and --resume"),
             open_job(spec, self.folder, resume=resume, force=force, bar=self.bar) as manifest,
         ):
             seconds = {"reading": perf_counter() - began}
-            self._announce(manifest)
+            self._announce_work(manifest)
             with engine as workers:
-                encoded, seconds["encoding"] = self._do_step(workers, manifest.encoding, encode)
-                scored, seconds["scoring"] = self._do_step(workers, manifest.scoring, score)
+                encoded, seconds["encoding"] = self._do_step(workers, manifest.encoding, encode_part)
+                scored, seconds["scoring"] = self._do_step(workers, manifest.scoring, score_part)
             began = perf_counter()
             with self.bar("row", manifest.rows, 0) as tick:
                 outcome = write_output(manifest, self.output, self.format, schema, tick)
@@ -115,21 +115,23 @@ class Job:
         """Do the parts of a step that are not done: how many items they had, and the seconds it took."""
         folder, began = self.folder.absolute(), perf_counter()
         names = folder / NAMES if step.name == "pictures" else None
-        there = step.done(folder)
+        there = step.find_done_parts(folder)
         left = [number for number in range(step.parts) if number not in there]
         count = 0
         if left:
-            attempts = RetryQueue(left, partial(describe, step, names=names), self.say)
-            with self.bar(step.name[:-1], step.count, step.items(there)) as tick:
-                for number in workers.run(partial(function, folder=str(folder), means=self.means), attempts):
-                    done = step.items({number})
+            attempts = RetryQueue(left, partial(describe_part, step, names=names), self.say)
+            with self.bar(step.name[:-1], step.count, step.count_items(there)) as tick:
+                for number in workers.run(partial(function, folder=str(folder), config=self.config), attempts):
+                    done = step.count_items({number})
                     count += done
                     tick(done)
         return count, perf_counter() - began
 
-    def _announce(self, manifest: Manifest) -> None:
-        """Say how much disk it takes and where a resumed run goes on; raises BatchError where the disk is too small."""
-        encoded, scored = (step.items(step.done(self.folder)) for step in (manifest.encoding, manifest.scoring))
+    def _announce_work(self, manifest: Manifest) -> None:
+        """Say how much disk the job takes and where a resumed run goes on. Raises BatchError for too small a disk."""
+        encoded, scored = (
+            step.count_items(step.find_done_parts(self.folder)) for step in (manifest.encoding, manifest.scoring)
+        )
         pictures, pairs = manifest.pictures - encoded, manifest.rows - scored
         tokens = 2 * int(np.prod(manifest.token_shape))
         needed = pictures * tokens + pairs * 10 + self.table.stat().st_size + manifest.rows * _ROW
@@ -159,18 +161,18 @@ def write_output(manifest: Manifest, output: Path, format: str, schema: Any, tic
             rows += len(batch)
             if rows > manifest.rows:
                 break
-            scores = parts.take(len(batch))
+            scores = parts.read_scores(len(batch))
             writer.write(batch, scores)
             errors += len(scores.errors)
             closer_looks += scores.closer_looks
             tick(len(batch))
         writer.close()
-        if rows != manifest.rows or digest(manifest.table) != manifest.sha256:
+        if rows != manifest.rows or hash_file(manifest.table) != manifest.sha256:
             raise BatchError(f"{manifest.table} changed while it was scored; begin anew with --force")
         outcome = Outcome(manifest.rows, errors, manifest.pictures, closer_looks)
         stream.flush()
         job = {**manifest.identity, "the format": format}
-        record = {"sha256": digest(folder / UNFINISHED), "outcome": asdict(outcome), "job": job}
+        record = {"sha256": hash_file(folder / UNFINISHED), "outcome": asdict(outcome), "job": job}
         write_atomic(folder / WHOLE, json.dumps(record, indent=2).encode())
     (folder / WHOLE).replace(record_of(output))
     return outcome
@@ -190,7 +192,7 @@ def read_outcome(output: Path, spec: JobSpec, format: str) -> Outcome | None:
     for path in (folder_of(output) / WHOLE, record_of(output)):
         try:
             found = parse_json(path.read_bytes())
-            whole = output.exists() and digest(output) == found["sha256"]
+            whole = output.exists() and hash_file(output) == found["sha256"]
             outcome, then = Outcome(**found["outcome"]), dict(found["job"])
         except (OSError, ValueError, KeyError, TypeError):  # a record of another version, or none
             continue
@@ -211,15 +213,15 @@ class _PartReader:
     def __init__(self, folder: Path, step: Step) -> None:
         self.folder, self.step = folder, step
         self._place, self._number = 0, -1
-        self._part = Scores.empty(0, {})
+        self._part = Scores.make_empty(0, {})
 
-    def take(self, count: int) -> Scores:
-        """The scores of the next `count` pairs."""
+    def read_scores(self, count: int) -> Scores:
+        """Read the scores of the next `count` pairs."""
         pieces, missing = [], count
         while missing:
             number, start = divmod(self._place, self.step.size)
             if number != self._number:
-                self._part, self._number = Scores.load(self.folder / self.step.file(number)), number
+                self._part, self._number = Scores.load(self.folder / self.step.part_file(number)), number
             pieces.append(self._part[start : start + missing])
             self._place += len(pieces[-1])
             missing -= len(pieces[-1])

@@ -11,8 +11,8 @@ from typing import IO
 import numpy as np
 
 from diptych.batch.parts.tokens import Stamp
-from diptych.batch.tables.arrow import texts
-from diptych.batch.tables.read import SIDES, columns_of, kind_of, open_table, schema_of
+from diptych.batch.tables.arrow import make_text_schema
+from diptych.batch.tables.read import SIDES, kind_of, open_table, read_columns, read_schema
 from diptych.batch.tables.scores import Scores
 from diptych.batch.tables.write import make_writer
 from diptych.batch.workers.encoder import CloserLooks, Encoder, pair_errors, score_pairs
@@ -37,35 +37,39 @@ class PairScorer:
         self._kept: OrderedDict[str, np.ndarray | str] = OrderedDict()
         self._stamps: dict[str, Stamp | None] = {}
 
-    def score(self, names_a: Sequence[str], names_b: Sequence[str]) -> Scores:
-        """The scores of at most `CHUNK` pairs; a picture that cannot be read is an error of its pair."""
-        self._encode(dict.fromkeys([*names_a, *names_b]))
-        (tokens_a, errors_a), (tokens_b, errors_b) = map(self._take, (names_a, names_b))
+    def score_chunk(self, names_a: Sequence[str], names_b: Sequence[str]) -> Scores:
+        """Score at most `CHUNK` pairs; an unreadable picture is an error of its pair."""
+        self._encode_missing(dict.fromkeys([*names_a, *names_b]))
+        (tokens_a, errors_a), (tokens_b, errors_b) = map(self._gather_tokens, (names_a, names_b))
         errors = pair_errors(self.sides, list(zip(errors_a, errors_b, strict=True)))
         looks, pairs = self.looks, list(zip(names_a, names_b, strict=True))
-        look = None if looks is None else lambda places: looks.at([pairs[place] for place in places], self._stamps)
+        look = (
+            None
+            if looks is None
+            else lambda places: looks.look_at_pairs([pairs[place] for place in places], self._stamps)
+        )
         same = self.encoder.have_one_content(pairs, self._stamps)
         scores = score_pairs(self.encoder.scorer, tokens_a, tokens_b, errors, same, look)
         while len(self._kept) > self.capacity:
             del self._stamps[self._kept.popitem(last=False)[0]]
         return scores
 
-    def _take(self, names: Sequence[str]) -> tuple[np.ndarray, list[str | None]]:
-        """Tokens of kept pictures and, where there are none, why."""
+    def _gather_tokens(self, names: Sequence[str]) -> tuple[np.ndarray, list[str | None]]:
+        """Gather tokens of kept pictures and, where there are none, the reasons."""
         kept = [self._kept[name] for name in names]
         blank = np.zeros(self.encoder.scorer.runtime.token_shape, np.float16)
         tokens = np.stack([blank if isinstance(one, str) else one for one in kept])
         return tokens, [one if isinstance(one, str) else None for one in kept]
 
-    def _encode(self, names: Iterable[str]) -> None:
+    def _encode_missing(self, names: Iterable[str]) -> None:
         missing = []
         for name in names:
             if name in self._kept:
                 self._kept.move_to_end(name)
             else:
                 missing.append(name)
-        self._stamps |= {name: self.encoder.stamp(name) for name in missing}
-        tokens, errors = self.encoder.encode(missing)
+        self._stamps |= {name: self.encoder.read_stamp(name) for name in missing}
+        tokens, errors = self.encoder.encode_pictures(missing)
         for place, name in enumerate(missing):
             # A copy, or the whole batch would stay in memory for one row of it.
             self._kept[name] = errors[place] if place in errors else tokens[place].copy()
@@ -89,12 +93,12 @@ def score_stream(
     base = Path.cwd() if table == "-" else Path(table).absolute().parent
     worker = PairScorer(Encoder(scorer, base, fetch), sides, closer_look=closer_look)
     with open_table(table, sides, CHUNK) as opened:
-        columns = columns_of(table, sides) if kind_of(table) == "jsonl" else opened.columns
+        columns = read_columns(table, sides) if kind_of(table) == "jsonl" else opened.columns
         # What comes by standard input is CSV, and cannot be read twice.
-        schema = partial(texts, columns) if table == "-" else partial(schema_of, table, sides)
+        schema = partial(make_text_schema, columns) if table == "-" else partial(read_schema, table, sides)
         writer = make_writer(format, output, columns, schema)
         for batch in opened.batches:
-            scores = worker.score(batch.texts(sides[0]), batch.texts(sides[1]))
+            scores = worker.score_chunk(batch.read_texts(sides[0]), batch.read_texts(sides[1]))
             writer.write(batch, scores)
             pairs += len(scores)
             errors += len(scores.errors)

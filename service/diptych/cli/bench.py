@@ -10,9 +10,9 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from diptych.cli.options import Location, Model, Provider, Threads, location, open_scorer
+from diptych.cli.options import Location, Model, Provider, Threads, open_scorer, read_location
 from diptych.command_tree import Json, Quiet, number, one_of
-from diptych.console import Console, counted
+from diptych.console import Console, format_count
 from diptych.errors import BenchError
 from diptych_runtime.paths import shell_word
 
@@ -42,17 +42,17 @@ def bench(
     Without a command it measures a model: a picture, a pair and a request, beside peers.
     """
     from diptych.bench import model as models
-    from diptych.bench.peers import comparable
+    from diptych.bench.peers import list_comparable
 
     console, scorer = Console(as_json, quiet), open_scorer(model, provider, threads)
-    peers = peer or comparable(scorer.runtime.manifest)
+    peers = peer or list_comparable(scorer.runtime.manifest)
     with console.progress(total=rounds, unit="round") as bar:
-        result = models.measure(scorer, rounds=rounds, peers=peers, tick=bar.update)
+        result = models.measure_model(scorer, rounds=rounds, peers=peers, tick=bar.update)
     if memory:
         few, many = models.REQUESTS
         console.remark(f"scoring {few:,} and {many:,} pairs in processes of their own ...")
         result["memory"] = models.peak_memory(model)
-    console.emit(result, models.text(result))
+    console.emit(result, models.format_figures(result))
     return 0
 
 
@@ -74,8 +74,8 @@ def load(
     console = Console(as_json, quiet)
     scorer = open_scorer(model, provider, threads)
     with console.progress(total=2 * len(clients) * (rounds + 1), unit="round") as bar:
-        result = loads.measure(scorer, list(clients), seconds, model, bar.update, rounds=rounds)
-    console.emit(result, loads.text(result))
+        result = loads.measure_load(scorer, list(clients), seconds, model, bar.update, rounds=rounds)
+    console.emit(result, loads.format_figures(result))
     return 0
 
 
@@ -93,13 +93,13 @@ def collection(
     console = Console(as_json, quiet)
     find_artifact(model)  # or it would only be missed once all is drawn
     with make_room(folder) as place:
-        result = collections.measure(place, count, model, console)
-    console.emit(result, collections.text(result))
+        result = collections.measure_collection(place, count, model, console)
+    console.emit(result, collections.format_figures(result))
     return 0
 
 
 def store(
-    store: Annotated[Location, Option(parser=location, metavar="DIR|URL", help="a new collection for the bench")],
+    store: Annotated[Location, Option(parser=read_location, metavar="DIR|URL", help="a new collection for the bench")],
     count: Annotated[int, Option(parser=number(200), metavar="N", help="pictures")] = 20_000,
     model: Model = "photo",
     as_json: Json = False,
@@ -115,8 +115,8 @@ def store(
         if backend.count():
             raise BenchError(f"{backend.name} holds {backend.count():,} pictures; name a new collection for the bench")
         with console.progress(total=count, unit="picture", desc="adding") as bar:
-            result = stores.measure(backend, runtime, count, bar.update)
-    console.emit(result, stores.text(result))
+            result = stores.measure_store(backend, runtime, count, bar.update)
+    console.emit(result, stores.format_figures(result))
     return 0
 
 
@@ -144,13 +144,13 @@ def demo(
     # A process takes half a second to begin, in which it would draw six pictures.
     processes = min(thread_count(), count // 40)
     try:
-        photos = draw_collection(folder, count=count, seed=seed, quiet=console.silent, processes=processes)
+        photos = draw_collection(folder, count=count, seed=seed, quiet=console.is_silent, processes=processes)
     except KeyboardInterrupt:
         console.remark("interrupted; the same command goes on from here")
         return 130
     places = {"photos": folder / "photos", "queries": folder / "queries", "truth": folder / "truth.csv"}
-    text = f"{counted(len(photos), 'picture')} in {places['photos']}, to find with {places['queries']}"
-    if not console.silent:
+    text = f"{format_count(len(photos), 'picture')} in {places['photos']}, to find with {places['queries']}"
+    if not console.is_silent:
         text += f"\nNext: diptych index add {shell_word(places['photos'])} --store {shell_word(folder / STORE)}"
     console.emit({"count": len(photos), **places}, text)
     return 0

@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from diptych.cli.options import Model, Provider, Threads, open_scorer
 from diptych.command_tree import Json, Quiet, amount, number
-from diptych.console import Console, byte_size, table
+from diptych.console import Console, byte_size, format_table
 from diptych.errors import EstimateError
 
 if TYPE_CHECKING:
@@ -49,26 +49,26 @@ def estimate(
     quiet: Quiet = False,
 ) -> int:
     """Estimate the cost of many pictures from the cost of one here."""
-    from diptych.bench.estimate.figures import measured
-    from diptych.bench.estimate.plan import Load, Machine, planned
+    from diptych.bench.estimate.figures import measure_figures
+    from diptych.bench.estimate.plan import Load, Machine, plan_machines
 
     console = Console(as_json, quiet)
     console.remark("measuring what one picture, one pair and one vector cost here ...")
-    figures = measured(open_scorer(model, provider, threads))
+    figures = measure_figures(open_scorer(model, provider, threads))
     machine = Machine(cores, memory, price, disk_price, free_reads, read_price)
     loads = [Load(count, queries, candidates, seconds) for count in pictures]
     try:
-        plans = [planned(figures, one, machine) for one in loads]
+        plans = [plan_machines(figures, one, machine) for one in loads]
     except ValueError as error:
         raise EstimateError(str(error)) from None
     cases = [{**asdict(one), **asdict(plan)} for one, plan in zip(loads, plans, strict=True)]
     data = {"figures": asdict(figures), "machine": asdict(machine), "estimates": cases}
-    console.emit(data, text(figures, machine, loads, plans))
+    console.emit(data, format_estimate(figures, machine, loads, plans))
     return 0
 
 
-def text(figures: Figures, machine: Machine, loads: list[Load], plans: list[Plan]) -> str:
-    """The figures that were measured, the assumptions, and a column for each number of pictures."""
+def format_estimate(figures: Figures, machine: Machine, loads: list[Load], plans: list[Plan]) -> str:
+    """Format the figures, the assumptions, and a column for each number of pictures."""
     measured = [
         ("a picture, decoded and encoded", f"{figures.picture_seconds * 1e3:.2f} ms of a core"),
         ("a pair scored", f"{figures.pair_seconds * 1e3:.3f} ms of a core"),
@@ -101,11 +101,13 @@ def text(figures: Figures, machine: Machine, loads: list[Load], plans: list[Plan
     return "\n".join(
         [
             f"{figures.processor}, one core; model {figures.model}",
-            table(("measured", ""), measured),
+            format_table(("measured", ""), measured),
             "",
             f"{first.queries:g} queries a second, {first.candidates} candidates each, p99 within {first.seconds:g} s;",
             f"machines of {machine.cores} such cores and {machine.memory:g} GiB at ${machine.price:g} a month, disk "
             f"${machine.disk_price:g} a GiB, ${machine.read_price:g} a read/s beyond {machine.free_reads:,}",
-            table(("pictures", *(f"{one.pictures:,}" for one in loads)), [(name, *values) for name, values in rows]),
+            format_table(
+                ("pictures", *(f"{one.pictures:,}" for one in loads)), [(name, *values) for name, values in rows]
+            ),
         ]
     )

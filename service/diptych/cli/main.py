@@ -11,9 +11,9 @@ from typing import Annotated, NoReturn
 
 from typer import Context, Exit, Option, TyperException
 
-from diptych.command_tree import Commands, parse, root
+from diptych.command_tree import Commands, make_root, parse_words
 from diptych.console import as_json, close_bars, one_line
-from diptych.signals import interruptible
+from diptych.signals import interrupt_on_signals
 from diptych_runtime.errors import DiptychError, UnknownModelError
 
 GROUP = "diptych.commands"
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         commands.main(words, "diptych")  # which answers the shell and leaves
     context, received = None, []
     try:
-        with (context := parse(commands, words)), interruptible() as received:
+        with (context := parse_words(commands, words)), interrupt_on_signals() as received:
             _log_to_stderr()
             try:
                 code = context.command.invoke(context)
@@ -44,11 +44,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exit as end:
         sys.exit(end.exit_code)
     except TyperException as error:
-        _refuse(error)
+        _refuse_usage(error)
     except (DiptychError, OSError, MemoryError) as error:
         if isinstance(error, BrokenPipeError):
             return _reader_left()
-        _report(error, json=context is not None and context.params.get("as_json", False))
+        _report_error(error, json=context is not None and context.params.get("as_json", False))
         return USAGE if isinstance(error, UnknownModelError) else ERROR
     except KeyboardInterrupt:
         print("diptych: interrupted", file=sys.stderr)
@@ -62,7 +62,7 @@ def _interrupted_by(received: Sequence[int]) -> int:
 
 def build_commands() -> Commands:
     """The whole command line, from the entry points of the group `diptych.commands`."""
-    commands = root(diptych)
+    commands = make_root(diptych)
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name != "service"):
         try:
             register = entry.load()
@@ -76,7 +76,7 @@ def build_commands() -> Commands:
 
 def diptych(
     version: Annotated[
-        bool, Option("--version", is_eager=True, callback=lambda value: _version(value), help="print the version")
+        bool, Option("--version", is_eager=True, callback=lambda value: _print_version(value), help="print the version")
     ] = False,
 ) -> None:
     """Scores how alike two pictures are by looking at both at once."""
@@ -99,13 +99,13 @@ def _log_to_stderr() -> None:
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
-def _version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         print(f"diptych {version('diptych')}")
         raise Exit
 
 
-def _refuse(error: TyperException) -> NoReturn:
+def _refuse_usage(error: TyperException) -> NoReturn:
     """Print the usage of the command and the error, and exit."""
     context: Context | None = getattr(error, "ctx", None)
     path, usage = (context.command_path, f"{context.get_usage()}\n") if context else ("diptych", "")
@@ -114,7 +114,7 @@ def _refuse(error: TyperException) -> NoReturn:
     sys.exit(USAGE)
 
 
-def _report(error: DiptychError | OSError | MemoryError, *, json: bool) -> None:
+def _report_error(error: DiptychError | OSError | MemoryError, *, json: bool) -> None:
     text, code = str(error), error.code if isinstance(error, DiptychError) else "io"
     if isinstance(error, OSError) and error.filename and error.strerror:
         text = f"{os.fsdecode(error.filename)}: {error.strerror}"

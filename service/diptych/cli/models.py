@@ -14,7 +14,7 @@ from typer import Argument, Option
 
 from diptych.cli.options import Provider, StoreFolder, Threads, check_store, open_scorer
 from diptych.command_tree import Json, Quiet
-from diptych.console import Console, counted, section, table
+from diptych.console import Console, format_count, format_section, format_table
 from diptych_runtime.atomic import disk_bytes
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import MANIFEST, Manifest
@@ -38,7 +38,7 @@ def list(as_json: Json = False, quiet: Quiet = False) -> int:
         )
         for one in found
     ]
-    Console(as_json, quiet).emit(found, table(("model", "revision", "questions", "size", "from"), rows))
+    Console(as_json, quiet).emit(found, format_table(("model", "revision", "questions", "size", "from"), rows))
     return 0
 
 
@@ -88,12 +88,12 @@ def use(
         )
     runtime = scorer.runtime
     embedded = done.rebuilt.embedded if done.rebuilt else 0
-    kept = f"{counted(done.kept, 'picture')} {'keeps its' if done.kept == 1 else 'keep their'} features"
+    kept = f"{format_count(done.kept, 'picture')} {'keeps its' if done.kept == 1 else 'keep their'} features"
     lines = [f"{store}: model {opened} ({runtime.revision}); {kept}, {embedded:,} embedded anew"]
     lines.append(f"pairs are scored in {runtime.pair_path}")
     if done.calibration:
         lines.append("the calibration over the model before was removed; `diptych calibrate` makes one over this")
-    lines += section(f"{len(failed)} could not be read and stay as they were:", failed.values())
+    lines += format_section(f"{len(failed)} could not be read and stay as they were:", failed.values())
     if failed:
         lines.append(
             f"put them back and run `diptych index rebuild --store {shell_word(store)}`, or add --drop-missing to it"

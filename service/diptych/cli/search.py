@@ -31,7 +31,7 @@ from diptych.cli.options import (
     remark_calibration,
 )
 from diptych.command_tree import Json, Quiet, number
-from diptych.console import Console, counted, percent, section, table, verdict_limits
+from diptych.console import Console, format_count, format_percent, format_section, format_table, verdict_limits
 from diptych_runtime.calibration.questions import THING
 from diptych_runtime.errors import PictureError
 from diptych_runtime.paths import given_path
@@ -100,10 +100,10 @@ def search(
     nothing = "no picture meets the filter" if total else "the collection is empty"
     console.emit(
         {"query": query, **_question_facts(scorer), **asdict(result), "alarm_rate": alarms},
-        table(("rank", "moved", "score", "verdict", "cosine", "path"), rows) if rows else nothing,
+        format_table(("rank", "moved", "score", "verdict", "cosine", "path"), rows) if rows else nothing,
     )
     times = ", ".join(f"{stage} {1000 * seconds:.0f} ms" for stage, seconds in result.timings.items())
-    console.remark(f"{counted(total, 'picture')} searched, {result.reranked:,} re-ranked; {times}")
+    console.remark(f"{format_count(total, 'picture')} searched, {result.reranked:,} re-ranked; {times}")
     if result.reranked and result.matches:
         console.remark("moved: places gained (+) or lost (-) by re-ranking")
         _remark_verdicts(console, scorer)
@@ -114,7 +114,9 @@ def search(
     if any(match.file_state in _FILE_STATES for match in result.matches):
         console.remark("changed, missing: the file is not the one that was read; `diptych index verify` says of which")
     if alarms is not None and result.reranked:
-        console.remark(f"expect a false same in {percent(alarms)} of the searches for a picture that has no match here")
+        console.remark(
+            f"expect a false same in {format_percent(alarms)} of the searches for a picture that has no match here"
+        )
     _remark_looks(console, [match.closer_look for match in result.matches], spent=result.closer_looks >= CLOSER_LOOKS)
     return 0
 
@@ -174,8 +176,10 @@ def rerank(
         (place + 1, f"{entry['relevance_score']:.4f}", entry["verdict"], f"{entry['raw_score']:.4f}", entry["path"])
         for place, entry in enumerate(results)
     ]
-    lines = [table(("rank", "score", "verdict", "raw score", "path"), rows)] if rows else []
-    lines += section(f"{counted(len(refused), 'candidate')} could not be read:", (one["reason"] for one in refused))
+    lines = [format_table(("rank", "score", "verdict", "raw score", "path"), rows)] if rows else []
+    lines += format_section(
+        f"{format_count(len(refused), 'candidate')} could not be read:", (one["reason"] for one in refused)
+    )
     found = {"query": query, **_question_facts(scorer), "results": results, "refused": refused, **omissions.data()}
     console.emit(found, "\n".join(lines))
     for line in omissions.lines():
@@ -195,16 +199,16 @@ def _list_candidates(
 
     found, refused, below = list[str](), list[dict[str, str]](), set[str]()
 
-    def refuse(path: str, reason: str) -> None:
+    def refuse_file(path: str, reason: str) -> None:
         refused.append({"path": path, "reason": reason})
 
     for name in names:
         if name == "-" or not Path(name).is_dir():
             found.append(name)
             continue
-        before, files = len(refused), list(map(str, pictures_in([Path(name)], refuse, exclusion, omissions)))
+        before, files = len(refused), list(map(str, pictures_in([Path(name)], refuse_file, exclusion, omissions)))
         if not files and len(refused) == before:
-            refuse(name, f"{name} is a folder without pictures")
+            refuse_file(name, f"{name} is a folder without pictures")
         # Between the listing and here one may have gone; and two folders may share some.
         fresh = [file for file in files if file not in below and Path(file).is_file()]
         below.update(fresh)
@@ -307,12 +311,12 @@ def _explanation_lines(
     )
     if places and every:
         rows = [("{},{}".format(*one), "{},{}".format(*other), f"{share:.4f}") for one, other, share in places]
-        lines.append(table(("A row,column", "B row,column", "share"), rows))
+        lines.append(format_table(("A row,column", "B row,column", "share"), rows))
     elif places:
         parts = explanation.related_parts(found)[:_PARTS]
-        lines += [f"  {part.first} of A with {part.second} of B ({counted(part.links, 'link')})" for part in parts]
+        lines += [f"  {part.first} of A with {part.second} of B ({format_count(part.links, 'link')})" for part in parts]
         lines.append(
-            f"the strongest of {counted(len(places), 'link')} from patch to patch; --links N lists N of them, "
+            f"the strongest of {format_count(len(places), 'link')} from patch to patch; --links N lists N of them, "
             "--json all, and -o OUT.png draws them"
         )
     return lines

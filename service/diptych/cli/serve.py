@@ -31,7 +31,7 @@ from diptych.cli.options import (
     seconds,
 )
 from diptych.command_tree import Json, Quiet, number
-from diptych.console import Console, counted
+from diptych.console import Console, format_count
 from diptych.errors import SettingsError, StoreError
 from diptych.store.location import Address
 from diptych.store.sqlite.schema import DATABASE, is_collection, missing
@@ -109,8 +109,8 @@ def serve(
     from diptych.collection.collection import Collection
     from diptych.collection.sync.follow import Follower
     from diptych.http.app import create_app
-    from diptych.http.connections import openable
-    from diptych.http.server import bound, is_loopback, log, run
+    from diptych.http.connections import limit_open_collections
+    from diptych.http.server import bind_sockets, configure_log, is_loopback, run
     from diptych.http.settings import Settings
     from diptych.scoring.decode_pool import DecodePool
     from diptych.scoring.scorer import Scorer
@@ -118,11 +118,11 @@ def serve(
 
     console = Console(as_json, quiet)
     settings = Settings.load(config)
-    log(settings.log, quiet=quiet)
+    configure_log(settings.log, quiet=quiet)
     # A log of JSON has nothing else in it.
     say = console.remark if settings.log == "text" else logging.getLogger(__name__).info
     with ExitStack() as stack:
-        sockets = [stack.enter_context(one) for one in bound(host, port)]
+        sockets = [stack.enter_context(one) for one in bind_sockets(host, port)]
         if not (settings.keys or open or all(map(is_loopback, sockets))):
             raise BadParameter(_NO_KEY.format(host=host))
         create = create or bool(sync)
@@ -136,9 +136,9 @@ def serve(
         scorer_of = partial(Scorer, limits=settings.picture_limits, decoder=workers)
         scorer = scorer_of(runtime)
         load = None if model else lambda name: scorer_of(open_scorer(name, provider, threads).runtime)
-        most = openable(settings.open_collections)
-        stored = _opened(stack, store, collections, scorer, say, create=create, load=load, most=most)
-        _introduce(say, stored, runtime, settings.keys)
+        most = limit_open_collections(settings.open_collections)
+        stored = _open_served(stack, store, collections, scorer, say, create=create, load=load, most=most)
+        _introduce_service(say, stored, runtime, settings.keys)
         say(f"http://{f'[{host}]' if ':' in host else host}:{sockets[0].getsockname()[1]}/")
         if isinstance(stored, Collection) and sync:
             say(f"following {', '.join(map(str, sync))} every {sync_every:g} s")
@@ -148,7 +148,7 @@ def serve(
     return 0
 
 
-def _opened(
+def _open_served(
     stack: ExitStack,
     place: Location | None,
     root: Path | None,
@@ -159,22 +159,23 @@ def _opened(
     load: Callable[[str], Scorer] | None,
     most: int,
 ) -> Collection | Registry | None:
-    """The collection at a place, or those below a root, with the models that `load` opens; None where neither is
-    named.
+    """Open the collection at a place, or those below a root; None where neither is named.
+
+    `load` opens the models of collections that have others.
     """
     from diptych.collection.collection import Collection
     from diptych.collection.registry import Collections
 
     if place is None:
         return None if root is None else stack.enter_context(Collections.open(root, scorer, load=load, most=most))
-    reading = not create and isinstance(place, Path) and not _writable(place)
+    reading = not create and isinstance(place, Path) and not _is_writable(place)
     stored = stack.enter_context(Collection.open(place, scorer, create=create, read_only=reading))
     if reading:
         say(f"{place} cannot be written: it is served for reading only")
     return stored
 
 
-def _introduce(
+def _introduce_service(
     say: Callable[[str], object], stored: Collection | Registry | None, runtime: Runtime, keys: Sequence[Key]
 ) -> None:
     """Name the collections, the model, and those who may use them."""
@@ -183,12 +184,12 @@ def _introduce(
     for name, one in Collections.of(stored).open_ones().items():
         theirs = one.scorer.runtime
         by = "" if theirs.revision == runtime.revision else f", model {theirs.name} ({theirs.revision})"
-        say(f"{name}: {counted(len(one), 'picture')} in {one.name}{by}")
+        say(f"{name}: {format_count(len(one), 'picture')} in {one.name}{by}")
         remark_calibration(say, theirs)
     if stored is None:
         remark_calibration(say, runtime)
         say("no collection; `diptych index add PICTURES` makes one")
-    say(f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {counted(runtime.threads, 'thread')}")
+    say(f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {format_count(runtime.threads, 'thread')}")
     say(f"attention by {runtime.attention_path}; pairs in {runtime.pair_path}")
     who = ", ".join(f"{key.name} ({key.role})" for key in keys)
     say(f"keys: {who}" if who else "no keys: whoever reaches the port may use it")
@@ -204,7 +205,7 @@ def _check_there(store: Location | None, collections: Path | None) -> None:
         )
 
 
-def _writable(store: Path) -> bool:
+def _is_writable(store: Path) -> bool:
     return all(os.access(path, os.W_OK) for path in (store, store / DATABASE))
 
 

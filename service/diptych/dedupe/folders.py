@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from diptych.collection.collection import Collection
-from diptych.console import Console, PairBars, counted
+from diptych.console import Console, PairBars, format_count
 from diptych.dedupe.candidates import CANDIDATES
 from diptych.dedupe.duplicates import Duplicates, Method
 from diptych.dedupe.find import duplicates_among
@@ -219,7 +219,7 @@ def check_read(files: Sequence[PictureFile], pictures: Sequence[Picture], refuse
     """Raise DedupeError where none of the files that are no references could be read, with the first reason."""
     if all(picture.reference for picture in pictures):
         count = sum(not file.reference for file in files)
-        raise DedupeError(f"{counted(count, 'picture')} found, and none could be read: {refused[0]}")
+        raise DedupeError(f"{format_count(count, 'picture')} found, and none could be read: {refused[0]}")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from diptych.batch.ingest import Found, embedded
+from diptych.batch.ingest import Found, embed_with_workers
 from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.collection.collection import Collection, Received
 from diptych.collection.ingest import Incoming, batches
@@ -186,7 +186,7 @@ def scan(
         tick(len(results))
 
     unread: list[str] = []
-    for part in embedded(collection, fresh, crew):
+    for part in embed_with_workers(collection, fresh, crew):
         unread += [path for path, one in part.items() if one is None]
         if done := {path: one for path, one in part.items() if one is not None}:
             take(done)

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from diptych.batch.parts.disk import check_room
-from diptych.batch.parts.manifest import NAMES, PAIRS, Manifest, new_id, part_sizes
-from diptych.batch.parts.picture_names import PictureNames, names_between
+from diptych.batch.parts.manifest import NAMES, PAIRS, Manifest, make_job_id, part_sizes
+from diptych.batch.parts.picture_names import PictureNames, read_names
 from diptych.batch.parts.tokens import Tokens
 from diptych.batch.tables.scores import Scores
 from diptych.batch.workers.shared_folder import SharedParts, WorkerPool
-from diptych.batch.workers.tasks import score
+from diptych.batch.workers.tasks import score_part
 from diptych.collection.collection import Collection
 from diptych.dedupe.pair_cache import PairCache
 from diptych.errors import BatchError, UnknownPictureError
@@ -30,21 +30,21 @@ def shared(
 
     The logits answer the question. A part counts as taken when the next one is asked for. Raises BatchError.
     """
-    exchange = SharedParts.of(collection, _NAME)
-    with exchange.explained():
-        with exchange.begun() as job:
+    exchange = SharedParts.for_collection(collection, _NAME)
+    with exchange.explain_errors():
+        with exchange.begin_job() as job:
             manifest = _begin(job, collection, ids, pairs, question)
         step = manifest.scoring
-        for number, part in exchange.parts(job, step, score, crew, step.describe):
-            yield pairs[slice(*step.bounds(number))], Scores.load(part).raw
+        for number, part in exchange.complete_parts(job, step, score_part, crew, step.describe_part):
+            yield pairs[slice(*step.part_bounds(number))], Scores.load(part).raw
         exchange.clear()
 
 
 def recover(collection: Collection, ledger: PairCache) -> None:
     """Put into the cache the scores that workers had when an earlier run ended; damaged ones are computed again."""
-    exchange = SharedParts.of(collection, _NAME)
-    with exchange.explained():
-        for job in exchange.jobs():
+    exchange = SharedParts.for_collection(collection, _NAME)
+    with exchange.explain_errors():
+        for job in exchange.list_jobs():
             with suppress(BatchError, FileNotFoundError, ValueError):
                 _take_over(job, collection, ledger)
         exchange.clear()
@@ -64,15 +64,15 @@ def _take_over(job: Path, collection: Collection, ledger: PairCache) -> None:
     runtime = collection.scorer.runtime
     if (
         manifest.model != runtime.revision
-        or manifest.scored_by(job, runtime.scores_revision) != runtime.scores_revision
+        or manifest.fix_scores_revision(job, runtime.scores_revision) != runtime.scores_revision
     ):
         return
-    ids = names_between(job / NAMES, 0, manifest.pictures)
+    ids = read_names(job / NAMES, 0, manifest.pictures)
     pairs = np.fromfile(job / PAIRS, np.uint32).reshape(manifest.rows, 2)
-    for number in sorted(manifest.scoring.done(job)):
-        places = pairs[slice(*manifest.scoring.bounds(number))].tolist()
+    for number in sorted(manifest.scoring.find_done_parts(job)):
+        places = pairs[slice(*manifest.scoring.part_bounds(number))].tolist()
         with suppress(BatchError):
-            found = Scores.load(job / manifest.scoring.file(number))
+            found = Scores.load(job / manifest.scoring.part_file(number))
             ledger.add_scores([(ids[a], ids[b]) for a, b in places], found.raw, manifest.question)
 
 
@@ -96,20 +96,20 @@ def _begin(job: Path, collection: Collection, ids: Sequence[str], pairs: np.ndar
         pictures=len(places),
         pictures_part=pictures_part,
         pairs_part=pairs_part,
-        id=new_id(),
+        id=make_job_id(),
     )
     needed = len(places) * 2 * int(np.prod(manifest.token_shape)) + 16 * len(pairs)
     check_room(job, needed, "the tokens that workers read and their scores", "make room and run the same command again")
     tokens = Tokens(job, manifest.encoding, manifest.token_shape)
     with closing(PictureNames(job / NAMES)) as names:
         for number in range(manifest.encoding.parts):
-            first, stop = manifest.encoding.bounds(number)
+            first, stop = manifest.encoding.part_bounds(number)
             wanted = [ids[int(place)] for place in places[first:stop]]
             found = tokens_of(collection, wanted)
             tokens.write(number, np.stack([found[id] for id in wanted]), {}, [None] * len(wanted))
             for id in wanted:
                 names.place(id)
-        names.finish()
+        names.commit()
     rank = (np.cumsum(asked) - 1).astype(np.uint32)
     write_atomic(job / PAIRS, rank[pairs].tobytes())
     manifest.save(job)

@@ -18,7 +18,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from diptych.console import counted
+from diptych.console import format_count
 from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import PictureError
 from diptych_runtime.folders import DEFAULT, EXCLUDED, HIDDEN_FILES, Exclusion, walk_folder
@@ -99,7 +99,9 @@ class Omissions:
         if not self.skipped:
             return lines
         total = sum(skipped.files for skipped in self.skipped.values())
-        lines.append(f"{counted(total, 'file')} skipped because of {'its ending' if total == 1 else 'their endings'}:")
+        lines.append(
+            f"{format_count(total, 'file')} skipped because of {'its ending' if total == 1 else 'their endings'}:"
+        )
         for ending, (files, first) in sorted(self.skipped.items(), key=lambda entry: (-entry[1].files, entry[0])):
             kind = f" ({OTHER_FORMATS[ending]})" if ending in OTHER_FORMATS else ""
             lines.append(f"  {files:,} {ending or 'without an ending'}{kind}, {'the first is ' * (files > 1)}{first}")
@@ -115,9 +117,9 @@ class Omissions:
             for name, count in ordered[:_NAMED]
         ]
         if more := ordered[_NAMED:]:
-            named.append(f"{sum(count for _, count in more):,} in {counted(len(more), 'more folder')}")
+            named.append(f"{sum(count for _, count in more):,} in {format_count(len(more), 'more folder')}")
         hint = "; --include-hidden takes them in" if self.left_out.keys() - {EXCLUDED} else ""
-        total = counted(self.left_out.total(), "picture")
+        total = format_count(self.left_out.total(), "picture")
         return f"{'' if self.counted else 'at least '}{total} left out: {', '.join(named)}{hint}"
 
     def data(self) -> dict[str, Any]:

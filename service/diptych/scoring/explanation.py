@@ -12,7 +12,7 @@ from io import BytesIO
 import numpy as np
 from PIL import Image, ImageColor, ImageDraw
 
-from diptych.console import counted
+from diptych.console import format_count
 from diptych.scoring.scorer import Original, Scorer, have_one_content
 from diptych_runtime.attention_links import Link, strongest_links
 from diptych_runtime.calibration.evidence import Evidence
@@ -147,14 +147,14 @@ def look_in_words(found: Explanation) -> str:
     if seen.is_blank:
         return f"there is too little in them to be matched; their colours are {seen.apart:.0f} of 255 levels apart"
     if not seen.is_registered:
-        matches, keypoints = counted(seen.matches, "match", "matches"), counted(seen.keypoints, "keypoint")
+        matches, keypoints = format_count(seen.matches, "match", "matches"), format_count(seen.keypoints, "keypoint")
         return f"one picture cannot be laid over the other: {keypoints}, {matches}, and too few that agree"
     # Of a picture that covers less than the other, more is covered.
     smaller = found.corners is None or abs(_area(found.corners)) <= 1
     of_a, of_b = (seen.containment, seen.coverage) if smaller else (seen.coverage, seen.containment)
     turn = "" if found.corners is None else _turned(found.corners)
     return (
-        f"{seen.inliers:,} of {counted(seen.matches, 'matching keypoint')} agree how A lies over B{turn}; "
+        f"{seen.inliers:,} of {format_count(seen.matches, 'matching keypoint')} agree how A lies over B{turn}; "
         f"they overlap in {of_a:.0%} of A and {of_b:.0%} of B, where {seen.agreement:.0%} of what has texture is alike"
         + ("; each shows too much that the other lacks to be its copy" if seen.is_beside else "")
         + others

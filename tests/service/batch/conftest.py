@@ -42,7 +42,7 @@ def job(means: WorkerConfig):
     """`job(table, output, format="jsonl")`; the format is otherwise CSV."""
 
     def make(table: Path, output: Path, format: str = "csv", **options) -> Job:
-        return Job(table, output, format, **{"means": means, **options})
+        return Job(table, output, format, **{"config": means, **options})
 
     return make
 

@@ -9,7 +9,7 @@ from part_works import Ending
 
 from diptych import Collection
 from diptych.batch import ingest as embedding
-from diptych.batch.ingest import add_with_workers, embed
+from diptych.batch.ingest import add_with_workers, embed_part
 from diptych.batch.parts.manifest import write_part
 from diptych.batch.workers.executor import Serial
 from diptych.batch.workers.pool import Pool
@@ -80,7 +80,7 @@ def test_workers_fill_a_collection_as_one_process_does(files, crew, store):
         expected, refused, added = filled(alone, files, alone.add)
     assert (len(expected), len(refused), len(added)) == (12, 2, 13)
     with store("shared") as shared:
-        found, said, told = filled(shared, files, partial(add_with_workers, shared, crew=crew))
+        found, said, told = filled(shared, files, partial(add_with_workers, shared, workers=crew))
         assert found == expected
         assert said == refused
         assert sorted(one.id for one in told if one.created) == sorted(one.id for one in added if one.created)
@@ -103,7 +103,7 @@ def test_real_processes_do_the_same(files, means, store):
         expected, refused, _ = filled(alone, files, alone.add)
     with store("shared") as shared, Pool(2) as pool:
         crew = WorkerPool(pool, means)
-        found, said, _ = filled(shared, files, partial(add_with_workers, shared, crew=crew))
+        found, said, _ = filled(shared, files, partial(add_with_workers, shared, workers=crew))
     assert (list(found.items()), said) == (list(expected.items()), refused), "and they come in the same order"
 
 
@@ -222,7 +222,7 @@ def test_a_machine_that_does_not_see_the_folder_or_has_another_model_says_so(
     gallery, means, store, other_artifact, tmp_path
 ):
     with pytest.raises(BatchError, match=r"order.json is not to be seen on .*; every worker has to see the folder of"):
-        embed(0, folder=str(tmp_path / "nowhere"), means=means)
+        embed_part(0, folder=str(tmp_path / "nowhere"), config=means)
     other = WorkerConfig(str(other_artifact), "cpu", 1)
     with store() as collection, Serial() as engine, pytest.raises(BatchError, match="every worker needs that one"):
         list(add_with_workers(collection, sorted(gallery.rglob("*.jpg")), WorkerPool(engine, other), on_error=never))
@@ -257,7 +257,7 @@ def test_a_name_that_is_not_utf_8_is_refused_as_by_one_process(tmp_path, crew, s
     files = [Path(os.fsdecode(path))]
     with store() as collection:
         ((_, alone),) = filled(collection, files, collection.add)[1].items()
-        ((_, shared),) = filled(collection, files, partial(add_with_workers, collection, crew=crew))[1].items()
+        ((_, shared),) = filled(collection, files, partial(add_with_workers, collection, workers=crew))[1].items()
     assert shared == alone
     assert "is not UTF-8; rename it" in alone
 
@@ -278,7 +278,7 @@ def test_names_are_used_as_they_were_given(gallery, crew, store, monkeypatch):
     (gallery / "broken.jpg").write_bytes(b"no picture")
     given = [Path(name) for name in ("01.jpg", "01.jpg", "link/../02.jpg", "broken.jpg", "broken.jpg", "./04.jpg")]
     found = {}
-    for name, add in (("alone", Collection.add), ("shared", partial(add_with_workers, crew=crew))):
+    for name, add in (("alone", Collection.add), ("shared", partial(add_with_workers, workers=crew))):
         with store(name) as collection:
             refused = []
             added = list(add(collection, given, on_error=lambda path, error, to=refused: to.append((path, str(error)))))

@@ -9,7 +9,7 @@ import pytest
 
 from diptych.batch.parts.folder import folder_of, open_job, remove_folder, specify_job
 from diptych.batch.parts.manifest import Manifest, Step, part_sizes, write_part
-from diptych.batch.parts.picture_names import PictureNames, describe, names_between
+from diptych.batch.parts.picture_names import PictureNames, describe_part, read_names
 from diptych.batch.parts.tokens import Tokens
 from diptych.errors import BatchError, StoreError
 
@@ -81,7 +81,7 @@ def test_what_a_kill_left_of_the_reading_is_read_anew_and_half_parts_are_cleared
     (folder / "names.sqlite").write_bytes(b"half of one")
     with begin(pairs, tmp_path / "out.csv") as manifest:
         assert (manifest.pictures, manifest.rows) == (15, 1000)
-    assert len(names_between(folder / "names.sqlite", 0, 99)) == 15
+    assert len(read_names(folder / "names.sqlite", 0, 99)) == 15
     (folder / ".pairs-000000.part.123.tmp").write_bytes(b"half of one")
     with begin(pairs, tmp_path / "out.csv", resume=True):
         assert sorted(path.name for path in folder.iterdir()) == ["job.json", "lock", "names.sqlite", "pairs.u4"]
@@ -127,12 +127,12 @@ def test_a_manifest_of_another_version_is_refused(tmp_path, content):
 @pytest.mark.parametrize("count", [0, 1, 6, 7, 8, 700])
 def test_the_parts_of_a_step_are_its_items_each_once(count, tmp_path):
     step = Step("pairs", count, 7)
-    items = [item for number in range(step.parts) for item in range(*step.bounds(number))]
+    items = [item for number in range(step.parts) for item in range(*step.part_bounds(number))]
     assert items == list(range(count))
     for number in range(0, step.parts, 2):
-        write_part(tmp_path / step.file(number), b"")
-    assert step.done(tmp_path) == set(range(0, step.parts, 2))
-    assert step.items(set(range(step.parts))) == count
+        write_part(tmp_path / step.part_file(number), b"")
+    assert step.find_done_parts(tmp_path) == set(range(0, step.parts, 2))
+    assert step.count_items(set(range(step.parts))) == count
 
 
 @pytest.mark.parametrize("pairs", [0, 1, 1000, 20_000, 10**6, 10**9])
@@ -149,13 +149,13 @@ def test_names_have_places_in_the_order_in_which_they_came_and_each_only_one(tmp
     given = ["b", "a", "", "b", "ä\n", "\ud800", "a", "x" * 5000, "b"]
     with closing(PictureNames(path)) as names:
         places = [names.place(name) for name in given]
-        names.finish()
+        names.commit()
         assert len(names) == 6
     assert places == [0, 1, 2, 0, 3, 4, 1, 5, 0]
-    assert names_between(path, 0, 6) == list(dict.fromkeys(given))
-    assert names_between(path, 2, 4) == ["", "ä\n"]
+    assert read_names(path, 0, 6) == list(dict.fromkeys(given))
+    assert read_names(path, 2, 4) == ["", "ä\n"]
     step = Step("pictures", 3, 2)
-    assert [describe(step, 0, path), describe(step, 1, None)] == [
+    assert [describe_part(step, 0, path), describe_part(step, 1, None)] == [
         *("the pictures 1 to 2 (b to a)", "the pictures 3 to 3"),
     ]
 
@@ -174,16 +174,16 @@ def kept(tmp_path):
     whole = np.random.default_rng(0).normal(size=(17, *SHAPE)).astype(np.float16)
     tokens = Tokens(tmp_path, STEP, SHAPE)
     for number in range(3):
-        tokens.write(number, whole[slice(*STEP.bounds(number))], {1: "gone"} if number == 1 else {})
+        tokens.write(number, whole[slice(*STEP.part_bounds(number))], {1: "gone"} if number == 1 else {})
     return whole, tokens
 
 
 def test_tokens_come_in_the_order_in_which_they_are_asked_for_and_errors_by_place(kept):
     whole, tokens = kept
     places = np.random.default_rng(1).integers(0, 17, 101)
-    np.testing.assert_array_equal(tokens.take(places), whole[places])
-    assert tokens.take(places[:0]).shape == (0, *SHAPE)
-    assert tokens.errors([0, 8, 16, 8]) == {8: "gone"}
+    np.testing.assert_array_equal(tokens.read_tokens(places), whole[places])
+    assert tokens.read_tokens(places[:0]).shape == (0, *SHAPE)
+    assert tokens.find_errors([0, 8, 16, 8]) == {8: "gone"}
 
 
 def test_a_part_of_tokens_written_twice_has_the_same_bytes_and_one_cut_off_is_refused(kept, tmp_path):
@@ -194,7 +194,7 @@ def test_a_part_of_tokens_written_twice_has_the_same_bytes_and_one_cut_off_is_re
     assert len(before) == 6
     (tmp_path / "tokens-000002.f16").write_bytes(b"short")
     with pytest.raises(BatchError, match=r"5 bytes, expected 180; remove it and pictures-000002.part and go on"):
-        Tokens(tmp_path, STEP, SHAPE).take(np.array([16]))
+        Tokens(tmp_path, STEP, SHAPE).read_tokens(np.array([16]))
 
 
 def test_the_manifest_has_the_keys_of_its_format(begin, pairs, tmp_path):

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from diptych.batch.tables.arrow import common_schema, from_rows, import_arrow, open_parquet
-from diptych.batch.tables.read import Rows, columns_of, digest, kind_of, open_table, schema_of
-from diptych.batch.tables.scores import Scores, shortest
+from diptych.batch.tables.read import Rows, hash_file, kind_of, open_table, read_columns, read_schema
+from diptych.batch.tables.scores import Scores, shorten_float
 from diptych.batch.tables.write import ROW_GROUP, make_writer
 from diptych.errors import BatchError
 from diptych_runtime.judgement import Judgement
@@ -21,7 +21,7 @@ from diptych_runtime.judgement import Judgement
 def read(path, **options):
     with open_table(str(path), **options) as table:
         batches = list(table.batches)
-    return table.columns, [row for batch in batches for row in batch.plain()], list(map(len, batches))
+    return table.columns, [row for batch in batches for row in batch.to_json_rows()], list(map(len, batches))
 
 
 def test_the_ending_says_what_a_table_is():
@@ -56,16 +56,16 @@ def test_json_lines_keep_types_and_name_their_columns_as_they_go(tmp_path):
     rows = [{"image_a": "a", "image_b": None, "n": 2**70}, {"image_b": "b", "image_a": "a", "x": {"y": [1.5, None]}}]
     path.write_text("\n\n".join(map(json.dumps, rows)))
     assert read(path) == (["image_a", "image_b", "n", "x"], rows, [2])
-    assert columns_of(str(path)) == ["image_a", "image_b", "n", "x"]
+    assert read_columns(str(path)) == ["image_a", "image_b", "n", "x"]
     with open_table(str(path)) as table:
-        assert [batch.texts("image_b") for batch in table.batches] == [["", "b"]]
+        assert [batch.read_texts("image_b") for batch in table.batches] == [["", "b"]]
 
 
 def test_the_columns_that_name_the_pictures_may_be_called_otherwise(tmp_path):
     path = tmp_path / "pairs.csv"
     path.write_text("left,right\na,b\n")
     with open_table(str(path), ("left", "right")) as table:
-        assert next(table.batches).texts("right") == ["b"]
+        assert next(table.batches).read_texts("right") == ["b"]
     with pytest.raises(BatchError, match="lacks image_a, image_b among its columns; these are left, right"):
         read(path)
 
@@ -92,8 +92,8 @@ def test_parquet_gives_its_rows_in_batches_with_the_kinds_that_json_has(tmp_path
         **{"price": "1.50", "bytes": "AP8=", "many": [{"n": 1}]},
     }
     with open_table(str(tmp_path / "pairs.parquet")) as table:
-        assert [text for batch in table.batches for text in batch.texts("image_a")] == ["a", "", "c"]
-    assert schema_of(str(tmp_path / "pairs.parquet")).field("price").type == pyarrow.decimal128(3, 2)
+        assert [text for batch in table.batches for text in batch.read_texts("image_a")] == ["a", "", "c"]
+    assert read_schema(str(tmp_path / "pairs.parquet")).field("price").type == pyarrow.decimal128(3, 2)
 
 
 def test_what_is_no_parquet_or_names_pictures_by_number_is_refused(tmp_path):
@@ -117,7 +117,7 @@ def test_json_lines_get_one_type_a_column_for_parquet_or_are_refused(tmp_path):
     path = tmp_path / "pairs.jsonl"
     rows = [{"n": 1, "none": None}, {"n": 2.5, "more": [1]}, *[{}] * 5000, {"late": True}]
     path.write_text("".join(json.dumps({"image_a": "a", "image_b": "b", **row}) + "\n" for row in rows))
-    schema = schema_of(str(path))
+    schema = read_schema(str(path))
     assert schema.names == ["image_a", "image_b", "n", "none", "more", "late"]
     assert [schema.field(name).type for name in ("n", "none", "late")] == [
         *(pyarrow.float64(), pyarrow.string(), pyarrow.bool_()),
@@ -125,7 +125,7 @@ def test_json_lines_get_one_type_a_column_for_parquet_or_are_refused(tmp_path):
     with path.open("a") as file:
         file.write('{"image_a": "a", "image_b": "b", "n": "text"}\n')
     with pytest.raises(BatchError, match=r"values of several types .* write JSON lines instead"):
-        schema_of(str(path))
+        read_schema(str(path))
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_missing_table_is_refused(tmp_path):
         with pytest.raises(BatchError, match=rf"{name} cannot be read: No such file"):
             read(tmp_path / name)
         with pytest.raises(BatchError, match=rf"{name} cannot be read: No such file"):
-            digest(tmp_path / name)
+            hash_file(tmp_path / name)
 
 
 def test_without_pyarrow_the_error_has_the_line_that_installs_it(monkeypatch):
@@ -216,7 +216,7 @@ def test_a_small_file_of_long_texts_is_read_in_few_rows_or_refused(tmp_path):
         with open_parquet(name, 100, sides) as (_, batches):
             found = list(batches)
         assert max(map(len, found)) <= most
-        assert [text for batch in found for text in batch.texts("a")] == [f"{number}.jpg" for number in range(200)]
+        assert [text for batch in found for text in batch.read_texts("a")] == [f"{number}.jpg" for number in range(200)]
     write(2_000_000)
     with (
         open_parquet(name, 100, sides) as (_, batches),
@@ -245,7 +245,7 @@ def test_a_small_file_whose_rows_hold_much_is_refused_before_it_takes_memory(tmp
         assert pyarrow.total_allocated_bytes() - taken < 2**28
 
 
-ONE = Scores.of(
+ONE = Scores.from_judgements(
     [
         Judgement(0.1, 1, "different"),
         None,
@@ -258,9 +258,9 @@ ONE = Scores.of(
 
 def test_scores_are_written_in_the_fewest_digits_that_mean_the_same_float32():
     for value in np.random.default_rng(0).normal(size=97).astype(np.float32):
-        assert np.float32(shortest(value)) == value
-        assert len(repr(shortest(value))) <= 16
-    assert shortest(np.float32(0.1)) == 0.1
+        assert np.float32(shorten_float(value)) == value
+        assert len(repr(shorten_float(value))) <= 16
+    assert shorten_float(np.float32(0.1)) == 0.1
 
 
 def test_pieces_joined_again_are_the_whole():
@@ -271,8 +271,8 @@ def test_pieces_joined_again_are_the_whole():
         (0.3, 3.0, "likely", "taken", None),
         (0.2, 2.0, "unsure", "not taken", None),
     ]
-    assert list(whole.results()) == [*expected, *expected[1:]]
-    assert list(whole[4:].results()) == expected[1:]
+    assert list(whole.list_results()) == [*expected, *expected[1:]]
+    assert list(whole[4:].list_results()) == expected[1:]
     assert (whole.closer_looks, whole[4:].closer_looks) == (2, 1)
     assert len(Scores.concatenate([])) == 0
 
@@ -280,7 +280,7 @@ def test_pieces_joined_again_are_the_whole():
 def test_the_file_reads_back_and_the_same_scores_make_the_same_bytes(tmp_path):
     path = tmp_path / "part"
     path.write_bytes(ONE.to_bytes())
-    assert list(Scores.load(path).results()) == list(ONE.results())
+    assert list(Scores.load(path).list_results()) == list(ONE.list_results())
     assert Scores.load(path).to_bytes() == ONE.to_bytes()
 
 
@@ -293,7 +293,7 @@ def test_a_file_that_was_cut_off_is_refused_by_name(tmp_path, size):
 
 COLUMNS = ["image_a", "image_b", "note"]
 ROWS = [dict(zip(COLUMNS, row, strict=True)) for row in (["a", 'ä,\n"b', "x"], ["c", "d", ""])]
-SCORES = Scores.of([Judgement(0.25, -1.5, "likely", "taken"), None], {1: "image_a: gone"})
+SCORES = Scores.from_judgements([Judgement(0.25, -1.5, "likely", "taken"), None], {1: "image_a: gone"})
 RESULTS = ["relevance_score", "raw_score", "verdict", "closer_look", "error"]
 
 
@@ -349,7 +349,7 @@ def test_parquet_keeps_the_types_of_every_column_and_has_float32_scores(tmp_path
         }
     ).replace_schema_metadata({"made": "by hand"})
     parquet.write_table(given, tmp_path / "pairs.parquet")
-    schema, stream = schema_of(str(tmp_path / "pairs.parquet")), BytesIO()
+    schema, stream = read_schema(str(tmp_path / "pairs.parquet")), BytesIO()
     writer = make_writer("parquet", stream, given.column_names, lambda: schema)
     with open_table(str(tmp_path / "pairs.parquet")) as table:
         for batch in table.batches:
@@ -378,7 +378,7 @@ def test_row_groups_have_one_size_however_the_rows_arrive():
         for start in range(0, ROW_GROUP + 99, size):
             count = min(size, ROW_GROUP + 99 - start)
             rows = [{**ROWS[0], "note": str(row)} for row in range(start, start + count)]
-            scores = Scores.empty(count, {})
+            scores = Scores.make_empty(count, {})
             scores.raw[:] = scores.values["relevance"] = np.arange(start, start + count)
             scores.values["verdict"] = 0
             writer.write(Rows(rows), scores)

@@ -11,12 +11,12 @@ import pytest
 from part_works import always, once, plain, slow, wrong
 
 from diptych.batch.parts.folder import folder_of, open_job, specify_job
-from diptych.batch.parts.manifest import SCORED_BY, Manifest, Step, new_id
+from diptych.batch.parts.manifest import SCORED_BY, Manifest, Step, make_job_id
 from diptych.batch.tables.scores import Scores
 from diptych.batch.workers.executor import MOST, RetryQueue, Serial
 from diptych.batch.workers.pool import Pool
 from diptych.batch.workers.shared_folder import SharedParts, WorkerPool
-from diptych.batch.workers.tasks import clear_caches, encode, score
+from diptych.batch.workers.tasks import clear_caches, encode_part, score_part
 from diptych.errors import BatchError
 
 
@@ -73,17 +73,17 @@ def test_leaving_does_not_wait_for_parts_in_work():
 STEP = Step("items", 5, 2)
 
 
-def leave(number, *, folder, means):
+def leave(number, *, folder, config):
     with open(f"{folder}/items-{number:06d}.part", "w") as file:  # noqa: PTH123
-        file.write(f"{number} by {means.model}")
+        file.write(f"{number} by {config.model}")
 
 
 def test_a_part_goes_when_the_next_one_is_asked_for(collection, means):
-    exchange = SharedParts.of(collection, "items")
-    with exchange.begun() as job:
+    exchange = SharedParts.for_collection(collection, "items")
+    with exchange.begin_job() as job:
         pass
     met = []
-    for number, path in exchange.parts(job, STEP, leave, WorkerPool(Serial(), means), STEP.describe):
+    for number, path in exchange.complete_parts(job, STEP, leave, WorkerPool(Serial(), means), STEP.describe_part):
         assert [other.name for other in job.iterdir()] == [path.name]
         met.append((number, path.read_text(encoding="utf-8")))
     assert met == [(number, f"{number} by {means.model}") for number in range(3)]
@@ -91,13 +91,13 @@ def test_a_part_goes_when_the_next_one_is_asked_for(collection, means):
 
 
 def test_a_job_has_a_folder_of_its_own_until_all_are_cleared(collection):
-    exchange = SharedParts.of(collection, "items")
-    assert exchange.jobs() == []
-    with exchange.begun() as one, exchange.begun() as other:
+    exchange = SharedParts.for_collection(collection, "items")
+    assert exchange.list_jobs() == []
+    with exchange.begin_job() as one, exchange.begin_job() as other:
         pass
-    assert exchange.jobs() == sorted([one, other])
+    assert exchange.list_jobs() == sorted([one, other])
     exchange.clear()
-    assert exchange.jobs() == []
+    assert exchange.list_jobs() == []
     assert not (collection.directory / "items.parts").exists()
 
 
@@ -106,16 +106,16 @@ def test_parts_come_in_order_whoever_is_done_first(collection, means):
         def run(self, work, attempts):
             yield from reversed(list(super().run(work, attempts)))
 
-    exchange = SharedParts.of(collection, "items")
-    with exchange.begun() as job:
+    exchange = SharedParts.for_collection(collection, "items")
+    with exchange.begin_job() as job:
         pass
     crew = WorkerPool(Backwards(), means)
-    assert [number for number, _ in exchange.parts(job, STEP, leave, crew, STEP.describe)] == [0, 1, 2]
+    assert [number for number, _ in exchange.complete_parts(job, STEP, leave, crew, STEP.describe_part)] == [0, 1, 2]
 
 
 def test_a_job_that_could_not_begin_leaves_nothing(collection):
-    exchange = SharedParts.of(collection, "items")
-    with pytest.raises(FileNotFoundError), exchange.begun() as job:
+    exchange = SharedParts.for_collection(collection, "items")
+    with pytest.raises(FileNotFoundError), exchange.begin_job() as job:
         (job / "half" / "of it").touch()
     assert not exchange.folder.exists()
 
@@ -125,14 +125,14 @@ def test_a_lost_worker_is_said_with_what_it_was_at(collection, means):
 
     class Losing(Serial):
         def run(self, work, attempts):
-            attempts.lost(attempts.take(), "SIGKILL")
+            attempts.requeue_lost(attempts.take_part(), "SIGKILL")
             yield from super().run(work, attempts)
 
-    exchange = SharedParts.of(collection, "items")
+    exchange = SharedParts.for_collection(collection, "items")
     crew = WorkerPool(Losing(), means, said.append)
-    with exchange.begun() as job:
+    with exchange.begin_job() as job:
         pass
-    assert len(list(exchange.parts(job, STEP, leave, crew, STEP.describe))) == 3
+    assert len(list(exchange.complete_parts(job, STEP, leave, crew, STEP.describe_part))) == 3
     assert said == ["a worker was lost (SIGKILL); the items 1 to 2 are done again"]
 
 
@@ -150,11 +150,11 @@ def test_a_part_done_again_by_others_has_the_same_bytes(begun, means):
     manifest, folder = begun
 
     def everything(**changed):
-        options = {"folder": str(folder), "means": dataclasses.replace(means, **changed)}
+        options = {"folder": str(folder), "config": dataclasses.replace(means, **changed)}
         for number in range(manifest.encoding.parts):
-            encode(number, **options)
+            encode_part(number, **options)
         for number in range(manifest.scoring.parts):
-            score(number, **options)
+            score_part(number, **options)
         return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
 
     first = everything()
@@ -165,10 +165,10 @@ def test_a_part_done_again_by_others_has_the_same_bytes(begun, means):
 def test_a_part_holds_the_scores_of_its_own_pairs(begun, means, scorer, pairs):
     manifest, folder = begun
     for number in range(manifest.encoding.parts):
-        encode(number, folder=str(folder), means=means)
-    score(2, folder=str(folder), means=means)
-    found = Scores.load(folder / manifest.scoring.file(2))
-    names = np.fromfile(folder / "pairs.u4", np.uint32).reshape(-1, 2)[slice(*manifest.scoring.bounds(2))]
+        encode_part(number, folder=str(folder), config=means)
+    score_part(2, folder=str(folder), config=means)
+    found = Scores.load(folder / manifest.scoring.part_file(2))
+    names = np.fromfile(folder / "pairs.u4", np.uint32).reshape(-1, 2)[slice(*manifest.scoring.part_bounds(2))]
     assert len(found) == len(names) == 256
     assert set(found.errors) == {place for place in range(256) if np.isnan(found.raw[place])}
     assert found.errors
@@ -177,16 +177,16 @@ def test_a_part_holds_the_scores_of_its_own_pairs(begun, means, scorer, pairs):
 def test_a_machine_that_does_not_see_the_folder_or_has_another_model_says_so(begun, means, other_artifact, tmp_path):
     _, folder = begun
     with pytest.raises(BatchError, match=r"job.json is not to be seen on .*; every worker has to see the folder"):
-        encode(0, folder=str(tmp_path / "elsewhere"), means=means)
+        encode_part(0, folder=str(tmp_path / "elsewhere"), config=means)
     other = dataclasses.replace(means, model=str(other_artifact))
     with pytest.raises(BatchError, match=r"is 0123456789ab on .*, and the job began with .*; every worker needs that"):
-        encode(0, folder=str(folder), means=other)
+        encode_part(0, folder=str(folder), config=other)
 
 
 def test_a_machine_that_scores_in_another_precision_has_no_part_in_a_job(begun, means):
     manifest, folder = begun
-    options = {"folder": str(folder), "means": means}
-    encode(0, **options)
+    options = {"folder": str(folder), "config": means}
+    encode_part(0, **options)
     own = (folder / SCORED_BY).read_text()
     assert own == f"{manifest.model}-tokens8"
     set_it = "set DIPTYCH_PAIR_PRECISION=int8 to go on, or begin"
@@ -195,20 +195,20 @@ def test_a_machine_that_scores_in_another_precision_has_no_part_in_a_job(begun, 
         clear_caches()
         said = rf"the scores of this job are those of {other}, and on .* \(float32: .*\); {way} anew with --force"
         with pytest.raises(BatchError, match=said):
-            score(0, **options)
+            score_part(0, **options)
 
 
 def test_a_worker_that_outlives_its_job_puts_nothing_into_the_next_one_of_that_name(begun, means, monkeypatch):
     manifest, folder = begun
-    options = {"folder": str(folder), "means": means}
+    options = {"folder": str(folder), "config": means}
     for number in range(manifest.encoding.parts):
-        encode(number, **options)
-    following = dataclasses.replace(manifest, id=new_id())
+        encode_part(number, **options)
+    following = dataclasses.replace(manifest, id=make_job_id())
     following.save(folder)  # as `--force` begins anew, while a worker is at a part of the job before
     monkeypatch.setattr(Manifest, "load", lambda folder: manifest)
-    score(0, **options)
-    assert manifest.scoring.done(folder) == {0}
-    assert following.scoring.done(folder) == following.encoding.done(folder) == set()
+    score_part(0, **options)
+    assert manifest.scoring.find_done_parts(folder) == {0}
+    assert following.scoring.find_done_parts(folder) == following.encoding.find_done_parts(folder) == set()
 
 
 @pytest.mark.parametrize("links", [True, False])
@@ -216,9 +216,9 @@ def test_the_first_worker_says_in_which_precision_a_job_is_scored(begun, means, 
     manifest, folder = begun
     if not links:
         monkeypatch.setattr("os.link", lambda *_: (_ for _ in ()).throw(PermissionError("no hard links here")))
-    assert manifest.scored_by(folder, "another") == "another"
-    assert manifest.scored_by(folder, "a third") == "another"
+    assert manifest.fix_scores_revision(folder, "another") == "another"
+    assert manifest.fix_scores_revision(folder, "a third") == "another"
     assert not list(folder.glob(f".{SCORED_BY}.*"))
     (folder / SCORED_BY).unlink()
-    (folder / manifest.scoring.file(0)).touch()  # of a version that knew no other precision
-    assert manifest.scored_by(folder, "another") == manifest.model
+    (folder / manifest.scoring.part_file(0)).touch()  # of a version that knew no other precision
+    assert manifest.fix_scores_revision(folder, "another") == manifest.model

@@ -6,22 +6,22 @@ from pathlib import Path
 import pytest
 from waiting import alive, until
 
-from diptych.bench.command import peak, run_command, run_with_peak
+from diptych.bench.command import read_peak_bytes, run_command, run_with_peak
 from diptych.errors import BenchError
 
 # A command that waits for another one, which has a temporary folder.
 ASKS = """
 import sys
 from diptych.bench.command import run_process
-from diptych.signals import interruptible
-with interruptible():
+from diptych.signals import interrupt_on_signals
+with interrupt_on_signals():
     run_process([sys.executable, "-c", sys.argv[1]])
 """
 WORKS = """
 import os, tempfile, time
 from pathlib import Path
-from diptych.signals import interruptible
-with interruptible(), tempfile.TemporaryDirectory():
+from diptych.signals import interrupt_on_signals
+with interrupt_on_signals(), tempfile.TemporaryDirectory():
     Path(os.environ["TMPDIR"], "pid.new").write_text(str(os.getpid()))
     Path(os.environ["TMPDIR"], "pid.new").rename(Path(os.environ["TMPDIR"], "pid"))
     time.sleep(60)
@@ -37,7 +37,7 @@ def test_a_command_gives_its_output_and_its_peak_memory() -> None:
     same, most = run_with_peak("models", "list", "--json")
     assert same == said
     assert 2**22 < most < 2**30
-    assert peak() > 2**22
+    assert read_peak_bytes() > 2**22
 
 
 def test_a_command_that_fails_ends_it_with_its_words_and_what_is_added_to_the_environment_reaches_it() -> None:

@@ -65,7 +65,7 @@ def test_a_few_pairs_are_not_worth_handing_out(collection, ids, ledger, artifact
 
 def test_what_workers_had_scored_is_in_the_ledger_of_the_next_run(collection, ids, ledger, crew):
     with pytest.raises(KeyboardInterrupt):
-        pair_scores.PairScores(collection, ids, ledger, crew=WorkerPool(Ending(), crew.means)).of(PAIRS)
+        pair_scores.PairScores(collection, ids, ledger, crew=WorkerPool(Ending(), crew.config)).of(PAIRS)
     assert len(ledger.scores(ids, "match")[0]) == 8
     recover(collection, ledger)
     assert len(ledger.scores(ids, "match")[0]) == 24
@@ -80,7 +80,7 @@ def test_scores_of_another_model_are_not_recovered(collection, ids, ledger, crew
     from diptych import Scorer
 
     with pytest.raises(KeyboardInterrupt):
-        list(shared(collection, ids, PAIRS, WorkerPool(Ending(), crew.means), "match"))
+        list(shared(collection, ids, PAIRS, WorkerPool(Ending(), crew.config), "match"))
     other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
     with Collection.open(tmp_path / "other store", other, create=True) as elsewhere:
         (collection.directory / "pairs.parts").rename(elsewhere.directory / "pairs.parts")
@@ -99,7 +99,7 @@ def test_groups_are_the_same_whoever_computes(collection, crew):
 def test_what_is_damaged_or_of_another_version_is_scored_again(collection, ids, ledger, crew):
     def stopped():
         with pytest.raises(KeyboardInterrupt):
-            list(shared(collection, ids, PAIRS, WorkerPool(Ending(), crew.means), "match"))
+            list(shared(collection, ids, PAIRS, WorkerPool(Ending(), crew.config), "match"))
         (job,) = (collection.directory / "pairs.parts").iterdir()
         return job
 

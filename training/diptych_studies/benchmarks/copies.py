@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from diptych.bench.command import run_command
-from diptych.bench.model import processor
-from diptych.console import QUIET, Console, counted, table
+from diptych.bench.model import find_processor
+from diptych.console import QUIET, Console, format_count, format_table
 from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
 from diptych_studies.benchmarks.searches import CANDIDATES, Copies, Search, searches
@@ -69,7 +69,7 @@ def measure(
         times = [round(float(value) * 1000, 3) for value in np.percentile(seconds[key], [50, 10, 90])]
         rows.append({"name": name, "milliseconds": times, **found.get(key, {})})
     return {
-        "processor": processor(),
+        "processor": find_processor(),
         "threads": scorers[models[0]].runtime.threads,
         "models": {name: scorer.runtime.revision for name, scorer in scorers.items()},
         "rounds": rounds,
@@ -88,10 +88,11 @@ def text(result: Mapping[str, Any]) -> str:
     models = ", ".join(f"{name} {revision}" for name, revision in result["models"].items())
     return "\n".join(
         [
-            f"{result['processor']}, {counted(result['threads'], 'thread')}; {models}",
-            f"{counted(result['queries'], 'query', 'queries')}, {result['distractors']:,} of them without a match, "
-            f"among {counted(result['references'], 'reference')}; {counted(result['candidates'], 'candidate')}",
-            table(("", "micro-AP (95 %)", "recall@1 (95 %)", "ms a search", "10 % to 90 %"), rows),
+            f"{result['processor']}, {format_count(result['threads'], 'thread')}; {models}",
+            f"{format_count(result['queries'], 'query', 'queries')}, {result['distractors']:,} of them without a "
+            f"match, among {format_count(result['references'], 'reference')}; "
+            f"{format_count(result['candidates'], 'candidate')}",
+            format_table(("", "micro-AP (95 %)", "recall@1 (95 %)", "ms a search", "10 % to 90 %"), rows),
         ]
     )
 

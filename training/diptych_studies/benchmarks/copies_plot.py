@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diptych.console import counted
+from diptych.console import format_count
 from diptych_runtime.atomic import replacing_file
 from diptych_training.plot_files import check_plot
 
@@ -48,9 +48,9 @@ def plot(result: Mapping[str, Any], path: Path) -> None:
     low, high = axes.get_xlim()
     axes.set_xlim(low / 1.3, high * 2)  # names stand to the right of their points
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    threads, pictures = counted(result["threads"], "thread"), counted(result["references"], "picture")
+    threads, pictures = format_count(result["threads"], "thread"), format_count(result["references"], "picture")
     axes.set_xlabel(f"milliseconds a search among {pictures} ({threads}; median, 10 to 90 %)")
-    axes.set_ylabel(f"copies found: micro-AP of {counted(result['queries'], 'query', 'queries')} (95 %)")
+    axes.set_ylabel(f"copies found: micro-AP of {format_count(result['queries'], 'query', 'queries')} (95 %)")
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     figure.draw_without_rendering()

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from diptych.bench.command import run_command
-from diptych.bench.model import processor
-from diptych.console import counted, table
+from diptych.bench.model import find_processor
+from diptych.console import format_count, format_table
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.keeper import preference
 from diptych.dedupe.pair_cache import LEDGER, PairCache
@@ -58,7 +58,12 @@ def measure(
     pictures, store = folder / "pictures", folder / "store"
     say(f"making {count:,} pictures ...")
     truth = _make(photos, pictures, count)
-    result: dict[str, Any] = {"count": count, "photos": len(set(truth.values())), "processor": processor(), "rows": []}
+    result: dict[str, Any] = {
+        "count": count,
+        "photos": len(set(truth.values())),
+        "processor": find_processor(),
+        "rows": [],
+    }
     result |= {"model": model, "seconds": {}}
 
     def dedupe(threshold: str) -> tuple[float, dict[str, Any], list[list[str]]]:
@@ -107,11 +112,11 @@ def text(result: dict[str, Any]) -> str:
     return "\n".join(
         [
             result["processor"],
-            f"{result['count']:,} pictures of {counted(result['photos'], 'photo')}, model {result['model']}; "
-            f"{counted(result['pairs'], 'pair')} scored",
+            f"{result['count']:,} pictures of {format_count(result['photos'], 'photo')}, model {result['model']}; "
+            f"{format_count(result['pairs'], 'pair')} scored",
             f"all of them new {seconds['all new']:.1f} s, nothing new {seconds['nothing new']:.1f} s, "
             f"{result['more']:,} new {seconds['some new']:.1f} s",
-            table(head, rows),
+            format_table(head, rows),
         ]
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.console import counted, table
+from diptych.console import format_count, format_table
 from diptych_runtime.calibration.reliability import expected_calibration_error
 from diptych_runtime.calibration.verdicts import verdict_thresholds
 
@@ -87,7 +87,7 @@ def text(result: Mapping[str, Any]) -> str:
         f"{result['question']}: {labels['same']} pairs labelled same and {labels['different']} different, of "
         f"{pictures['labelled']:,} pictures; {result['pairs']:,} pairs of {pictures['held_out']:,} others, of which "
         f"{result['matches']:,} match",
-        table(head, rows),
+        format_table(head, rows),
     ]
     for name, gained in result["gains"].items():
         told = ", ".join(
@@ -97,6 +97,6 @@ def text(result: Mapping[str, Any]) -> str:
     spent = ", ".join(
         f"{name} {one['processor']:.0f} s ({one['elapsed']:.0f})" for name, one in result["seconds"].items()
     )
-    lines.append(f"processor time (elapsed), {counted(result['threads'], 'thread')}: {spent}")
-    lines.append(f"{counted(result['embedded_anew'], 'picture')} embedded anew")
+    lines.append(f"processor time (elapsed), {format_count(result['threads'], 'thread')}: {spent}")
+    lines.append(f"{format_count(result['embedded_anew'], 'picture')} embedded anew")
     return "\n".join(lines)

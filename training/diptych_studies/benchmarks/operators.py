@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from diptych.console import table
+from diptych.console import format_table
 from diptych_model import Msac, Scale
 from diptych_model.mixers import MIXERS, Mixer, Place
 from diptych_studies.benchmarks.timing import Contender, measured, run_race
@@ -188,7 +188,7 @@ def bench_text(result: dict[str, Any]) -> str:
     ]
     for rows, column in ((result["against_tokens"], "tokens"), (result["against_windows"], "window")):
         if rows:
-            parts.append(table(["operator", column, *MEASURES], [list(_cells(row, column)) for row in rows]))
+            parts.append(format_table(["operator", column, *MEASURES], [list(_cells(row, column)) for row in rows]))
             parts += [f"{row['operator']} at T = {row['tokens']}: {row['refused']}" for row in rows if "refused" in row]
     return "\n\n".join(parts)
 

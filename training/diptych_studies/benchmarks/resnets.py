@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from diptych.console import table
+from diptych.console import format_table
 from diptych_model.convolution import average_pool
 from diptych_model.flops import count_flops, count_parameters
 from diptych_model.mixers import AttentionAugmented, CrossCovariance, Mixer, Msac, Place, PlainConvolution, StandAlone
@@ -181,7 +181,7 @@ def resnets_text(rows: Iterable[Count]) -> str:
         )
         for row in rows
     ]
-    return "\n".join([table(header, cells), "", *(f"{mark} {note}" for note, mark in notes.items())])
+    return "\n".join([format_table(header, cells), "", *(f"{mark} {note}" for note, mark in notes.items())])
 
 
 def _with_channels_or_attention() -> Iterator[Count]:

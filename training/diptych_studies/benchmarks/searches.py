@@ -54,7 +54,7 @@ def searches(
             console.remark(f"the references into a collection of {name} ...")
             place = folder / str(len(stored))
             stored[name] = stack.enter_context(Pictures.open(place, scorer, create=True))
-            stored[name].add([copies.references], show_progress_bar=not console.silent)
+            stored[name].add([copies.references], show_progress_bar=not console.is_silent)
         model = next(iter(scorers))
         peers = _Peers(stored[model], scorers[model])
         works: dict[str, Search] = {}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.console import table
+from diptych.console import format_table
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.data.text import Text, documentation, read_text
 from diptych_studies.data.words import Vocabulary
@@ -116,8 +116,8 @@ def bert_text(rows: Sequence[Mapping[str, Any]]) -> str:
         )
     header = ("network", "parameters", "bits/hidden word", "over seeds", "guessed", "follows", "over pairs", "by seed")
     return (
-        f"{table(header, lines)}\nThe commonest word would guess {rows[0]['words_base']:.1%}, a coin half of what "
-        f"follows; {rows[0]['steps']} steps of 16 pairs."
+        f"{format_table(header, lines)}\nThe commonest word would guess {rows[0]['words_base']:.1%}, a coin half of "
+        f"what follows; {rows[0]['steps']} steps of 16 pairs."
     )
 
 

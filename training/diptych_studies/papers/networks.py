@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from diptych.console import table
+from diptych.console import format_table
 from diptych_model.flops import count_parameters
 from diptych_model.mixers import Msac, StandAlone
 from diptych_model.networks.classifier import ClassifierConfig, classifier_flops, with_flops
@@ -172,7 +172,7 @@ def networks_text(rows: Sequence[dict[str, Any]]) -> str:
         cells += [f"{np.mean([row['processor_seconds'] for row in found]):.0f}"]
         lines.append(cells)
     header = ("network", "width", "parameters", "MFLOP", "rate", "named rightly", "by seed", "over photos")
-    text = table((*header, "over seeds", "of training", "processor s"), lines)
+    text = format_table((*header, "over seeds", "of training", "processor s"), lines)
     return f"{text}\n{rows[0]['archive']}: {rows[0]['held_out']} photos held out, {rows[0]['steps']} steps"
 
 

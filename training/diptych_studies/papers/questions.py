@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.console import table
+from diptych.console import format_table
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.data.worlds import KINDS, draw_examples
 from diptych_studies.grid import run_grid
@@ -82,7 +82,7 @@ def questions_text(rows: Sequence[Mapping[str, Any]]) -> str:
     header = ("", "parameters", "last loss", "right", "over seeds", "over questions", *rows[0]["by_kind"])
     seeds = len({row["seed"] for row in rows})
     return (
-        f"{table(header, lines)}\nShares of {rows[0]['asked']:,} held-out questions answered rightly; "
+        f"{format_table(header, lines)}\nShares of {rows[0]['asked']:,} held-out questions answered rightly; "
         f"{rows[0]['steps']} steps, {seeds} seed{'s' if seeds > 1 else ''}; 95 % intervals."
     )
 

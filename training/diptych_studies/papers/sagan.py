@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from safetensors.torch import load_file, save_file
 
-from diptych.console import table
+from diptych.console import format_table
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.data.worlds import draw_things
 from diptych_studies.grid import run_grid
@@ -90,8 +90,8 @@ def sagan_text(result: Mapping[str, Any]) -> str:
     )
     seeds = len({row["seed"] for row in rows})
     return (
-        f"{table(header, lines)}\nFréchet distance of {result['budget']['measured']:,} pictures made and drawn, in the "
-        f"embedding of {result['features']}; two sets of drawn ones: "
+        f"{format_table(header, lines)}\nFréchet distance of {result['budget']['measured']:,} pictures made and drawn, "
+        f"in the embedding of {result['features']}; two sets of drawn ones: "
         f"{np.mean([row['floor'] for row in rows]):.4f}. {result['budget']['steps']} steps, {seeds} "
         f"seed{'s' if seeds > 1 else ''}, 95 % by Student's t."
     )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from diptych.console import table
+from diptych.console import format_table
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.data.text import Text, documentation, read_text
 from diptych_studies.data.words import Vocabulary
@@ -151,7 +151,7 @@ def language_text(result: Mapping[str, Any]) -> str:
         counted += f", {result['words']} words, {result['unknown']:.1%} of the held-out ones unknown"
     return "\n".join(
         [
-            table(head, lines),
+            format_table(head, lines),
             f"{result['text']}: {result['train_bytes']} bytes to learn from, {result['held_out_bytes']} held out by "
             f"{result['held_out_by']}; {counted}, {budget['steps']} steps of {budget['batch']} windows, "
             f"{seeds} seed{'s' if seeds > 1 else ''}.",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.console import table
+from diptych.console import format_table
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.grid import run_grid
 from diptych_studies.learning.translation import TASKS, task_shape, train_translation
@@ -82,7 +82,7 @@ def translation_text(rows: Sequence[Mapping[str, Any]]) -> str:
     header = ("task", "network", "parameters", "last loss", "greedy", "worst seed", "beam", "worst seed")
     seeds = len({row["seed"] for row in rows})
     return (
-        f"{table(header, lines)}\nShares of held-out targets written without a fault; {rows[0]['steps']} steps, "
+        f"{format_table(header, lines)}\nShares of held-out targets written without a fault; {rows[0]['steps']} steps, "
         f"{seeds} seed{'s' if seeds > 1 else ''}."
     )
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from diptych.console import table
+from diptych.console import format_table
 from diptych_model.flops import count_flops, count_parameters
 from diptych_model.mixers import Place, Transformer
 from diptych_model.mixers.cross_covariance import CrossCovarianceAttention
@@ -163,7 +163,9 @@ def xcit_text(result: Mapping[str, Any]) -> str:
     ]
     columns = ("tokens", f"{XCA}, ms", "MFLOP", f"{SELF}, ms", "MFLOP", "ratio")
     grown = ", ".join(f"{name} by the power {power:.2f}" for name, power in result["cost"]["exponent"].items())
-    return "\n".join([table(heads, trained), "", table(columns, costs), f"of the tokens at the end: {grown}"])
+    return "\n".join(
+        [format_table(heads, trained), "", format_table(columns, costs), f"of the tokens at the end: {grown}"]
+    )
 
 
 def _row(name: str, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -152,7 +152,7 @@ def study_on_photos(
 
 def study_on_photos_text(result: Mapping[str, Any]) -> str:
     """The rows as a table for people."""
-    from diptych.console import table
+    from diptych.console import format_table
 
     lines = []
     if result["embedding"] is not None:
@@ -167,8 +167,8 @@ def study_on_photos_text(result: Mapping[str, Any]) -> str:
     header = ("", "parameters", "MFLOP", "rate", "seeds", *shown, "micro-AP more", "over seeds")
     settings = result["settings"]
     return (
-        f"{table(header, lines)}\n{settings['steps']} steps; rates {settings['rates']}, chosen by the training loss of "
-        f"the first seed; more than the variant that differs in one thing, paired by seed, 95 % by Student's t."
+        f"{format_table(header, lines)}\n{settings['steps']} steps; rates {settings['rates']}, chosen by the training "
+        f"loss of the first seed; more than the variant that differs in one thing, paired by seed, 95 % by Student's t."
     )
 
 

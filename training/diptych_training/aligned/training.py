@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from onnx import numpy_helper
 from torch import Tensor, nn
 
-from diptych.console import table
+from diptych.console import format_table
 from diptych_model.networks.aligned import STRIDE, WEIGHTS, AlignedPairNetwork, load_aligned, save_aligned
 from diptych_runtime.closer_look.aligned import read_graph
 from diptych_runtime.paths import shell_word
@@ -181,7 +181,7 @@ def report(found: Mapping[str, Any], directory: Path) -> tuple[dict[str, Any], s
     best = directory / BEST
     rows = [[kind, row["copies"], row["others"], f"{row['auc']:.3f}"] for kind, row in found["held_out"].items()]
     text = (
-        f"{table(['kind', 'copies', 'others', 'AUC'], rows)}\n"
+        f"{format_table(['kind', 'copies', 'others', 'AUC'], rows)}\n"
         f"learnt from {found['pairs']:,} pairs, {found['copies']:,} of them copies, in {found['seconds']} s\n"
         f"checkpoint: {best}\nnext: diptych export {shell_word(best)} -o aligned"
     )

@@ -5,7 +5,7 @@ and in a report.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from diptych.console import table
+from diptych.console import format_table
 from diptych_training.evaluation.stages import stage_names
 
 FIGURES = {
@@ -100,7 +100,7 @@ def text(protocol: str, result: Mapping[str, Any]) -> str:
         [name, *(f"{value:.3f} ({low:.3f} to {high:.3f})" for value, low, high in figures.values())]
         for name, figures in rows(protocol, result)
     ]
-    lines = [table(["", *FIGURES[protocol]], methods)]
+    lines = [format_table(["", *FIGURES[protocol]], methods)]
     lines += [
         f"{name}, {key}: {value:+.3f} (95 % interval {low:+.3f} to {high:+.3f}, {result['resampled']} drawn anew)"
         for name, figures in gains(protocol, result)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from diptych.console import counted
+from diptych.console import format_count
 from diptych_runtime.crops import second_looks
 from diptych_runtime.judgement import CLOSER_LOOKS, needs_closer_look, question_probabilities
 from diptych_runtime.runtime import Runtime
@@ -317,7 +317,7 @@ def evaluate_copies(
         "candidates": search.depth,
         "resampled": resampling.unit,
     }
-    title = f"Copies: {counted(len(asked), 'query', 'queries')} among {counted(len(gallery), 'reference')}"
+    title = f"Copies: {format_count(len(asked), 'query', 'queries')} among {format_count(len(gallery), 'reference')}"
     return measured.scored.evidence("copies", title, model, result | comparison.beside(), comparison.series())
 
 

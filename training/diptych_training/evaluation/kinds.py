@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from diptych.console import table
+from diptych.console import format_table
 from diptych_runtime.atomic import replacing_file
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.questions import COPY, THING
@@ -216,8 +216,8 @@ def calibration_text(result: Mapping[str, Any]) -> str:
             cells.append("-" if found is None else f"{found['measured']:.2%}")
         lines.append(cells)
     return (
-        f"{table(head, lines)}\nmodel {result['model']} {result['revision']}; each kind with what was fitted to the "
-        "others, matches and others weighing the same in the ECE"
+        f"{format_table(head, lines)}\nmodel {result['model']} {result['revision']}; each kind with what was fitted to "
+        "the others, matches and others weighing the same in the ECE"
         + "".join(
             f"\n{one['kind']}, {one['question']}: not measured, for its known pairs all match or none does"
             for one in result["one_sided"]
@@ -347,7 +347,7 @@ def duplicates_text(result: dict[str, Any]) -> str:
         ]
         for one in result["sets"]
     ]
-    return f"{table(head, rows)}\nmodel {result['model']} {result['revision']}"
+    return f"{format_table(head, rows)}\nmodel {result['model']} {result['revision']}"
 
 
 def _share(value: float | None) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.console import table
+from diptych.console import format_table
 from diptych_runtime.calibration.recalibration import log_loss
 from diptych_runtime.calibration.reliability import expected_calibration_error
 from diptych_runtime.calibration.verdicts import verdict_thresholds
@@ -64,7 +64,7 @@ def measured_text(results: Mapping[str, Any]) -> str:
                     ),
                 ]
             )
-        lines.append(table(head, rows))
+        lines.append(format_table(head, rows))
         lines.append(
             "the labels support no better network: only its calibration is another"
             if one["strength"] is None

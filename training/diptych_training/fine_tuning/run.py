@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.console import Console, counted
+from diptych.console import Console, format_count
 from diptych_model import load_checkpoint, save_checkpoint
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.folds import group_by_picture
@@ -152,7 +152,7 @@ def _open(recipe: FineTuning, directory: Path, console: Console) -> Run:
         ) from None
     table = read_labels(recipe.labels, runtime.questions, runtime.name)
     if table.left_out:
-        console.remark(f"left out, as they name no file or cannot tell: {counted(table.left_out, 'row')}")
+        console.remark(f"left out, as they name no file or cannot tell: {format_count(table.left_out, 'row')}")
     return Run(recipe, directory, runtime, Adapter(network), table, console)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from diptych.console import counted
+from diptych.console import format_count
 from diptych_model import load_checkpoint, save_checkpoint
 from diptych_model.checkpoint import read_description
 from diptych_runtime.calibration.questions import COPY
@@ -104,7 +104,10 @@ class PairRun(Run):
     def introduce(self, journal: MetricsLog) -> None:
         """Tell the pictures of each task, and the figures of the network that the run begins with."""
         for settings, task, exam in zip(self.recipe.tasks, self.tasks, self.validations, strict=True):
-            pictures, asked = counted(len(task.names), "picture"), counted(len(exam.queries), "query", "queries")
+            pictures, asked = (
+                format_count(len(task.names), "picture"),
+                format_count(len(exam.queries), "query", "queries"),
+            )
             figure = _FIGURES.get(exam.headline, exam.headline)
             journal.say(f"{settings.kind}: {pictures}, judged by {figure} of {asked} held out")
         if self.recipe.start not in ("", IMAGENET):

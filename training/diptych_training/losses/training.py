@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from diptych.console import table
+from diptych.console import format_table
 from diptych_model.networks.losses import WEIGHTS, LossesNetwork, load_losses, save_losses
 from diptych_runtime.closer_look.comparison import LOSSES
 from diptych_runtime.paths import shell_word
@@ -202,7 +202,7 @@ def report(found: Mapping[str, Any], directory: Path) -> tuple[dict[str, Any], s
     best = directory / BEST
     rows = [[loss, row["lost"], row["kept"], f"{row['auc']:.3f}"] for loss, row in found["held_out"].items()]
     text = (
-        f"{table(['what is lost', 'lost', 'kept', 'AUC'], rows)}\nlearnt in {found['seconds']} s\n"
+        f"{format_table(['what is lost', 'lost', 'kept', 'AUC'], rows)}\nlearnt in {found['seconds']} s\n"
         f"checkpoint: {best}\nnext: diptych export {shell_word(best)} -o losses"
     )
     return {"checkpoint": str(best), **found}, text

@@ -21,8 +21,11 @@ def check_room(folder: Path, needed: int, what: str, remedy: str) -> None:
 
 
 @contextmanager
-def explained(folder: Path, again: str) -> Iterator[None]:
-    """Raise a BatchError for an OSError: which file, why, and how to go `again` once that is mended."""
+def explain_disk_errors(folder: Path, again: str) -> Iterator[None]:
+    """Turn an OSError inside the block into a BatchError that says how to go on.
+
+    It names the file, the reason, and what to do `again` once that is mended.
+    """
     try:
         yield
     except OSError as error:

@@ -20,11 +20,11 @@ from diptych.batch.parts.manifest import (
     Manifest,
     is_ours,
     list_differences,
-    new_id,
+    make_job_id,
     part_sizes,
 )
 from diptych.batch.parts.picture_names import PictureNames
-from diptych.batch.tables.read import SIDES, digest, open_table
+from diptych.batch.tables.read import SIDES, hash_file, open_table
 from diptych.errors import BatchError
 from diptych.store.lock import WriterLock
 from diptych.store.records import FileStamp
@@ -52,7 +52,7 @@ def specify_job(
     asked = resolve_question(question, found.questions, found.name)
     return JobSpec(
         table=str(table.absolute()),
-        sha256=digest(table),
+        sha256=hash_file(table),
         stamps=_digest_stamps(table, sides),
         sides=sides,
         folder=str(table.absolute().parent),
@@ -94,7 +94,7 @@ def remove_folder(folder: Path) -> None:
     (folder / MANIFEST).unlink(missing_ok=True)
     # A worker of a killed run may still be at a part, and put it there meanwhile.
     with suppress(OSError):
-        _clear(folder, is_ours)
+        _remove_files(folder, is_ours)
         folder.rmdir()
 
 
@@ -104,9 +104,9 @@ def _begin_or_resume(spec: JobSpec, folder: Path, *, resume: bool, force: bool, 
     except FileNotFoundError:
         found = None
     if found is None:
-        _clear(folder, lambda name: name != LOCK and is_ours(name))
+        _remove_files(folder, lambda name: name != LOCK and is_ours(name))
         try:
-            return _survey(spec, folder, bar)
+            return _survey_table(spec, folder, bar)
         except BaseException:
             remove_folder(folder)
             raise
@@ -120,7 +120,7 @@ def _begin_or_resume(spec: JobSpec, folder: Path, *, resume: bool, force: bool, 
             f"{what} is not the one this run began with (then {then}, now {now}); go on with that one, or begin anew "
             "with --force"
         )
-    _clear(folder, lambda name: name.endswith(".tmp"))
+    _remove_files(folder, lambda name: name.endswith(".tmp"))
     return found
 
 
@@ -135,7 +135,7 @@ def _check_is_ours(folder: Path) -> None:
         )
 
 
-def _clear(folder: Path, goes: Callable[[str], bool]) -> None:
+def _remove_files(folder: Path, goes: Callable[[str], bool]) -> None:
     for path in folder.iterdir():
         if goes(path.name):
             path.unlink(missing_ok=True)
@@ -148,12 +148,12 @@ def _digest_stamps(table: Path, sides: tuple[str, str]) -> str:
     with open_table(str(table), sides) as opened:
         for batch in opened.batches:
             for side in sides:
-                found.update(repr([stamp(name) for name in batch.texts(side)]).encode())
+                found.update(repr([stamp(name) for name in batch.read_texts(side)]).encode())
     return found.hexdigest()[:16]
 
 
-def _survey(spec: JobSpec, folder: Path, bar: Bar) -> Manifest:
-    """Read the table once: every distinct picture gets a place, and every pair becomes two of these."""
+def _survey_table(spec: JobSpec, folder: Path, bar: Bar) -> Manifest:
+    """Read the table once: pictures get places, and pairs become two of these."""
     rows = 0
     with (
         open_table(spec.table, spec.sides) as table,
@@ -162,11 +162,11 @@ def _survey(spec: JobSpec, folder: Path, bar: Bar) -> Manifest:
         bar("row", None, 0) as tick,
     ):
         for batch in table.batches:
-            places = [list(map(names.place, batch.texts(side))) for side in spec.sides]
+            places = [list(map(names.place, batch.read_texts(side))) for side in spec.sides]
             pairs.write(np.array(places, np.uint32).T.tobytes())
             rows += len(batch)
             tick(len(batch))
-        names.finish()
+        names.commit()
         pictures = len(names)
         pairs.flush()
         os.fsync(pairs.fileno())
@@ -178,7 +178,7 @@ def _survey(spec: JobSpec, folder: Path, bar: Bar) -> Manifest:
         pictures=pictures,
         pictures_part=pictures_part,
         pairs_part=pairs_part,
-        id=new_id(),
+        id=make_job_id(),
     )
     manifest.save(folder)
     sync_folder(folder.parent)

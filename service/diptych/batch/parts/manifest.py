@@ -44,33 +44,34 @@ class Step:
         """The number of parts."""
         return -(-self.count // self.size)
 
-    def bounds(self, number: int) -> tuple[int, int]:
-        """The items [first, stop) of a part."""
+    def part_bounds(self, number: int) -> tuple[int, int]:
+        """The first item of a part and the one behind its last."""
         return number * self.size, min((number + 1) * self.size, self.count)
 
-    def describe(self, number: int) -> str:
-        """The items of a part, for people."""
-        first, stop = self.bounds(number)
+    def describe_part(self, number: int) -> str:
+        """Describe the items of a part in words for people."""
+        first, stop = self.part_bounds(number)
         return f"the {self.name} {first + 1:,} to {stop:,}"
 
-    def file(self, number: int) -> str:
-        """The file that is there once the part is done."""
-        return f"{self.name}-{self.tagged(number)}.part"
+    def part_file(self, number: int) -> str:
+        """The name of the file that is there once the part is done."""
+        return f"{self.name}-{self.part_tag(number)}.part"
 
-    def tagged(self, number: int) -> str:
-        """The number in the names of a part's files, with the id of its job: a worker that outlives another job puts
-        none into this one.
+    def part_tag(self, number: int) -> str:
+        """The number of a part and the id of its job, for file names.
+
+        With the id, a worker that outlives another job puts nothing into this one.
         """
         return f"{number:06d}-{self.job}" if self.job else f"{number:06d}"
 
-    def done(self, folder: Path) -> set[int]:
-        """The parts that are done."""
+    def find_done_parts(self, folder: Path) -> set[int]:
+        """Find the numbers of the parts whose files are in the folder."""
         there = {path.name for path in folder.iterdir()}
-        return {number for number in range(self.parts) if self.file(number) in there}
+        return {number for number in range(self.parts) if self.part_file(number) in there}
 
-    def items(self, numbers: set[int]) -> int:
-        """The number of items in these parts together."""
-        return sum(stop - first for first, stop in map(self.bounds, numbers))
+    def count_items(self, numbers: set[int]) -> int:
+        """Count the items in these parts together."""
+        return sum(stop - first for first, stop in map(self.part_bounds, numbers))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,15 +128,15 @@ class Manifest(JobSpec):
         """The second step: pairs of tokens become scores."""
         return Step("pairs", self.rows, self.pairs_part, self.id)
 
-    def scored_by(self, folder: Path, own: str) -> str:
-        """The `Runtime.scores_revision` of the first worker of this job: `own` where there was none.
+    def fix_scores_revision(self, folder: Path, own: str) -> str:
+        """Fix the job's `Runtime.scores_revision`: the first worker's own counts for all.
 
         Parts of a version that did not write it down are those of the float32 graph.
         """
         path = folder / SCORED_BY
         if not path.exists():
             fresh = folder / f".{SCORED_BY}.{uuid4().hex}"
-            fresh.write_text(self.model if self.scoring.done(folder) else own)
+            fresh.write_text(self.model if self.scoring.find_done_parts(folder) else own)
             try:
                 os.link(fresh, path)
             except FileExistsError:
@@ -188,8 +189,8 @@ def is_ours(name: str) -> bool:
     return _OURS.fullmatch(name) is not None
 
 
-def new_id() -> str:
-    """A name that no other job has."""
+def make_job_id() -> str:
+    """Make an id that no other job has."""
     return uuid4().hex
 
 

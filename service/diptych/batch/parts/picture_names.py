@@ -25,12 +25,12 @@ class PictureNames:
     """
 
     def __init__(self, path: Path) -> None:
-        """Begin a new file; until `finish` it is worth nothing."""
+        """Begin a new file; until `commit` it is worth nothing."""
         self.path = path
         try:
             self._connection = sqlite3.connect(path, isolation_level=None)
         except sqlite3.Error as error:
-            raise _refused(path, error) from None
+            raise _make_write_error(path, error) from None
         try:
             # Nobody else looks at it, and a half-written one is thrown away.
             for pragma in ("journal_mode=OFF", "cache_size=-65536"):
@@ -39,15 +39,15 @@ class PictureNames:
             self._connection.execute("BEGIN")
         except sqlite3.Error as error:
             self.close()
-            raise _refused(path, error) from None
+            raise _make_write_error(path, error) from None
         self._count = 0
-        self.place = lru_cache(_REMEMBERED)(self._place)
+        self.place = lru_cache(_REMEMBERED)(self._find_or_add)
 
     def __len__(self) -> int:
         return self._count
 
-    def _place(self, name: str) -> int:
-        """The place of a name, from 0; a new one gets the next."""
+    def _find_or_add(self, name: str) -> int:
+        """Find the place of a name, from 0; a new name gets the next place."""
         # Bytes, for SQLite refuses texts that are not UTF-8 in the end, which JSON can hold.
         data = name.encode("utf-8", "surrogatepass")
         try:
@@ -56,24 +56,24 @@ class PictureNames:
                 return found[0]
             self._connection.execute("INSERT INTO names VALUES (?, ?)", (self._count, data))
         except sqlite3.Error as error:
-            raise _refused(self.path, error) from None
+            raise _make_write_error(self.path, error) from None
         self._count += 1
         return self._count - 1
 
-    def finish(self) -> None:
-        """Make them last."""
+    def commit(self) -> None:
+        """Write all names to the disk."""
         try:
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
-            raise _refused(self.path, error) from None
+            raise _make_write_error(self.path, error) from None
 
     def close(self) -> None:
         """Let go of the file."""
         self._connection.close()
 
 
-def names_between(path: Path, first: int, stop: int) -> list[str]:
-    """The names with the places [first, stop), in order. Raises BatchError if they cannot be read."""
+def read_names(path: Path, first: int, stop: int) -> list[str]:
+    """Read the names with the places [first, stop), in order. Raises BatchError if they cannot be read."""
     # Immutable: no locks, which file systems shared by several machines may not have.
     address = f"file:{quote(os.fsencode(path))}?immutable=1"
     try:
@@ -85,15 +85,15 @@ def names_between(path: Path, first: int, stop: int) -> list[str]:
         raise BatchError(f"{path} cannot be read on {os.uname().nodename}: {error}; begin anew") from None
 
 
-def describe(step: Step, number: int, names: Path | None) -> str:
-    """The items of a part for people, with the first and the last name if there are names for them."""
-    text = step.describe(number)
+def describe_part(step: Step, number: int, names: Path | None) -> str:
+    """Describe a part in words, with its first and last name if there are names."""
+    text = step.describe_part(number)
     if names is None:
         return text
-    first, stop = step.bounds(number)
-    one, other = (names_between(names, place, place + 1)[0] for place in (first, stop - 1))
+    first, stop = step.part_bounds(number)
+    one, other = (read_names(names, place, place + 1)[0] for place in (first, stop - 1))
     return f"{text} ({one} to {other})"
 
 
-def _refused(path: Path, error: sqlite3.Error) -> BatchError:
+def _make_write_error(path: Path, error: sqlite3.Error) -> BatchError:
     return BatchError(f"{path} cannot be written: {error}; make room on its disk and run the command again")

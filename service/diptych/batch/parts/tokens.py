@@ -25,18 +25,18 @@ class Tokens:
 
     def __init__(self, folder: Path, step: Step, shape: Sequence[int]) -> None:
         self.folder, self.step, self.shape = folder, step, tuple(shape)
-        self._map, self._facts = lru_cache(_MAPS)(self._read), lru_cache(_FACTS)(self._read_facts)
+        self._map, self._facts = lru_cache(_MAPS)(self._map_tokens), lru_cache(_FACTS)(self._read_facts)
 
     def write(
         self, number: int, tokens: np.ndarray, errors: Mapping[int, str], stamps: Sequence[Stamp | None] = ()
     ) -> None:
         """Keep a part for good: its tokens, why which rows of it are none, and the stamps of its files."""
-        write_part(self._path(number), np.ascontiguousarray(tokens, np.float16).data)
+        write_part(self._tokens_path(number), np.ascontiguousarray(tokens, np.float16).data)
         facts = {"errors": sorted(errors.items()), "stamps": stamps}
-        write_part(self.folder / self.step.file(number), json.dumps(facts).encode())
+        write_part(self.folder / self.step.part_file(number), json.dumps(facts).encode())
 
-    def take(self, places: np.ndarray) -> np.ndarray:
-        """The tokens of pictures, in the order of their places int (Q,). Raises BatchError where a file is damaged."""
+    def read_tokens(self, places: np.ndarray) -> np.ndarray:
+        """Read the tokens of pictures, in the order of their places int (Q,). Raises BatchError for a damaged file."""
         tokens = np.empty((len(places), *self.shape), np.float16)
         numbers, rows = np.divmod(places, self.step.size)
         for number in np.unique(numbers).tolist():
@@ -44,8 +44,8 @@ class Tokens:
             tokens[chosen] = self._map(number)[rows[chosen]]
         return tokens
 
-    def errors(self, places: Sequence[int]) -> dict[int, str]:
-        """The errors of pictures without tokens, by place, among `places`."""
+    def find_errors(self, places: Sequence[int]) -> dict[int, str]:
+        """Find the errors of those pictures among `places` that have no tokens."""
         found = {}
         for place in set(places):
             number, row = divmod(place, self.step.size)
@@ -54,17 +54,17 @@ class Tokens:
                 found[place] = error
         return found
 
-    def stamp(self, place: int) -> Stamp | None:
-        """The stamp of the file that the tokens of a picture were made of."""
+    def find_stamp(self, place: int) -> Stamp | None:
+        """Find the stamp of the file that a picture's tokens were made of."""
         number, row = divmod(place, self.step.size)
         return self._facts(number)[1][row]
 
-    def _path(self, number: int) -> Path:
-        return self.folder / f"tokens-{self.step.tagged(number)}.f16"
+    def _tokens_path(self, number: int) -> Path:
+        return self.folder / f"tokens-{self.step.part_tag(number)}.f16"
 
-    def _read(self, number: int) -> np.ndarray:
-        first, stop = self.step.bounds(number)
-        path = self._path(number)
+    def _map_tokens(self, number: int) -> np.ndarray:
+        first, stop = self.step.part_bounds(number)
+        path = self._tokens_path(number)
         with path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         if hasattr(mmap, "MADV_RANDOM"):
@@ -74,10 +74,10 @@ class Tokens:
         if len(mapped) != expected:
             raise BatchError(
                 f"{path} is damaged: {len(mapped):,} bytes, expected {expected:,}; "
-                f"remove it and {self.step.file(number)} and go on with --resume"
+                f"remove it and {self.step.part_file(number)} and go on with --resume"
             )
         return np.frombuffer(mapped, np.float16).reshape(stop - first, *self.shape)
 
     def _read_facts(self, number: int) -> tuple[dict[int, str], list[Stamp | None]]:
-        facts = json.loads((self.folder / self.step.file(number)).read_bytes())
+        facts = json.loads((self.folder / self.step.part_file(number)).read_bytes())
         return dict(facts["errors"]), [None if stamp is None else tuple(stamp) for stamp in facts["stamps"]]

@@ -37,14 +37,14 @@ class Records:
     def __len__(self) -> int:
         return len(self.batch)
 
-    def texts(self, column: str) -> list[str]:
-        """The texts of a column; "" where there is none."""
+    def read_texts(self, column: str) -> list[str]:
+        """Read the texts of a column; "" where there is none."""
         pyarrow, _ = import_arrow()
         return [text or "" for text in self.batch.column(column).cast(pyarrow.string()).to_pylist()]
 
-    def plain(self) -> list[dict[str, Any]]:
-        """The rows with values of the kinds that JSON has: dates in ISO form, decimals as text, bytes in base64."""
-        return [{name: _plain(value) for name, value in row.items()} for row in self.batch.to_pylist()]
+    def to_json_rows(self) -> list[dict[str, Any]]:
+        """The rows with values that JSON has: dates in ISO form, decimals as text, bytes in base64."""
+        return [{name: _to_json_value(value) for name, value in row.items()} for row in self.batch.to_pylist()]
 
     def record_batch(self, schema: Any) -> Any:
         """The rows as they are."""
@@ -89,7 +89,7 @@ def _bound_batches(found: Iterator[Any], schema: Any, rows: int, name: str) -> I
     kept, count, size = list[Any](), 0, 0
     for packed in found:
         more = sum(
-            _measure(column, f"{name}: {field.name}")
+            _measure_bytes(column, f"{name}: {field.name}")
             for field, column in zip(packed.schema, packed.columns, strict=True)
         )
         if more > _MOST_BYTES:
@@ -104,17 +104,17 @@ def _bound_batches(found: Iterator[Any], schema: Any, rows: int, name: str) -> I
         yield Records(pyarrow.concat_batches(kept))
 
 
-def _measure(column: Any, label: str) -> int:
+def _measure_bytes(column: Any, label: str) -> int:
     """The bytes of a column without its dictionaries, at most. Raises BatchError for a text that is too long."""
     from pyarrow import compute, types
 
     kind = column.type
     if types.is_map(kind):
-        return column.nbytes + _measure(column.keys, label) + _measure(column.items, label)
+        return column.nbytes + _measure_bytes(column.keys, label) + _measure_bytes(column.items, label)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return column.nbytes + _measure(column.flatten(), label)
+        return column.nbytes + _measure_bytes(column.flatten(), label)
     if types.is_struct(kind):
-        return sum(_measure(part, label) for part in column.flatten())
+        return sum(_measure_bytes(part, label) for part in column.flatten())
     if not types.is_dictionary(kind):
         return column.nbytes
     values = column.dictionary
@@ -132,8 +132,8 @@ def read_schema(name: str) -> Any:
     return parquet.read_schema(name)
 
 
-def texts(columns: Sequence[str]) -> Any:
-    """The schema of columns that all hold text."""
+def make_text_schema(columns: Sequence[str]) -> Any:
+    """Make the schema of columns that all hold text."""
     pyarrow, _ = import_arrow()
     return pyarrow.schema([(column, pyarrow.string()) for column in columns])
 
@@ -149,7 +149,7 @@ def common_schema(schemas: Iterable[Any], name: str) -> Any:
         try:
             common = pyarrow.unify_schemas([common, schema], promote_options="permissive")
         except pyarrow.ArrowException as error:
-            raise _unfit(name, error) from None
+            raise _make_type_error(name, error) from None
     null = pyarrow.null()
     return pyarrow.schema([field.with_type(pyarrow.string()) if field.type == null else field for field in common])
 
@@ -163,23 +163,23 @@ def from_rows(rows: Sequence[dict[str, Any]], schema: Any = None) -> Any:
         try:
             columns = {name: pyarrow.array([row.get(name) for row in rows]) for name in names}
         except (pyarrow.ArrowException, OverflowError) as error:
-            raise _unfit("the table", error) from None
+            raise _make_type_error("the table", error) from None
         return pyarrow.RecordBatch.from_pydict(columns)
     return pyarrow.RecordBatch.from_pylist(rows, schema)
 
 
-def _unfit(name: str, error: Exception) -> BatchError:
+def _make_type_error(name: str, error: Exception) -> BatchError:
     return BatchError(
         f"{name} has a column with values of several types ({error}), which Parquet does not hold; "
         "write JSON lines instead, or give the column one type"
     )
 
 
-def _plain(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
+        return {name: _to_json_value(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
+        return [_to_json_value(inner) for inner in value]
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, bytes):

@@ -36,11 +36,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def texts(self, column: str) -> list[str]:
-        """The texts of a column; "" where there is none."""
+    def read_texts(self, column: str) -> list[str]:
+        """Read the texts of a column; "" where there is none."""
         return [row.get(column) or "" for row in self.rows]
 
-    def plain(self) -> list[dict[str, Any]]:
+    def to_json_rows(self) -> list[dict[str, Any]]:
         """The rows themselves."""
         return self.rows
 
@@ -81,15 +81,15 @@ def open_table(name: str, sides: tuple[str, str] = SIDES, rows: int = ROWS) -> I
                 yield Table(columns, iter(batches))
             return
         with open_text(name, newline="" if kind != "jsonl" else None) as file:
-            reader = _json_lines if kind == "jsonl" else _separated
+            reader = _read_json_lines if kind == "jsonl" else _read_separated
             columns, found = reader(file, name, sides, kind)
-            yield Table(columns, _batches(found, rows))
+            yield Table(columns, _split_rows(found, rows))
     except (FileNotFoundError, IsADirectoryError) as error:
         raise BatchError(f"{name} cannot be read: {error.strerror}; {_FOUND}") from None
 
 
-def digest(name: str | Path) -> str:
-    """SHA-256 of a file. Raises BatchError if there is none."""
+def hash_file(name: str | Path) -> str:
+    """SHA-256 of a file, in hex digits. Raises BatchError if there is none."""
     try:
         with open_own(name, may_link=True) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -97,21 +97,27 @@ def digest(name: str | Path) -> str:
         raise BatchError(f"{name} cannot be read: {error.strerror}; {_FOUND}") from None
 
 
-def columns_of(name: str, sides: tuple[str, str] = SIDES) -> list[str]:
-    """All columns of a table; one of JSON lines is read to its end for them. Raises BatchError."""
+def read_columns(name: str, sides: tuple[str, str] = SIDES) -> list[str]:
+    """Read the names of all columns of a table. Raises BatchError.
+
+    A table of JSON lines is read to its end for them.
+    """
     with open_table(name, sides) as table:
         if kind_of(name) == "jsonl":
             deque(table.batches, maxlen=0)
         return table.columns
 
 
-def schema_of(name: str, sides: tuple[str, str] = SIDES) -> Any:
-    """The Arrow schema of a table. JSON lines are read for it, others say it by themselves. Raises BatchError."""
+def read_schema(name: str, sides: tuple[str, str] = SIDES) -> Any:
+    """Read the Arrow schema of a table. Raises BatchError.
+
+    A table of JSON lines is read to its end for it.
+    """
     kind = kind_of(name) or "csv"
     with open_table(name, sides) as table:
         if kind == "jsonl":
             return arrow.common_schema((batch.record_batch(None).schema for batch in table.batches), name)
-    return arrow.read_schema(name) if kind == "parquet" else arrow.texts(table.columns)
+    return arrow.read_schema(name) if kind == "parquet" else arrow.make_text_schema(table.columns)
 
 
 def check_columns(columns: list[str], sides: tuple[str, str], name: str) -> None:
@@ -132,8 +138,8 @@ def _check_free(columns: Iterable[str], name: str) -> None:
 _Read = tuple[list[str], Iterator[dict[str, Any]]]
 
 
-def _separated(file: TextIO, name: str, sides: tuple[str, str], kind: str) -> _Read:
-    rows = _fields(file, name, kind)
+def _read_separated(file: TextIO, name: str, sides: tuple[str, str], kind: str) -> _Read:
+    rows = _read_fields(file, name, kind)
     columns = next(rows, None)
     if columns is None:
         raise BatchError(f"{name} is empty; expected a header with the columns {' and '.join(sides)}")
@@ -141,7 +147,7 @@ def _separated(file: TextIO, name: str, sides: tuple[str, str], kind: str) -> _R
     return columns, (dict(zip(columns, row, strict=True)) for row in rows)
 
 
-def _fields(file: TextIO, name: str, kind: str) -> Iterator[list[str]]:
+def _read_fields(file: TextIO, name: str, kind: str) -> Iterator[list[str]]:
     reader = csv.reader(file, strict=True, delimiter="\t" if kind == "tsv" else ",")
     width = 0
     try:
@@ -156,12 +162,12 @@ def _fields(file: TextIO, name: str, kind: str) -> Iterator[list[str]]:
         raise BatchError(f"{name}, after line {reader.line_num}: {error}; expected {kind.upper()} in UTF-8") from None
 
 
-def _json_lines(file: TextIO, name: str, sides: tuple[str, str], kind: str) -> _Read:
+def _read_json_lines(file: TextIO, name: str, sides: tuple[str, str], kind: str) -> _Read:
     columns: list[str] = []
 
-    def rows() -> Iterator[dict[str, Any]]:
+    def read_rows() -> Iterator[dict[str, Any]]:
         known: dict[str, None] = {}
-        for number, row in _objects(file, name):
+        for number, row in _read_objects(file, name):
             if not row.keys() <= known.keys():
                 known.update(dict.fromkeys(row))
                 columns[:] = known
@@ -175,10 +181,10 @@ def _json_lines(file: TextIO, name: str, sides: tuple[str, str], kind: str) -> _
             yield row
         check_columns(columns, sides, name)
 
-    return columns, rows()
+    return columns, read_rows()
 
 
-def _objects(file: TextIO, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _read_objects(file: TextIO, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
     number, line = 0, ""
     try:
         for number, line in enumerate(file, 1):
@@ -193,6 +199,6 @@ def _objects(file: TextIO, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
         raise BatchError(f"{name}, line {number}: {error}; expected one JSON object a line") from None
 
 
-def _batches(rows: Iterator[dict[str, Any]], size: int) -> Iterator[Batch]:
+def _split_rows(rows: Iterator[dict[str, Any]], size: int) -> Iterator[Batch]:
     while chunk := list(islice(rows, size)):
         yield Rows(chunk)

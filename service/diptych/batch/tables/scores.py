@@ -25,8 +25,8 @@ _NONE = -1
 _VALUES = np.dtype([("relevance", "<f4"), ("raw", "<f4"), ("verdict", "i1"), ("look", "i1")])
 
 
-def shortest(value: np.float32) -> float:
-    """The float whose decimals are the fewest that still mean this float32."""
+def shorten_float(value: np.float32) -> float:
+    """The float with the fewest decimals that still means this float32."""
     return float(str(value))
 
 
@@ -41,14 +41,14 @@ class Scores:
     errors: Mapping[int, str]
 
     @classmethod
-    def empty(cls, count: int, errors: Mapping[int, str]) -> Scores:
-        """Of so many pairs, to be filled in where there is no error."""
+    def make_empty(cls, count: int, errors: Mapping[int, str]) -> Scores:
+        """Make the scores of so many pairs, to be filled in without an error."""
         return cls(np.array([(np.nan, np.nan, _NONE, _NONE)], _VALUES).repeat(count), errors)
 
     @classmethod
-    def of(cls, judgements: Sequence[Judgement | None], errors: Mapping[int, str]) -> Scores:
-        """The scores that judgements of pairs are written as; None where there is an error."""
-        scores = cls.empty(len(judgements), errors)
+    def from_judgements(cls, judgements: Sequence[Judgement | None], errors: Mapping[int, str]) -> Scores:
+        """Make the scores from judgements of pairs; None where there is an error."""
+        scores = cls.make_empty(len(judgements), errors)
         for place, one in enumerate(judgements):
             if one is not None:
                 look = _NONE if one.closer_look is None else _LOOKS.index(one.closer_look)
@@ -72,7 +72,7 @@ class Scores:
         for piece in pieces:
             errors.update({count + place: text for place, text in piece.errors.items()})
             count += len(piece)
-        return cls(np.concatenate([cls.empty(0, {}).values, *(piece.values for piece in pieces)]), errors)
+        return cls(np.concatenate([cls.make_empty(0, {}).values, *(piece.values for piece in pieces)]), errors)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -82,14 +82,14 @@ class Scores:
         errors = {place - first: text for place, text in self.errors.items() if first <= place < stop}
         return Scores(self.values[rows], errors)
 
-    def results(self) -> Iterator[Result]:
-        """The values of the columns `RESULTS`, pair by pair."""
+    def list_results(self) -> Iterator[Result]:
+        """List the values of the columns `RESULTS`, pair by pair."""
         for place, (relevance, raw, verdict, look) in enumerate(self.values):
             if (error := self.errors.get(place)) is not None:
                 yield None, None, None, None, error
             else:
                 taken = None if look == _NONE else _LOOKS[look]
-                yield shortest(relevance), shortest(raw), VERDICTS[verdict], taken, None
+                yield shorten_float(relevance), shorten_float(raw), VERDICTS[verdict], taken, None
 
     def to_bytes(self) -> bytes:
         """A NumPy file of the values, and behind it the errors as JSON; always the same bytes."""

@@ -46,15 +46,15 @@ class _Separated(_Text):
 
     def write(self, batch: Batch, scores: Scores) -> None:
         self.writer.writerows(
-            [*(_cell(row.get(column)) for column in self.columns), *results]
-            for row, results in zip(batch.plain(), scores.results(), strict=True)
+            [*(_format_cell(row.get(column)) for column in self.columns), *results]
+            for row, results in zip(batch.to_json_rows(), scores.list_results(), strict=True)
         )
         self.text.flush()
 
 
 class _JsonLines(_Text):
     def write(self, batch: Batch, scores: Scores) -> None:
-        for row, results in zip(batch.plain(), scores.results(), strict=True):
+        for row, results in zip(batch.to_json_rows(), scores.list_results(), strict=True):
             full = {**row, **dict(zip(RESULTS, results, strict=True))}
             self.text.write(json.dumps(full, ensure_ascii=False) + "\n")
         self.text.flush()
@@ -74,20 +74,20 @@ class _Parquet:
 
     def write(self, batch: Batch, scores: Scores) -> None:
         records = batch.record_batch(self.given)
-        columns = zip(*scores.results(), strict=True) if len(scores) else ((), (), ())
+        columns = zip(*scores.list_results(), strict=True) if len(scores) else ((), (), ())
         results = [
             self.arrow.array(list(column), field.type)
             for column, field in zip(columns, list(self.schema)[-len(RESULTS) :], strict=True)
         ]
         self.held.append(self.arrow.RecordBatch.from_arrays([*records.columns, *results], schema=self.schema))
         if sum(map(len, self.held)) >= ROW_GROUP:
-            self._flush(ROW_GROUP)
+            self._flush_rows(ROW_GROUP)
 
     def close(self) -> None:
-        self._flush(1)
+        self._flush_rows(1)
         self.writer.close()
 
-    def _flush(self, least: int) -> None:
+    def _flush_rows(self, least: int) -> None:
         rows = self.arrow.Table.from_batches(self.held, schema=self.schema)
         while len(rows) >= least:
             self.writer.write_table(rows.slice(0, ROW_GROUP), row_group_size=ROW_GROUP)
@@ -104,6 +104,6 @@ def standard_output() -> IO[bytes]:
     return sys.stdout.buffer
 
 
-def _cell(value: Any) -> Any:
+def _format_cell(value: Any) -> Any:
     """A value as a field of CSV: texts and numbers as they are, nothing as nothing, the rest as JSON."""
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | bool) else value

@@ -37,12 +37,17 @@ class Encoder:
     base: Path
     fetch: Fetch = refuse_url
 
-    def encode(self, names: Sequence[str]) -> tuple[np.ndarray, dict[int, str]]:
-        """Tokens float16 (P, N, M, d) of P pictures, zeros for those that cannot be read, and why, by place."""
+    def encode_pictures(self, names: Sequence[str]) -> tuple[np.ndarray, dict[int, str]]:
+        """Encode pictures to tokens float16 (P, N, M, d), and the errors by place.
+
+        A picture that cannot be read has zeros.
+        """
         tokens = np.zeros((len(names), *self.scorer.runtime.token_shape), np.float16)
         errors: dict[int, str] = {}
         for start in range(0, len(names), ENCODE_BATCH):
-            decoded = map_pictures(self._pixels, names[start : start + ENCODE_BATCH], self.scorer.runtime.threads)
+            decoded = map_pictures(
+                self._decode_pixels, names[start : start + ENCODE_BATCH], self.scorer.runtime.threads
+            )
             good = []
             for place, pixels in enumerate(decoded, start):
                 if isinstance(pixels, PictureError):
@@ -54,8 +59,8 @@ class Encoder:
                 tokens[list(places)] = self.scorer.encode_pixels(np.stack(pixels)).tokens
         return tokens, errors
 
-    def source(self, name: str) -> PictureSource:
-        """The file, or the bytes behind a web address. Raises PictureError."""
+    def open_source(self, name: str) -> PictureSource:
+        """Open a name: the file, or the bytes behind a web address. Raises PictureError."""
         if not name:
             raise PictureError("the path is empty")
         if is_url(name):
@@ -63,14 +68,14 @@ class Encoder:
                 return self.fetch(name)
             except RemoteError as error:
                 raise PictureError(str(error)) from None
-        return self._path(name)
+        return self._resolve_path(name)
 
-    def stamp(self, name: str) -> Stamp | None:
-        """The size and the time of a file; None for a web address, and where there is none."""
+    def read_stamp(self, name: str) -> Stamp | None:
+        """Read the size and the time of a file; None where there is no file."""
         if not name or is_url(name):
             return None
         try:
-            status = self._path(name).stat()
+            status = self._resolve_path(name).stat()
         except (OSError, ValueError):
             return None
         return status.st_size, status.st_mtime_ns
@@ -80,9 +85,13 @@ class Encoder:
         the stamps still that they had when they were encoded.
         """
 
-        def content(name: str) -> str | None:
+        def find_content_id(name: str) -> str | None:
             stamp = stamps[name]
-            return None if stamp is None or self.stamp(name) != stamp else _content_id(self._path(name), stamp)
+            return (
+                None
+                if stamp is None or self.read_stamp(name) != stamp
+                else _content_id(self._resolve_path(name), stamp)
+            )
 
         def is_same(a: str, b: str) -> bool:
             if a == b:
@@ -90,15 +99,15 @@ class Encoder:
             one, other = stamps[a], stamps[b]
             if one is None or other is None or one[0] != other[0]:  # of other sizes: neither is read
                 return False
-            return content(a) is not None and content(a) == content(b)
+            return find_content_id(a) is not None and find_content_id(a) == find_content_id(b)
 
         return np.array([is_same(a, b) for a, b in pairs], bool)
 
-    def _path(self, name: str) -> Path:
+    def _resolve_path(self, name: str) -> Path:
         return Path(existing_form(str(self.base / name)))
 
-    def _pixels(self, name: str) -> np.ndarray:
-        return self.scorer.pixels(self.source(name), name=name)
+    def _decode_pixels(self, name: str) -> np.ndarray:
+        return self.scorer.pixels(self.open_source(name), name=name)
 
 
 @dataclass(frozen=True)
@@ -108,9 +117,12 @@ class CloserLooks:
     encoder: Encoder
     views: ViewCache = field(default_factory=ViewCache)
 
-    def at(self, pairs: Sequence[tuple[str, str]], stamps: Mapping[str, Stamp | None]) -> list[Evidence | None]:
-        """The evidence of each pair of names; None where a picture is not to be had any more, or its file has another
-        stamp than when it was encoded.
+    def look_at_pairs(
+        self, pairs: Sequence[tuple[str, str]], stamps: Mapping[str, Stamp | None]
+    ) -> list[Evidence | None]:
+        """Look more closely at each pair of names; returns their evidence.
+
+        It is None where a picture is gone, or its file has another stamp than when it was encoded.
         """
         seen: list[Evidence | None] = []
         describe = partial(self._describe_views, stamps=stamps)
@@ -121,11 +133,13 @@ class CloserLooks:
         return seen
 
     def _describe_views(self, names: list[str], stamps: Mapping[str, Stamp | None]) -> Mapping[str, View | None]:
-        same = [name for name in names if self.encoder.stamp(name) == stamps[name]]
-        sources = map_pictures(self.encoder.source, same, self.encoder.scorer.runtime.threads)
+        same = [name for name in names if self.encoder.read_stamp(name) == stamps[name]]
+        sources = map_pictures(self.encoder.open_source, same, self.encoder.scorer.runtime.threads)
         there = [None if isinstance(source, PictureError) else source for source in sources]
         views = dict(zip(same, self.encoder.scorer.views(there), strict=True))
-        kept = {name for name in same if self.encoder.stamp(name) == stamps[name]}  # none changed while it was read
+        kept = {
+            name for name in same if self.encoder.read_stamp(name) == stamps[name]
+        }  # none changed while it was read
         return {name: views[name] if name in kept else None for name in names}
 
 
@@ -169,4 +183,4 @@ def score_pairs(
         answers = judge_pairs(questions, logits, seen, same=same[good])[asked]
         for place, judgement in zip(good.tolist(), answers, strict=True):
             judgements[place] = judgement
-    return Scores.of(judgements, errors)
+    return Scores.from_judgements(judgements, errors)

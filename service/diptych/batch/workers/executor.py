@@ -27,12 +27,12 @@ class RetryQueue:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def take(self) -> int:
-        """The next part."""
+    def take_part(self) -> int:
+        """Take the next part that waits."""
         return self._waiting.popleft()
 
-    def lost(self, number: int, why: str) -> None:
-        """Queue a part as the next one, because its worker was lost. Raises BatchError when that happens too often."""
+    def requeue_lost(self, number: int, why: str) -> None:
+        """Queue a part once more, because its worker was lost. Raises BatchError when that happens too often."""
         self._lost[number] += 1
         if self._lost[number] == MOST:
             raise BatchError(
@@ -57,7 +57,7 @@ class Serial:
     def run(self, work: Work, attempts: RetryQueue) -> Iterator[int]:
         """The number of each part."""
         while attempts:
-            number = attempts.take()
+            number = attempts.take_part()
             work(number)
             yield number
 

@@ -32,23 +32,23 @@ class Pool:
         idle = list(self._workers)
         while attempts or busy:
             while attempts and len(busy) < self.processes:
-                worker, number = idle.pop() if idle else self._start(), attempts.take()
+                worker, number = idle.pop() if idle else self._start_worker(), attempts.take_part()
                 busy[worker.pipe] = worker, number
-                worker.ask(work, number)
+                worker.send_part(work, number)
             for pipe in wait(list(busy)):
                 worker, number = busy.pop(pipe)  # pyright: ignore[reportArgumentType] - of these connections alone
                 try:
-                    error = worker.answer()
+                    error = worker.receive_error()
                 except (EOFError, OSError):
                     self._workers.remove(worker)
-                    attempts.lost(number, describe_exit(worker.end()))
+                    attempts.requeue_lost(number, describe_exit(worker.end_process()))
                     continue
                 if error is not None:
                     raise error
                 idle.append(worker)
                 yield number
 
-    def _start(self) -> _Worker:
+    def _start_worker(self) -> _Worker:
         self._workers.append(_Worker())
         return self._workers[-1]
 
@@ -61,7 +61,7 @@ class Pool:
         for worker in self._workers:
             worker.process.kill()  # what it was at is written under another name until it is whole
         for worker in self._workers:
-            worker.end()
+            worker.end_process()
         self._workers.clear()
 
 
@@ -72,40 +72,40 @@ class _Worker:
         # Not forked: this process may have threads, and the server that decoders are forked from is for decoding alone.
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs,), name="diptych-part", daemon=True)
+        self.process = context.Process(target=_serve_parts, args=(theirs,), name="diptych-part", daemon=True)
         with safe_path(), sigint_blocked():
             self.process.start()
         theirs.close()
 
-    def ask(self, work: Work, number: int) -> None:
-        """Hand out a part."""
+    def send_part(self, work: Work, number: int) -> None:
+        """Send a part to the worker for it to do."""
         try:
             self.pipe.send((work, number))
         except OSError:
-            return  # it is lost, which `answer` will say
+            return  # it is lost, which `receive_error` will say
 
-    def answer(self) -> Exception | None:
-        """The error that it raised, if it did. Raises EOFError or OSError if the process ended."""
+    def receive_error(self) -> Exception | None:
+        """Receive the error that the work raised, or None. Raises EOFError or OSError if the process ended."""
         return self.pipe.recv()
 
-    def end(self) -> int | None:
-        """Close the pipe, by which the process ends, and give its exit status (negative: the signal)."""
+    def end_process(self) -> int | None:
+        """End the process by closing its pipe; returns the exit status (negative: the signal)."""
         self.pipe.close()
         self.process.join(5)
         return self.process.exitcode
 
 
-def _work(pipe: Connection) -> None:
-    """The life of a worker: it ends when nobody asks any more."""
+def _serve_parts(pipe: Connection) -> None:
+    """Do the parts that come through the pipe, until it is closed."""
     try:
         while True:
             work, number = pipe.recv()
-            pipe.send(_attempt(work, number))
+            pipe.send(_attempt_work(work, number))
     except (EOFError, OSError):
         return
 
 
-def _attempt(work: Work, number: int) -> Exception | None:
+def _attempt_work(work: Work, number: int) -> Exception | None:
     try:
         work(number)
     except Exception as error:

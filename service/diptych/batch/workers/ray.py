@@ -54,7 +54,7 @@ class Cluster:
             # Ray prints what happens to nodes to standard output, where a result is to be, and nothing else.
             opened.enter_context(redirect_stdout(sys.stderr))
             opened.callback(self._ray.shutdown)
-            if not self._slots():
+            if not self._count_slots():
                 few = f"no node of the Ray cluster has {self.threads} processors; ask for fewer with --threads"
                 raise BatchError(few)
             self._open = opened.pop_all()
@@ -62,17 +62,17 @@ class Cluster:
 
     def run(self, work: Work, attempts: RetryQueue) -> Iterator[int]:
         """The number of each part as soon as it is done. Raises what the work raises, and BatchError."""
-        remote = self._ray.remote(num_cpus=self.threads, max_retries=0)(_call)
+        remote = self._ray.remote(num_cpus=self.threads, max_retries=0)(_call_work)
         busy: dict[Any, int] = {}
-        slots, looked, alone = self._slots(), monotonic(), None
+        slots, looked, alone = self._count_slots(), monotonic(), None
         while attempts or busy:
             while attempts and len(busy) < _AHEAD * max(1, slots):
-                number = attempts.take()
+                number = attempts.take_part()
                 busy[remote.remote(work, number)] = number
             done, _ = self._ray.wait(list(busy), timeout=_LOOK)
             if monotonic() - looked > _LOOK:
-                slots, looked = self._slots(), monotonic()
-                alone = None if slots else _waiting(alone, attempts)
+                slots, looked = self._count_slots(), monotonic()
+                alone = None if slots else _wait_for_node(alone, attempts)
             for reference in done:
                 number = busy.pop(reference)
                 try:
@@ -81,12 +81,12 @@ class Cluster:
                     # Raised by the work itself, wherever that was.
                     raise (error.cause if isinstance(error.cause, Exception) else error) from None
                 except self._ray.exceptions.RayError as error:
-                    attempts.lost(number, type(error).__name__)
+                    attempts.requeue_lost(number, type(error).__name__)
                 else:
                     yield number
 
-    def _slots(self) -> int:
-        """The number of parts that the cluster can work on at a time."""
+    def _count_slots(self) -> int:
+        """Count the parts that the cluster can work on at a time."""
         nodes = (node["Resources"].get("CPU", 0) for node in self._ray.nodes() if node["Alive"])
         return sum(int(processors // self.threads) for processors in nodes)
 
@@ -95,8 +95,8 @@ class Cluster:
         self._open.close()
 
 
-def _waiting(since: float | None, attempts: RetryQueue) -> float:
-    """Since when no node can work, which is said once; BatchError after a while."""
+def _wait_for_node(since: float | None, attempts: RetryQueue) -> float:
+    """Say once that no node can work; returns since when. Raises BatchError after a while."""
     if since is None:
         attempts.say(f"the Ray cluster has no node left that can work; waiting {_WAIT:.0f} s for one")
         return monotonic()
@@ -108,7 +108,7 @@ def _waiting(since: float | None, attempts: RetryQueue) -> float:
     return since
 
 
-def _call(work: Work, number: int) -> None:
+def _call_work(work: Work, number: int) -> None:
     work(number)
 
 

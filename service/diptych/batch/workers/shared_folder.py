@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from diptych.batch.parts.disk import explained
-from diptych.batch.parts.manifest import Step, new_id
+from diptych.batch.parts.disk import explain_disk_errors
+from diptych.batch.parts.manifest import Step, make_job_id
 from diptych.batch.workers.executor import Describe, Executor, RetryQueue, Say
 from diptych.batch.workers.tasks import PartWork, WorkerConfig
 from diptych.collection.collection import Collection
-from diptych.console import counted
+from diptych.console import format_count
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class WorkerPool:
     """
 
     engine: Executor
-    means: WorkerConfig
+    config: WorkerConfig
     say: Say = lambda text: None
 
     def say_blind(self, count: int) -> None:
         """Say that this process could read so many files which no worker could."""
         if count:
-            pictures = counted(count, "picture")
+            pictures = format_count(count, "picture")
             self.say(f"{pictures} could be read here and not by workers; does each of these see the folders?")
 
 
@@ -46,23 +46,24 @@ class SharedParts:
     folder: Path
 
     @classmethod
-    def of(cls, collection: Collection, name: str) -> SharedParts:
-        """The shared parts of a collection for work of this name. Raises StoreError if the collection is not in a
-        folder.
+    def for_collection(cls, collection: Collection, name: str) -> SharedParts:
+        """The shared parts of a collection for work of this name.
+
+        Raises StoreError if the collection is not in a folder.
         """
         return cls(collection.directory / f"{name}.parts")
 
-    def jobs(self) -> list[Path]:
-        """The folders of the jobs that were not done when their runs ended."""
+    def list_jobs(self) -> list[Path]:
+        """List the folders of jobs that were not done when their runs ended."""
         return sorted(path for path in self.folder.iterdir() if path.is_dir()) if self.folder.is_dir() else []
 
     @contextmanager
-    def begun(self) -> Iterator[Path]:
-        """The folder of a new job, to be filled; it goes if that fails.
+    def begin_job(self) -> Iterator[Path]:
+        """Make the folder of a new job, to be filled inside the block; it goes if that fails.
 
         What a worker of an earlier job may still write goes elsewhere.
         """
-        folder = self.folder / new_id()
+        folder = self.folder / make_job_id()
         folder.mkdir(parents=True)
         try:
             yield folder
@@ -70,16 +71,19 @@ class SharedParts:
             self.clear()
             raise
 
-    def parts(
-        self, job: Path, step: Step, work: PartWork, crew: WorkerPool, describe: Describe
+    def complete_parts(
+        self, job: Path, step: Step, work: PartWork, workers: WorkerPool, describe: Describe
     ) -> Iterator[tuple[int, Path]]:
-        """Number and file of each part, in order, as soon as it is there; it goes when the next one is asked for."""
-        attempts = RetryQueue(range(step.parts), describe, crew.say)
+        """Let the workers complete the parts; yields the number and file of each, in order.
+
+        A file goes when the next one is asked for.
+        """
+        attempts = RetryQueue(range(step.parts), describe, workers.say)
         following, done = 0, set()
-        for number in crew.engine.run(partial(work, folder=str(job), means=crew.means), attempts):
+        for number in workers.engine.run(partial(work, folder=str(job), config=workers.config), attempts):
             done.add(number)
             while following in done:
-                path = job / step.file(following)
+                path = job / step.part_file(following)
                 yield following, path
                 path.unlink()
                 done.remove(following)
@@ -89,6 +93,6 @@ class SharedParts:
         """Take away everything; a worker of a killed run may still put a part there, which the next run takes away."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def explained(self) -> AbstractContextManager[None]:
-        """A context that turns errors of the system into errors with the next step."""
-        return explained(self.folder, "run the same command again")
+    def explain_errors(self) -> AbstractContextManager[None]:
+        """Turn errors of the system inside the block into errors with the next step."""
+        return explain_disk_errors(self.folder, "run the same command again")

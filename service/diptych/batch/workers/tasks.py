@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from diptych.batch.parts.manifest import MANIFEST, NAMES, PAIRS, Manifest, write_part
-from diptych.batch.parts.picture_names import names_between
+from diptych.batch.parts.picture_names import read_names
 from diptych.batch.parts.tokens import Stamp, Tokens
 from diptych.batch.tables.scores import Scores
 from diptych.batch.workers.encoder import CloserLooks, Encoder, pair_errors, score_pairs
@@ -31,7 +31,7 @@ from diptych_runtime.runtime import Runtime
 AT_A_TIME = 512  # pairs whose tokens are in memory
 _REMEMBERED = 4096  # names of pictures that were looked at more closely
 
-PartWork = Callable[..., object]  # `encode` or `score`
+PartWork = Callable[..., object]  # `encode_part` or `score_part`
 
 
 @dataclass(frozen=True)
@@ -57,72 +57,72 @@ class _OpenJob:
     names: Callable[[int], str]
 
 
-def encode(number: int, *, folder: str, means: WorkerConfig) -> None:
-    """Turn the pictures of a part into tokens. Raises OSError if the table and its folder are gone meanwhile."""
-    job = _open(Path(folder), means)
+def encode_part(number: int, *, folder: str, config: WorkerConfig) -> None:
+    """Encode the pictures of a part into tokens. Raises OSError if the table and its folder are gone meanwhile."""
+    job = _open_job(Path(folder), config)
     manifest = job.manifest
-    names = names_between(Path(folder, NAMES), *manifest.encoding.bounds(number))
-    stamps = [job.encoder.stamp(name) for name in names]
-    tokens, errors = job.encoder.encode(names)
+    names = read_names(Path(folder, NAMES), *manifest.encoding.part_bounds(number))
+    stamps = [job.encoder.read_stamp(name) for name in names]
+    tokens, errors = job.encoder.encode_pictures(names)
     if errors and not Path(manifest.folder).is_dir():
         # A disk that was pulled out is not a table full of missing pictures.
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), manifest.folder)
     job.tokens.write(number, tokens, errors, stamps)
 
 
-def score(number: int, *, folder: str, means: WorkerConfig) -> None:
+def score_part(number: int, *, folder: str, config: WorkerConfig) -> None:
     """Score the pairs of a part, whose pictures all have been encoded."""
-    job = _open(Path(folder), means)
+    job = _open_job(Path(folder), config)
     step = job.manifest.scoring
-    pairs = np.asarray(job.pairs[slice(*step.bounds(number))])
-    done = [_score(job, pairs[start : start + AT_A_TIME]) for start in range(0, len(pairs), AT_A_TIME)]
-    write_part(Path(folder, step.file(number)), Scores.concatenate(done).to_bytes())
+    pairs = np.asarray(job.pairs[slice(*step.part_bounds(number))])
+    done = [_score_pairs(job, pairs[start : start + AT_A_TIME]) for start in range(0, len(pairs), AT_A_TIME)]
+    write_part(Path(folder, step.part_file(number)), Scores.concatenate(done).to_bytes())
 
 
 def clear_caches() -> None:
     """Forget the job and the model that were worked with last."""
     _load_job.cache_clear()
-    _scorer.cache_clear()
+    _open_scorer.cache_clear()
 
 
-def _score(job: _OpenJob, pairs: np.ndarray) -> Scores:
+def _score_pairs(job: _OpenJob, pairs: np.ndarray) -> Scores:
     places_a, places_b = pairs.T
-    errors_a, errors_b = (job.tokens.errors(places.tolist()) for places in (places_a, places_b))
+    errors_a, errors_b = (job.tokens.find_errors(places.tolist()) for places in (places_a, places_b))
     both = [(errors_a.get(a), errors_b.get(b)) for a, b in pairs.tolist()]
-    tokens_a, tokens_b = job.tokens.take(places_a), job.tokens.take(places_b)
+    tokens_a, tokens_b = job.tokens.read_tokens(places_a), job.tokens.read_tokens(places_b)
 
-    stamps = {place: job.tokens.stamp(place) for place in np.unique(pairs).tolist()}
+    stamps = {place: job.tokens.find_stamp(place) for place in np.unique(pairs).tolist()}
 
-    def named(places: Sequence[int]) -> tuple[list[tuple[str, str]], dict[str, Stamp | None]]:
+    def name_pairs(places: Sequence[int]) -> tuple[list[tuple[str, str]], dict[str, Stamp | None]]:
         wanted = pairs[places].tolist()
         return [(job.names(a), job.names(b)) for a, b in wanted], {
             job.names(place): stamps[place] for pair in wanted for place in pair
         }
 
-    def look(places: Sequence[int], looks: CloserLooks) -> list[Evidence | None]:
-        return looks.at(*named(places))
+    def look_closer(places: Sequence[int], looks: CloserLooks) -> list[Evidence | None]:
+        return looks.look_at_pairs(*name_pairs(places))
 
     sizes = [[stamp and stamp[0] for stamp in (stamps[a], stamps[b])] for a, b in pairs.tolist()]
     of_one_size, same = [place for place, (a, b) in enumerate(sizes) if a and a == b], np.zeros(len(pairs), bool)
     if of_one_size:
-        same[of_one_size] = job.encoder.have_one_content(*named(of_one_size))
-    looking = None if job.looks is None else partial(look, looks=job.looks)
+        same[of_one_size] = job.encoder.have_one_content(*name_pairs(of_one_size))
+    looking = None if job.looks is None else partial(look_closer, looks=job.looks)
     return score_pairs(job.scorer, tokens_a, tokens_b, pair_errors(job.manifest.sides, both), same, looking)
 
 
-def _open(folder: Path, means: WorkerConfig) -> _OpenJob:
+def _open_job(folder: Path, config: WorkerConfig) -> _OpenJob:
     try:
         manifest = Manifest.load(folder)
     except FileNotFoundError:
         raise make_unseen_error(folder / MANIFEST, "the output") from None
-    return _load_job(folder, manifest, means)
+    return _load_job(folder, manifest, config)
 
 
 @lru_cache(1)
-def _load_job(folder: Path, manifest: Manifest, means: WorkerConfig) -> _OpenJob:
-    scorer = load_scorer(means, manifest.model).asking(manifest.question)
+def _load_job(folder: Path, manifest: Manifest, config: WorkerConfig) -> _OpenJob:
+    scorer = load_scorer(config, manifest.model).asking(manifest.question)
     own = scorer.runtime.scores_revision
-    if (known := manifest.scored_by(folder, own)) != own:
+    if (known := manifest.fix_scores_revision(folder, own)) != own:
         theirs = "int8" if known.endswith("-int8") else "float32"
         alike = known.removesuffix("-int8") == own.removesuffix("-int8")  # but for the precision of pairs
         way = f"set {PAIRS_VARIABLE}={theirs} to go on, or begin anew" if alike else "begin anew"
@@ -132,9 +132,9 @@ def _load_job(folder: Path, manifest: Manifest, means: WorkerConfig) -> _OpenJob
         )
     tokens = Tokens(folder, manifest.encoding, manifest.token_shape)
     pairs = np.memmap(folder / PAIRS, np.uint32, "r", shape=(manifest.rows, 2))
-    encoder = Encoder(scorer, Path(manifest.folder), make_fetcher(means.urls))
+    encoder = Encoder(scorer, Path(manifest.folder), make_fetcher(config.urls))
     looks = CloserLooks(encoder) if manifest.closer_look else None
-    name = lru_cache(_REMEMBERED)(lambda place: names_between(folder / NAMES, place, place + 1)[0])
+    name = lru_cache(_REMEMBERED)(lambda place: read_names(folder / NAMES, place, place + 1)[0])
     return _OpenJob(manifest, scorer, tokens, pairs, encoder, looks, name)
 
 
@@ -146,18 +146,18 @@ def make_unseen_error(path: Path, whose: str) -> BatchError:
     )
 
 
-def load_scorer(means: WorkerConfig, revision: str) -> Scorer:
+def load_scorer(config: WorkerConfig, revision: str) -> Scorer:
     """The model that a job began with, kept for the next part. Raises BatchError if it is another one here."""
-    scorer = _scorer(means)
+    scorer = _open_scorer(config)
     if scorer.runtime.revision != revision:
         raise BatchError(
-            f"the model {means.model} is {scorer.runtime.revision} on {os.uname().nodename}, and the job began with "
+            f"the model {config.model} is {scorer.runtime.revision} on {os.uname().nodename}, and the job began with "
             f"{revision}; every worker needs that one"
         )
     return scorer
 
 
 @lru_cache(1)
-def _scorer(means: WorkerConfig) -> Scorer:
-    runtime = Runtime.open(means.model, provider=means.provider, threads=means.threads)
-    return Scorer(runtime, decoder=decoder(means.urls, runtime.threads))
+def _open_scorer(config: WorkerConfig) -> Scorer:
+    runtime = Runtime.open(config.model, provider=config.provider, threads=config.threads)
+    return Scorer(runtime, decoder=decoder(config.urls, runtime.threads))

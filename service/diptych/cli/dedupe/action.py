@@ -13,7 +13,7 @@ from typer import BadParameter, Option
 
 from diptych.cli.dedupe.text import emptied_text, left_alone, undone_text, with_companions
 from diptych.cli.options import check_one_of, named_folder
-from diptych.console import Console, byte_size, counted, open_text, section
+from diptych.console import Console, byte_size, format_count, format_section, open_text
 from diptych.errors import DedupeError, OutputError
 from diptych_runtime.parsing import parse_json
 from diptych_runtime.paths import given_path, shell_word
@@ -99,7 +99,11 @@ def chosen_paths(selection: str | None, *, acting: bool, dry_run: bool) -> list[
         raise BadParameter("--selection names what --move-to, --delete or --action take; name one of them")
     try:
         with open_text(selection) as file:
-            return [existing_form(str(Path(_listed(line.rstrip("\r\n"))).absolute())) for line in file if line.strip()]
+            return [
+                existing_form(str(Path(_parse_listed_path(line.rstrip("\r\n"))).absolute()))
+                for line in file
+                if line.strip()
+            ]
     except UnicodeDecodeError as error:
         raise DedupeError(f"the selection {selection} is not UTF-8 ({error}); save it as such") from None
     except OSError as error:
@@ -144,7 +148,7 @@ def act_on(
     if chosen is None and (left := found.undecided - its_own):
         why = "only a hash takes for a copy" if found.method == "phash" else "may hold something that the others lack"
         lines.append(
-            f"{counted(left, 'picture')} left alone that {why}: look at the --report, and name those that go in a "
+            f"{format_count(left, 'picture')} left alone that {why}: look at the --report, and name those that go in a "
             "--selection"
         )
     plan = planned(found.groups, roots, to=to, chosen=chosen, link=act == "hardlink", references=references)
@@ -165,19 +169,19 @@ def _carry_out(console: Console, plan: Plan, lines: list[str], *, dry_run: bool)
     if plan.unlinked:
         names = " outside of the references, and that under a single name" if plan.references else ""
         lines.append(
-            f"{counted(plan.unlinked, 'picture')} left alone: a hard link takes the place of an exact copy of a file "
-            f"that stays{names}"
+            f"{format_count(plan.unlinked, 'picture')} left alone: a hard link takes the place of an exact copy of a "
+            f"file that stays{names}"
         )
     staying = [f"{path}: {reason}" for path, reason in plan.staying.items()]
-    count = counted(len(staying), "file")
-    lines += section(f"{count} left alone, as a picture and what belongs to it stay together:", staying)
+    count = format_count(len(staying), "file")
+    lines += format_section(f"{count} left alone, as a picture and what belongs to it stay together:", staying)
     if not plan.steps:
         lines.append("there is nothing to move")
         return Outcome()
     size = byte_size(sum(step.bytes for step in plan.steps))
     count = with_companions(len(plan.pictures), len(plan.steps) - len(plan.pictures))
     head = f"{count} ({size}) {'would be' if dry_run else 'to be'} {verb}:"
-    preview = section(head, (_describe_move(step.entry) for step in plan.steps))
+    preview = format_section(head, (_describe_move(step.entry) for step in plan.steps))
     if dry_run:
         lines += preview
         return Outcome()
@@ -193,9 +197,11 @@ def _carry_out(console: Console, plan: Plan, lines: list[str], *, dry_run: bool)
         for step in plan.steps
         if step.owners and step.entry.id != step.entry.keeper_id and not os.path.lexists(step.entry.source)
     ]
-    count = counted(len(unequal), "file")
+    count = format_count(len(unequal), "file")
     lines.append(f"{with_companions(outcome.done, outcome.companions)} {verb}")
-    lines += section(f"{count} went along that the kept pictures have no equal of:", unequal) + left_alone(outcome)
+    lines += format_section(f"{count} went along that the kept pictures have no equal of:", unequal) + left_alone(
+        outcome
+    )
     lines.append(f"undo: diptych dedupe --undo {shell_word(plan.journal)}")
     if plan.act != "move":
         lines.append(f"delete for good: diptych dedupe --empty {shell_word(plan.journal)}")
@@ -210,7 +216,7 @@ def _describe_move(entry: Entry) -> str:
     return f"{entry.source} -> {entry.target} (belongs to {Path(entry.belongs_to).name}{lacking})"
 
 
-def revisit(
+def revisit_journal(
     console: Console, folders: Sequence[Path], references: Sequence[Path], undo: Path | None, empty: Path | None
 ) -> int:
     """Carry out `--undo` or `--empty` with its journal, in the named folders if there are some."""
@@ -228,8 +234,11 @@ def revisit(
     return 1 if outcome.left or outcome.lost else 0
 
 
-def _listed(line: str) -> str:
-    """The path in a line of a list: the line, or what it says as a JSON string, as the report writes unusual names."""
+def _parse_listed_path(line: str) -> str:
+    """Parse the path in a line of a list: the line itself, or a JSON string.
+
+    The report writes unusual names as JSON strings.
+    """
     if line.startswith('"') and line.endswith('"'):
         with suppress(ValueError):
             return parse_json(line)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diptych.console import byte_size, counted, rounded_down, section, verdict_limits
+from diptych.console import byte_size, format_count, format_section, rounded_down, verdict_limits
 from diptych_runtime.calibration.questions import THING
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ class Refused(list[dict[str, str]]):
 def searched_text(found: Duplicates, data: Mapping[str, Any]) -> str:
     """The remarks about the search, of which `data` is the summary: pictures, pairs, what its threshold comes to."""
     lines = [
-        f"{counted(data['pictures'], 'picture')}{_in_references(data)}: {data['new']:,} new, {data['changed']:,} "
+        f"{format_count(data['pictures'], 'picture')}{_in_references(data)}: {data['new']:,} new, {data['changed']:,} "
         f"changed, {data['gone']:,} gone",
-        *_compared(found, data),
+        *_describe_comparison(found, data),
     ]
     if found.alarm_rate:
-        false, pictures = found.alarm_rate * data["pictures"], counted(data["pictures"], "picture")
+        false, pictures = found.alarm_rate * data["pictures"], format_count(data["pictures"], "picture")
         how_many = "fewer than 0.1" if false < 0.1 else f"about {false:.1f}" if false < 10 else f"about {false:,.0f}"
         lines.append(f"expect {how_many} of the {pictures} to have a false match")
     return "\n".join(lines)
@@ -46,22 +46,22 @@ def found_text(
     """The lines of the result, of which `data` is the summary: the groups, the files that could not be read, and those
     that were written.
     """
-    exact = counted(data["exact"], "exact copy", "exact copies")
-    going = exact if found.method == "phash" else counted(data["could_go"], "picture")
+    exact = format_count(data["exact"], "exact copy", "exact copies")
+    going = exact if found.method == "phash" else format_count(data["could_go"], "picture")
     lines = [
-        f"{counted(data['groups'], 'group')}; {going} can be removed"
+        f"{format_count(data['groups'], 'group')}; {going} can be removed"
         f"{'' if found.method == 'phash' else f' ({exact})'}, {byte_size(data['bytes'])}"
         f"{_to_look_at(found, data['to_look_at'])}",
     ]
-    unread = counted(len(refused), "file or folder", "files or folders")
-    lines += section(f"{unread} could not be read:", (entry["reason"] for entry in refused))
+    unread = format_count(len(refused), "file or folder", "files or folders")
+    lines += format_section(f"{unread} could not be read:", (entry["reason"] for entry in refused))
     return [*lines, *(f"{name}: {path}" for name, path in written.items() if path)]
 
 
 def _to_look_at(found: Duplicates, count: int) -> str:
     if not count:
         return ""
-    more = counted(count, "more picture")
+    more = format_count(count, "more picture")
     if found.method == "phash":
         return f"; {more} to be looked at, which only a hash takes for {'a copy' if count == 1 else 'copies'}"
     members = [one for group in found.groups for one in group.others if one.replaced_by is None]
@@ -71,23 +71,25 @@ def _to_look_at(found: Duplicates, count: int) -> str:
     return f"; {more} left to you (--report shows each beside the one to keep): {why}{others}"
 
 
-def _compared(found: Duplicates, data: Mapping[str, Any]) -> list[str]:
-    """The lines about the comparison."""
+def _describe_comparison(found: Duplicates, data: Mapping[str, Any]) -> list[str]:
+    """Describe the comparison in lines for people."""
     if found.method == "network":
         near = sum(score < found.threshold for _, _, score in found.pairs)
         alike = "the same thing" if found.question == THING else "copies"
         return [
-            f"{counted(data['pairs'], 'pair')} scored, {data['pairs_scored']:,} of them now; those that score "
+            f"{format_count(data['pairs'], 'pair')} scored, {data['pairs_scored']:,} of them now; those that score "
             f"{rounded_down(found.threshold)} or more are taken for {alike}",
             verdict_limits(found.verdicts),
-            *([f"{counted(near, 'more pair')} from {found.bound:.3f} on, which --report shows"] if near else []),
+            *([f"{format_count(near, 'more pair')} from {found.bound:.3f} on, which --report shows"] if near else []),
         ]
     lines = [
         f"compared by digest and perceptual hash, of which at most {found.max_distance} of 64 bits differ; no model "
         "looked at them: a match that is not exact is likely at most"
     ]
     if found.unhashed:
-        lines.append(f"{counted(found.unhashed, 'picture')} too plain to be hashed, of which only exact copies match")
+        lines.append(
+            f"{format_count(found.unhashed, 'picture')} too plain to be hashed, of which only exact copies match"
+        )
     return lines
 
 
@@ -99,27 +101,27 @@ def undone_text(outcome: Outcome) -> list[str]:
     """The lines about the files that were put back."""
     said = f"{with_companions(outcome.done, outcome.companions)} put back, {outcome.already:,} already in place"
     lost = (
-        f"{counted(len(outcome.lost), 'file')} cannot be put back: deleted for good with --empty, or moved on by "
+        f"{format_count(len(outcome.lost), 'file')} cannot be put back: deleted for good with --empty, or moved on by "
         "hand (--json lists them)"
     )
-    return _said(said, lost if outcome.lost else "", outcome)
+    return _choose_lines(said, lost if outcome.lost else "", outcome)
 
 
 def emptied_text(outcome: Outcome) -> list[str]:
     """The lines about the files that were deleted for good."""
     said = f"{with_companions(outcome.done, outcome.companions)} deleted for good, {outcome.already:,} already deleted"
-    restored = f"{counted(outcome.restored, 'file')} not deleted, as --undo has put them back"
-    return _said(said, restored if outcome.restored else "", outcome)
+    restored = f"{format_count(outcome.restored, 'file')} not deleted, as --undo has put them back"
+    return _choose_lines(said, restored if outcome.restored else "", outcome)
 
 
 def with_companions(pictures: int, companions: int) -> str:
     """Counts of pictures and of the files that belong to them, in words."""
-    more = f" and {counted(companions, 'file that belongs', 'files that belong')} to them" if companions else ""
-    return counted(pictures, "picture") + more
+    more = f" and {format_count(companions, 'file that belongs', 'files that belong')} to them" if companions else ""
+    return format_count(pictures, "picture") + more
 
 
-def _said(usual: str, unusual: str, outcome: Outcome) -> list[str]:
-    """The usual line, unless there is nothing but the unusual one."""
+def _choose_lines(usual: str, unusual: str, outcome: Outcome) -> list[str]:
+    """Choose the lines: the usual one, unless there is nothing but the unusual one."""
     nothing = not outcome.done and not outcome.companions and not outcome.already
     return [unusual] if unusual and nothing else [usual, *filter(None, [unusual])]
 
@@ -127,4 +129,4 @@ def _said(usual: str, unusual: str, outcome: Outcome) -> list[str]:
 def left_alone(outcome: Outcome) -> list[str]:
     """The lines about the files that were left alone, with the reasons."""
     reasons = [f"{entry['path']}: {entry['reason']}" for entry in outcome.left]
-    return section(f"{counted(len(reasons), 'file')} left alone:", reasons)
+    return format_section(f"{format_count(len(reasons), 'file')} left alone:", reasons)

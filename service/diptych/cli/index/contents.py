@@ -16,7 +16,7 @@ from typer import Argument, Option
 
 from diptych.cli.options import Checksum, Filter, Store, check_output
 from diptych.command_tree import Json, Quiet, number
-from diptych.console import Console, byte_size, counted, section, table
+from diptych.console import Console, byte_size, format_count, format_section, format_table
 from diptych.errors import UnknownPictureError
 from diptych_runtime.paths import given_path, shell_word
 
@@ -69,9 +69,9 @@ def list(
         )
         for record in records
     ]
-    shown = table(("id", "pixels", "added", "path"), rows) if rows else ""
+    shown = format_table(("id", "pixels", "added", "path"), rows) if rows else ""
     console.emit({"pictures": [asdict(record) for record in records], "total": total}, shown)
-    console.remark(f"{len(rows):,} of {counted(total, 'picture')} in {store}")
+    console.remark(f"{len(rows):,} of {format_count(total, 'picture')} in {store}")
     return 0
 
 
@@ -113,7 +113,7 @@ def export(
             return 0
         with replacing_stream(Path(output)) as file:
             file.writelines(line.encode() for line in lines)
-    console.emit({"output": output, "pictures": bar.n}, f"{counted(bar.n, 'picture')} in {output}")
+    console.emit({"output": output, "pictures": bar.n}, f"{format_count(bar.n, 'picture')} in {output}")
     return 0
 
 
@@ -139,7 +139,7 @@ def remove(
         total = backend.count()
     Console(as_json, quiet).emit(
         {"removed": removed, "unknown": unknown, "total": total},
-        f"{removed:,} removed, {counted(total, 'picture')} left",
+        f"{removed:,} removed, {format_count(total, 'picture')} left",
     )
     if unknown and not as_json:
         raise UnknownPictureError(f"the collection {store} has nothing under {', '.join(unknown)}")
@@ -173,8 +173,8 @@ def verify(store: Store, checksum: Checksum = False, as_json: Json = False, quie
         records = chain.from_iterable(backend.pages(_PAGE))
         files = compare_files(records, checksum=checksum) if verdict.healthy else None
     stale = bool(files and files.changed)
-    pictures = counted(verdict.pictures, "picture")
-    lines = section(f"{counted(len(verdict.problems), 'problem')} in {pictures}", verdict.problems)
+    pictures = format_count(verdict.pictures, "picture")
+    lines = format_section(f"{format_count(len(verdict.problems), 'problem')} in {pictures}", verdict.problems)
     lines = lines or [f"{pictures} checked" + ("" if stale else ", no problem found")]
     lines += [f"  note: {text}" for text in verdict.remarks]
     if verdict.problems:
@@ -185,13 +185,15 @@ def verify(store: Store, checksum: Checksum = False, as_json: Json = False, quie
         lines.append("  note: files are compared once the damage is mended")
     elif files.changed:
         since = "it was" if len(files.changed) == 1 else "they were"
-        lines += section(f"{counted(len(files.changed), 'file')} changed since {since} added:", files.changed)
+        lines += format_section(
+            f"{format_count(len(files.changed), 'file')} changed since {since} added:", files.changed
+        )
         lines.append(
             "searches answer with the pictures of before: `diptych index sync FOLDER` brings them up to date, or "
             "`diptych index remove` and `add`"
         )
     if files and files.missing:
-        lines += section(f"{counted(len(files.missing), 'file')} missing or unreadable:", files.missing)
+        lines += format_section(f"{format_count(len(files.missing), 'file')} missing or unreadable:", files.missing)
         lines.append("put them back, or let `diptych index sync FOLDER` or `remove` take their pictures out")
     found = {"healthy": verdict.healthy, **asdict(verdict), "files": None if files is None else asdict(files)}
     Console(as_json, quiet).emit(found, "\n".join(lines))
@@ -218,7 +220,7 @@ def stats(store: Store, as_json: Json = False, quiet: Quiet = False) -> int:
     if adopted and len(revisions) == 1:
         described = dict.fromkeys(revisions, Path(adopted).name) | described
     models = [
-        f"{described.get(revision, 'not here by name')} ({revision}), {counted(count, 'picture')}"
+        f"{described.get(revision, 'not here by name')} ({revision}), {format_count(count, 'picture')}"
         for revision, count in revisions.items()
     ]
     rows = {
@@ -272,7 +274,7 @@ def _calibration_text(found: Mapping[str, Any] | None) -> str:
             f"{found['revision']}) and is left out"
         )
     labels = [
-        f"{question}: {counted(one['same'], 'label')} same, {one['different']} different"
+        f"{question}: {format_count(one['same'], 'label')} same, {one['different']} different"
         for question, one in found["questions"].items()
     ]
     return f"by the collection's own calibration of {found['made']} ({'; '.join(labels)})"

@@ -21,7 +21,7 @@ from diptych.cli.options import (
     open_scorer,
 )
 from diptych.command_tree import Json, Quiet
-from diptych.console import Console, byte_size, counted, section
+from diptych.console import Console, byte_size, format_count, format_section
 from diptych.errors import StoreError
 from diptych.store.index.layout import Kind
 from diptych.store.location import Address
@@ -70,7 +70,7 @@ def rebuild(
     console = Console(as_json, quiet)
     failed: list[dict[str, Any]] = []
 
-    def fail(record: Record, error: Exception) -> None:
+    def note_failure(record: Record, error: Exception) -> None:
         failed.append({"id": record.id, "path": record.path, "reason": str(error)})
 
     check_store(store)
@@ -85,7 +85,7 @@ def rebuild(
             allow_removal=allow_removal,
             index=kind,
             adopted=full_name(name) if adopts and own_calibration(name) is None else None,
-            on_error=fail,
+            on_error=note_failure,
             on_progress=bar.update,
         )
     lines = _report_lines(report, scorer, [entry["reason"] for entry in failed], drop=drop_missing)
@@ -117,9 +117,9 @@ def _choose_model(named: str | None, store: Location) -> tuple[str, bool]:
 def _report_lines(report: RebuildReport, scorer: Scorer, reasons: list[str], *, drop: bool) -> list[str]:
     """The report in words, with the reasons why pictures could not be read."""
     by, there = f"{scorer.runtime.name} ({scorer.runtime.revision})", report.pictures - report.foreign
-    lines = [f"{counted(report.embedded, 'picture')} embedded again by {by}, {there:,} in the index"]
+    lines = [f"{format_count(report.embedded, 'picture')} embedded again by {by}, {there:,} in the index"]
     if report.compacted:
-        lines.append(f"{counted(report.compacted, 'picture')} kept in fewer bytes")
+        lines.append(f"{format_count(report.compacted, 'picture')} kept in fewer bytes")
     if report.mended:
         lines.append("the database was damaged and has been repaired")
     fate = "left as they were; put them back, or use --drop-missing"
@@ -129,12 +129,14 @@ def _report_lines(report: RebuildReport, scorer: Scorer, reasons: list[str], *, 
         fate = f"{report.removed} removed" if whole or away else "removed"
         fate += f", {whole} kept, whose bytes are whole" if whole else ""
         fate += f", {away} kept, whose disk may be away" if away else ""
-    lines += section(f"{report.failed} could not be read ({fate}):", reasons)
+    lines += format_section(f"{report.failed} could not be read ({fate}):", reasons)
     if report.spared:
-        lines += section("kept:", (f"{sign}: {counted(count, 'picture')}" for sign, count in report.spared.items()))
+        lines += format_section(
+            "kept:", (f"{sign}: {format_count(count, 'picture')}" for sign, count in report.spared.items())
+        )
         lines.append("mount the disk and run this again, or say that they are to go with --allow-removal")
     if report.foreign:
-        still = f"{counted(report.foreign, 'picture')} still of another model"
+        still = f"{format_count(report.foreign, 'picture')} still of another model"
         lines.append(f"{still}: put their files back or use --drop-missing, and run this again, to search the others")
     return lines
 
@@ -169,7 +171,7 @@ def backup(
     if isinstance(store, Address):
         raise StoreError(f"{store} is backed up by Milvus's own tool; `diptych index export` writes the records")
     with Database.open(store, read_only=True) as database, console.progress(unit="page", desc="copying") as bar:
-        size = archive.backup(database, target, _teller(bar))
+        size = archive.backup(database, target, _make_teller(bar))
     text = f"{target}: {byte_size(size)}; open it like any collection"
     console.emit({"target": str(target), "bytes": size}, text)
     return 0
@@ -193,16 +195,18 @@ def restore(
 
     console = Console(as_json, quiet)
     with SqliteBackend.open(copy, read_only=True) as old, console.progress(unit="page", desc="copying") as bar:
-        pictures = archive.restore(old, store, replace=replace, progress=_teller(bar))
-    console.emit({"store": str(store), "pictures": pictures}, f"{store}: {counted(pictures, 'picture')}, as in {copy}")
+        pictures = archive.restore(old, store, replace=replace, progress=_make_teller(bar))
+    console.emit(
+        {"store": str(store), "pictures": pictures}, f"{store}: {format_count(pictures, 'picture')}, as in {copy}"
+    )
     return 0
 
 
-def _teller(bar: Any) -> Callable[[int, int], None]:
-    """The function that tells a progress bar how many of how many are done."""
+def _make_teller(bar: Any) -> Callable[[int, int], None]:
+    """Make the function that tells a progress bar how many of how many are done."""
 
-    def tell(done: int, total: int) -> None:
+    def tell_progress(done: int, total: int) -> None:
         bar.total = total
         bar.update(done - bar.n)
 
-    return tell
+    return tell_progress

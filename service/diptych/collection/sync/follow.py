@@ -11,7 +11,7 @@ from diptych.collection.collection import Collection
 from diptych.collection.sync.run import KEEP_DAYS, Outcome, Run, checked
 from diptych.collection.sync.seen_files import SeenFiles
 from diptych.collection.sync.summary import changes, line
-from diptych.console import shortened
+from diptych.console import shorten_list
 from diptych_runtime.errors import DiptychError
 from diptych_runtime.folders import DEFAULT, Exclusion
 
@@ -99,7 +99,7 @@ class Follower:
 
     def _tell(self, outcome: Outcome, reasons: list[str]) -> None:
         logger.info("sync: %s", line(outcome, len(self.collection)))
-        for reason in shortened(reasons):
+        for reason in shorten_list(reasons):
             logger.warning("sync: %s", reason.strip())
 
 

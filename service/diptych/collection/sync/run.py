@@ -19,7 +19,7 @@ from diptych.collection.collection import Collection
 from diptych.collection.ingest import Added, Incoming, batches, simulate
 from diptych.collection.sync.plan import Plan, find_going, find_objection, make_plan, refuse
 from diptych.collection.sync.seen_files import Seen, SeenFiles
-from diptych.console import counted
+from diptych.console import format_count
 from diptych.errors import SyncError
 from diptych.pictures.content import Content, picture_id, whole_file
 from diptych.pictures.walk import Omissions, Stamp, Tree, can_be_kept, full_path
@@ -105,7 +105,7 @@ class Run:
             return self._compare(total, tick)
         except MemoryError:
             raise SyncError(
-                f"memory ran out after {counted(len(self._at), 'file')}; what was added is kept, and nothing was "
+                f"memory ran out after {format_count(len(self._at), 'file')}; what was added is kept, and nothing was "
                 "removed. Allow more (`ulimit -v`, the limit of a container), or end other programs; the next run "
                 "takes up the rest"
             ) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from diptych.collection.sync.run import Outcome, excluded_text
-from diptych.console import counted, shortened
+from diptych.console import format_count, shorten_list
 
 _NAMES = ("new", "changed", "moved", "removed")
 
@@ -60,12 +60,12 @@ def line(outcome: Outcome, total: int, *, would: bool = False) -> str:
     unplaced = f"{len(found['unplaced']):,} without a file, " if found["unplaced"] else ""
     excluded = outcome.excluded.intersection(outcome.plan.removed.values())
     removed = f" ({excluded_text(len(excluded))})" if excluded else ""
-    copies = f" (and {counted(outcome.copies, 'more file', 'more files')} of theirs)" if outcome.copies else ""
+    copies = f" (and {format_count(outcome.copies, 'more file', 'more files')} of theirs)" if outcome.copies else ""
     kept = f"; the metadata of {outcome.kept:,} removed are kept for {outcome.keep_days:g} days" if outcome.kept else ""
     back = f"; {len(found['returned']):,} got back the metadata of before" if found["returned"] else ""
     return (
         f"{'would be: ' if would else ''}{counts}{removed}, {unplaced}{outcome.plan.unchanged:,} unchanged{copies}, "
-        f"{len(outcome.refused):,} refused{kept}{back}; {counted(total, 'picture')} in all"
+        f"{len(outcome.refused):,} refused{kept}{back}; {format_count(total, 'picture')} in all"
     )
 
 
@@ -76,7 +76,7 @@ def text(outcome: Outcome, total: int, *, would: bool = False) -> str:
     reasons = [f"  {reason}" for reason in outcome.refused.values()]
     shut = [f"  {reason}; its pictures stay" for reason in outcome.closed.values()]
     objection = [f"it would be refused without --allow-removal: {outcome.objection}"] if outcome.objection else []
-    found_lines = [*shortened(acts), *shortened(reasons), *shortened(shut), *outcome.omissions.lines()]
+    found_lines = [*shorten_list(acts), *shorten_list(reasons), *shorten_list(shut), *outcome.omissions.lines()]
     return "\n".join([line(outcome, total, would=would), *found_lines, *objection])
 
 

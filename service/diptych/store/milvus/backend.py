@@ -370,7 +370,9 @@ class Originals:
             return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing_stream(path, path.with_name(f".{id}.{uuid4().hex}")) as file:  # others may be at the same one
+            with replacing_stream(
+                path, path.with_name(f".{id}.{uuid4().hex}")
+            ) as file:  # others may be at the same one
                 file.write(data)
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror}; is the folder shared with us?") from None

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.console import counted
+from diptych.console import format_count
 from diptych.errors import ModelMismatchError, UnreachableError
 from diptych.store.location import REPLACED
 from diptych.store.milvus.client import SECONDS, SLOW, MissingError, RefusedError, Server
@@ -50,7 +50,7 @@ class Table:
         ids = {row["id"] for row in rows}
         if missing := ids - self.settled(sorted(ids)):
             message = (
-                f"took {counted(len(ids), 'picture')} and lacks {len(missing)} of them ({min(missing)}); try again"
+                f"took {format_count(len(ids), 'picture')} and lacks {len(missing)} of them ({min(missing)}); try again"
             )
             raise UnreachableError(f"{self.server.address} {message}", seconds=1.0)
 

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from diptych.console import counted
+from diptych.console import format_count
 from diptych.errors import StoreError
 from diptych.store.backend import Backend
 from diptych.store.filters import Filter
@@ -126,10 +126,10 @@ def _find_losses(store: SqliteBackend, copy: SqliteBackend) -> str | None:
     """
     here, there = ({(*one.pair, one.question, one.answer) for one in each.labels()} for each in (store, copy))
     numbers = {"picture": len(set(store.ids()).difference(copy.ids())), "label": len(here - there)}
-    lost = [counted(number, kind) for kind, number in numbers.items() if number]
+    lost = [format_count(number, kind) for kind, number in numbers.items() if number]
     before, after = (_hash_metadata(each) for each in (copy, store))
     if changed := sum(id in before and before[id] != text for id, text in after.items()):
-        lost.append(f"the metadata of {counted(changed, 'picture')}")
+        lost.append(f"the metadata of {format_count(changed, 'picture')}")
     own, others = _read_calibration(store.directory), _read_calibration(copy.directory)
     if None not in (own, others) and own != others:
         lost.append("a calibration")

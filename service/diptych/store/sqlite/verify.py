@@ -9,7 +9,7 @@ from sqlite3 import Row
 
 import numpy as np
 
-from diptych.console import counted
+from diptych.console import format_count
 from diptych.errors import StoreError
 from diptych.pictures.content import picture_id
 from diptych.store.index import cache
@@ -79,7 +79,7 @@ def verify(store: Store) -> VerifyReport:
     elif others:
         problems.append(f"index cache: {describe_differences(others)}; the next search or writer makes it again")
     elif manifest["generation"] < now:
-        behind = counted(now - manifest["generation"], "change")
+        behind = format_count(now - manifest["generation"], "change")
         remarks.append(f"index cache: {behind} behind, replayed when it is opened")
     elif recall is not None and recall < _LOW:
         remarks.append(f"index: finds {recall:.1%} of the exact candidates; `diptych index rebuild` lays it out anew")
