@@ -30,7 +30,7 @@ def small(monkeypatch):
 
 
 def test_the_study_fits_both_sorts_for_every_question(artifact_of_two, tmp_path, small, monkeypatch):
-    real = planted._prepare
+    real = planted._prepare_tables
     monkeypatch.setattr(planted, "KINDS", ("pages", "more"))
     monkeypatch.setattr(planted, "_prepare", lambda name, folder, sets: real("pages", folder, sets / name))
     result = study_verification(Runtime.open(artifact_of_two), tmp_path, tmp_path, kinds=["pages", "more"])
@@ -45,7 +45,7 @@ def test_the_study_fits_both_sorts_for_every_question(artifact_of_two, tmp_path,
 def test_the_thing_alone_may_be_fitted_to_a_model_that_takes_closer_looks(
     artifact_of_two, artifact_that_looks, tmp_path, small, monkeypatch
 ):
-    real = planted._prepare
+    real = planted._prepare_tables
     monkeypatch.setattr(planted, "KINDS", ("pages", "more"))
     monkeypatch.setattr(planted, "_prepare", lambda name, folder, sets: real("pages", folder, sets / name))
 

@@ -71,11 +71,11 @@ def pairs_to_label(
     records = {ids[place]: collection.get(ids[place]) for place in np.unique(pairs).tolist()}
     ledger = ledger or PairCache(None, asked.revision)
     scores = PairScores(collection, ids, ledger, question=question)
-    missing = scores.missing(pairs)
+    missing = scores.count_missing(pairs)
     scores.tick = on_pairs(missing, len(pairs) - missing)
-    alone = scores.of(pairs)
+    alone = scores.score_pairs(pairs)
     paths = {id: record.path for id, record in records.items() if record.path is not None}
-    shown = CloserLook(collection, ids, paths, ledger, question, scores.tick, views).scores(pairs, alone)
+    shown = CloserLook(collection, ids, paths, ledger, question, scores.tick, views).adjust_scores(pairs, alone)
     near = _nearness(shown, least_of(asked.stated)["likely"])
     apart = np.maximum(_disagreement(shown, cosines), _disagreement_of_looks(shown, alone))
     used = Counter(id for pair in labelled for id in pair)

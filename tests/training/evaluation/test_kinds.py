@@ -96,7 +96,7 @@ def test_kinds_are_measured_worst_first_and_drawn(artifact_of_two, tmp_path, mon
             ~self.matches(pairs, question) & (question == "thing") & (self.kind == "one class")
         ),
     )
-    real = planted._prepare
+    real = planted._prepare_tables
     monkeypatch.setattr(planted, "_prepare", lambda name, folder, sets: real("pages", folder, sets / name))
     monkeypatch.setattr(module, "fit_calibration", lambda *_: {"scale": 1.0, "offset": 0.0})  # it has learnt nothing
     runtime = Runtime.open(artifact_of_two)
