@@ -211,7 +211,7 @@ class CloserLook:
 
     def get_views(self, ids: list[str]) -> dict[str, View | None]:
         """The views of pictures by id; None where there is no file."""
-        return self._views.views(ids, self._describe_pictures)
+        return self._views.get_views(ids, self._describe_pictures)
 
     @property
     def limits(self) -> PictureLimits:

@@ -109,10 +109,10 @@ class PairCache(CacheDatabase):
         DedupeError.
         """
         self.path = path or Path(":memory:")
-        with self._understood():
+        with self._translate_errors():
             self._connection = self.connect(self.path)
         try:
-            with self._understood():
+            with self._translate_errors():
                 self._prepare_tables(revision)
         except BaseException:
             self._connection.close()
@@ -121,7 +121,7 @@ class PairCache(CacheDatabase):
     def get_files(self, folders: Iterable[str]) -> dict[str, KnownFile]:
         """The files known below these folders, by path."""
         found = {}
-        with self._understood():
+        with self._translate_errors():
             for folder in folders:
                 query = f"SELECT {_COLUMNS} FROM files WHERE path > ? AND path < ?"
                 rows = self._connection.execute(query, paths_below(folder))
@@ -153,7 +153,7 @@ class PairCache(CacheDatabase):
 
     def forget_all_but(self, paths: Collection[str]) -> None:
         """Forget the files at other paths, and the scores of contents that no file has any more."""
-        with self._understood():
+        with self._translate_errors():
             known = [path for (path,) in self._connection.execute("SELECT path FROM files")]
         if old := sorted(set(known).difference(paths)):
             self.forget_files(old)
@@ -165,7 +165,7 @@ class PairCache(CacheDatabase):
         """
         place = {bytes.fromhex(id): number for number, id in enumerate(ids)}
         keys, logits = [], []
-        with self._understood():
+        with self._translate_errors():
             query = "SELECT a, b, logit FROM pairs WHERE question=?"
             for a, b, logit in self._check_rows(self._connection.execute(query, (question,)), "pairs", _PAIR):
                 if a in place and b in place:
@@ -186,7 +186,7 @@ class PairCache(CacheDatabase):
         """The evidence of closer looks at these pairs of ids; None where there was no look, or one by an earlier
         version.
         """
-        with self._understood():
+        with self._translate_errors():
             query = "SELECT seen FROM evidence WHERE a=? AND b=?"
             found = [self._connection.execute(query, _pair_ids(pair)).fetchone() for pair in pairs]
         return [_parse_evidence(row[0]) if row else None for row in found]
@@ -199,7 +199,7 @@ class PairCache(CacheDatabase):
 
     def get_comparison(self, a: str, b: str) -> Comparison | None:
         """What was seen of a pair of ids in full size, the lower id first; None where it was not compared."""
-        with self._understood():
+        with self._translate_errors():
             query = "SELECT seen FROM comparisons WHERE a=? AND b=?"
             row = self._connection.execute(query, (bytes.fromhex(a), bytes.fromhex(b))).fetchone()
         try:
@@ -216,7 +216,7 @@ class PairCache(CacheDatabase):
     def get_signatures(self, ids: Sequence[str]) -> dict[str, np.ndarray]:
         """The signatures uint8 (P, 32) of the keypoints of contents, by id: of those that are known."""
         found = {}
-        with self._understood():
+        with self._translate_errors():
             for id in ids:
                 query = "SELECT id, keypoints FROM signatures WHERE id=?"
                 rows = self._connection.execute(query, (bytes.fromhex(id),))
@@ -233,7 +233,7 @@ class PairCache(CacheDatabase):
 
     def get_hashes(self) -> dict[str, int | None]:
         """The perceptual hashes, 64 bits, of contents by id; None where there is too little to be seen."""
-        with self._understood():
+        with self._translate_errors():
             rows = self._connection.execute("SELECT id, phash FROM hashes")
             return {id.hex(): _to_unsigned(phash) for id, phash in self._check_rows(rows, "hashes", *_HASH)}
 

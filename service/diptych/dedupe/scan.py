@@ -13,7 +13,7 @@ from typing import TypeVar
 from diptych.batch.ingest import Found, embedded
 from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.collection.collection import Collection, Received
-from diptych.collection.ingest import Incoming, batches
+from diptych.collection.ingest import Incoming, make_batches
 from diptych.dedupe.actions.hard_link import LINK
 from diptych.dedupe.actions.move_file import HELD
 from diptych.dedupe.actions.plan import apart_from
@@ -173,7 +173,7 @@ def scan_files(
     read goes to `refuse` with a reason. Stop at any time: the next call takes up the rest.
     """
     known = pair_cache.get_files(map(str, roots))
-    stored = collection.backend.known(sorted({old.picture.id for old in known.values()}))
+    stored = collection.backend.known_ids(sorted({old.picture.id for old in known.values()}))
     pictures, fresh = split_known(files, known, stored)
     if pictures:
         tick(len(pictures))
@@ -257,7 +257,7 @@ def read_in_batches(
     """The files batch by batch, each as its picture and the result of `read` for its content: of the bytes, and a name
     for errors, by id. Each content is read once in a batch, which has at most so many, unless it is broken.
     """
-    for batch in batches(map(Path, paths), most):
+    for batch in make_batches(map(Path, paths), most):
         results: dict[str, tuple[Picture, T] | PictureError] = {}
         files: dict[Path, tuple[os.stat_result, bytes]] = {}
         for path, one in zip(batch, map_pictures(partial(read_file, limits=limits), batch, threads), strict=True):

@@ -38,7 +38,7 @@ from diptych.http.schemas.pictures import Fetch, Picture, resolve_picture
 from diptych.http.schemas.requests import Asking, Request
 from diptych.http.schemas.responses import ImageItem, PairsBegun
 from diptych.http.settings import Settings
-from diptych.pictures.content import content_id, thumbnail
+from diptych.pictures.content import content_id, make_thumbnail
 from diptych.scoring.scorer import Original, Scorer
 from diptych.store.records import Record
 from diptych_runtime.decoder import open_picture
@@ -92,7 +92,7 @@ class Context:
 
     def borrow(self, name: str | None) -> AbstractContextManager[Collection]:
         """The collection that a request means, for as long as it needs it; 501 if the service has none at all."""
-        if self.collections.fixed and not self.collections.names():
+        if self.collections.is_fixed and not self.collections.names():
             message = "This service has no collection; start it with `diptych serve --store DIR`."
             raise RequestError(501, "no_collection", message)
         return self.collections.borrow(name)
@@ -115,7 +115,7 @@ class Context:
     def link(self, collection: Collection, id: str, part: str) -> str:
         """The link to the "content" or "thumbnail" of a stored picture."""
         path = f"/v1/images/{id}/{part}"
-        return path if self.collections.fixed else f"{path}?collection={collection.directory.name}"
+        return path if self.collections.is_fixed else f"{path}?collection={collection.directory.name}"
 
     def describe_image(self, collection: Collection, record: Record) -> ImageItem:
         """A stored picture as answers show it."""
@@ -137,7 +137,7 @@ class Context:
         if theirs.runtime.revision != self.scorer.runtime.revision:
             return theirs
         own = theirs.runtime.own
-        return self.scorer if own in (None, self.scorer.runtime.own) else self.scorer.calibrated(own)
+        return self.scorer if own in (None, self.scorer.runtime.own) else self.scorer.with_calibration(own)
 
     def asking(self, body: Asking) -> Scorer:
         """The scorer for the question of a request, and for the collection that it means (`scorer_of`); 422 for a
@@ -173,7 +173,7 @@ class Context:
         """A picture of a request, no side longer than `side`; 422 with its position if it cannot be decoded."""
         data = self.picture_bytes(picture, position, collection)
         with refusing(position):
-            small = self.scorer.decoder.run(partial(thumbnail, data, side, self.scorer.limits, name=position))
+            small = self.scorer.decoder.run(partial(make_thumbnail, data, side, self.scorer.limits, name=position))
         return open_picture(small)
 
     def panels(

@@ -287,7 +287,7 @@ def _observed(
     tokens: np.ndarray,
     original: Callable[[int], PictureSource | None],
 ) -> Observed:
-    released = scorer.calibrated(None)
+    released = scorer.with_calibration(None)
     logits = released.all_logits(tokens[sides[:, 0]], tokens[sides[:, 1]])
     worth = deserving(released.runtime.manifest.questions, logits)
     return Observed(pairs, logits, released.look_closer(sides, worth, original), sides)

@@ -43,7 +43,7 @@ class Rebuild:
     failed: int = 0
     removed: int = 0
 
-    def embed(self, store: Keeper, records: Sequence[Record]) -> list[tuple[Record, bytes, bytes]]:
+    def embed_pictures(self, store: Keeper, records: Sequence[Record]) -> list[tuple[Record, bytes, bytes]]:
         """Embed pictures of a store: (record, embedding, tokens) of those that can be read; the others are refused."""
         good = []
         for record, made in zip(records, self.embed_stored(store, records), strict=True):

@@ -205,7 +205,7 @@ def test_the_pairs_of_one_picture_lie_close_together_in_whatever_order_they_come
     held, described = ViewCache(20 * VIEW.nbytes), []
     for start in range(0, len(order), 4):
         ids = sorted({str(one) for n in order[start : start + 4] for one in pairs[n]})
-        held.views(ids, lambda missing: described.extend(missing) or dict.fromkeys(missing, VIEW))
+        held.get_views(ids, lambda missing: described.extend(missing) or dict.fromkeys(missing, VIEW))
     assert len(described) == len(set(described)) == 302
     assert breadth_first([]) == []
 

@@ -32,7 +32,7 @@ def look(tmp_path, scorer):
             seen = scan_files(
                 roots, files, collection, pair_cache, refuse=lambda path, reason: refused.append((path, reason))
             )
-            assert collection.store.known([one.id for one in seen.pictures]) == {one.id for one in seen.pictures}
+            assert collection.store.known_ids([one.id for one in seen.pictures]) == {one.id for one in seen.pictures}
         return seen, refused
 
     return run

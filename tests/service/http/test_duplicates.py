@@ -154,7 +154,7 @@ def test_views_of_pictures_are_held_between_requests_and_let_go_at_the_end(clien
     described, real = [], duplicates_among
 
     def among(*words, views, **options):
-        views.views(["a"], lambda ids: described.append(ids) or dict.fromkeys(ids, VIEW))
+        views.get_views(["a"], lambda ids: described.append(ids) or dict.fromkeys(ids, VIEW))
         if unfinished:
             raise TimeIsUp
         return real(*words, views=views, **options)

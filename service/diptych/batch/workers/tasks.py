@@ -22,7 +22,7 @@ from diptych.batch.tables.scores import Scores
 from diptych.batch.workers.encoder import CloserLooks, Encoder, pair_errors, score_pairs
 from diptych.errors import BatchError
 from diptych.pictures.sources import make_fetcher
-from diptych.scoring.decode_pool import decoder
+from diptych.scoring.decode_pool import make_decoder
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.kernel.precision import VARIABLE as PAIRS_VARIABLE
@@ -160,4 +160,4 @@ def load_scorer(means: WorkerConfig, revision: str) -> Scorer:
 @lru_cache(1)
 def _scorer(means: WorkerConfig) -> Scorer:
     runtime = Runtime.open(means.model, provider=means.provider, threads=means.threads)
-    return Scorer(runtime, decoder=decoder(means.urls, runtime.threads))
+    return Scorer(runtime, decoder=make_decoder(means.urls, runtime.threads))

@@ -73,7 +73,7 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
     def work() -> list[ScoreItem]:
         (tokens, _), original, contents = here.panels([*queries, *documents], body.collection)
         logits = here.logits(scorer, tokens[: len(queries)], tokens[len(queries) :])
-        judged = scorer.judged(logits, _pair_places(len(queries), len(documents)), original, contents)
+        judged = scorer.judge_pairs(logits, _pair_places(len(queries), len(documents)), original, contents)
         return [
             ScoreItem(
                 index=index,
@@ -141,7 +141,7 @@ async def _rank(here: Context, request_id: str, request: Request, body: RerankRe
     def work() -> list[RerankItem]:
         (tokens, _), original, contents = here.panels([*query, *documents], body.collection)
         logits = here.logits(scorer, tokens[:1], tokens[1:])
-        found = scorer.ranked(logits, _pair_places(1, len(documents)), original, contents, body.top_n or None)
+        found = scorer.rank_pairs(logits, _pair_places(1, len(documents)), original, contents, body.top_n or None)
         items = [RerankItem(index=place, document=returned(place), **asdict(judgement)) for place, judgement in found]
         for item in items:
             item.relevance_score = item.raw_score if body.is_raw else item.relevance_score
@@ -175,11 +175,11 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
     def work() -> ExplainAnswer:
         (tokens, _), original, contents = here.panels(pair, body.collection)
         with here.metrics.timed("pair"):
-            found = explanation.explain(scorer, *tokens, links=body.links, original=original, contents=contents)
+            found = explanation.explain_pair(scorer, *tokens, links=body.links, original=original, contents=contents)
         here.metrics.count("pairs", 1)
         drawn = None
         if body.overlay:
-            drawn = explanation.overlay(
+            drawn = explanation.draw_overlay(
                 found,
                 *(here.picture(picture, position, body.collection, explanation.SIDE) for position, picture in pair),
             )
@@ -192,7 +192,9 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
             grid=found.grid,
             crossing=found.crossing,
             evidence=found.evidence,
-            placement=None if (corners := explanation.placed(found)) is None else Placement.model_validate(corners),
+            placement=None
+            if (corners := explanation.list_corners(found)) is None
+            else Placement.model_validate(corners),
             links=[
                 LinkItem(patches=(found.place(link.first), found.place(link.second)), share=link.share)
                 for link in found.links

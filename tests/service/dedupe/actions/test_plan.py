@@ -198,7 +198,7 @@ def test_a_file_that_is_saved_anew_just_before_it_goes_stays(groups, roots, tmp_
             victim.write_text("edited")
         move_file(source, target, id, **words)
 
-    monkeypatch.setattr(plan_module, "move", saved)
+    monkeypatch.setattr(plan_module, "move_file", saved)
     outcome = carry_out(make_plan(groups, roots, to=tmp_path / "out"))
     assert outcome.left == [{"path": str(victim), "reason": "has changed since it was scored"}]
     assert victim.read_text() == "edited"
