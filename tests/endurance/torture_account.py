@@ -219,7 +219,7 @@ class Torture:
     def compare_index(self, collection: Collection) -> None:
         """The index holds every row of the database with its bits, and answers like one made from nothing."""
         store, index, runtime = collection.store, collection.index, self.scorer.runtime
-        stored = {row["row"]: row["embedding"] for row in store.features(0, EVERYTHING)}
+        stored = {row["row"]: row["embedding"] for row in store.list_features(0, EVERYTHING)}
         held = index.rows().tolist()
         if held != sorted(stored):
             self.tally.wrong.append("the index has other rows than the database")

@@ -109,7 +109,7 @@ class Old:
         """(lost, false): what a store that was upgraded lacks, and what is wrong in it."""
         with SqliteBackend.searchable(store, cast(Any, self.runtime)) as opened:
             false = [f"verify: {text}" for text in opened.verify().problems]
-            stored = {row["row"]: row["embedding"] for row in opened.features(0, len(self.pictures) + 1)}
+            stored = {row["row"]: row["embedding"] for row in opened.list_features(0, len(self.pictures) + 1)}
             if not np.array_equal(opened.index.rows(), sorted(stored)):
                 false.append("the index has other rows than the database")
             elif any(opened.index.embedding(row).tobytes() != stored[row] for row in stored):

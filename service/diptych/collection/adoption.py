@@ -50,7 +50,7 @@ def adopt_model(
     adopted = AdoptedModel.of(model, released)
     with Store.open(folder) as store:
         known = _list_panels(store.adopted_model())
-        before = list(store.revisions())
+        before = list(store.count_revisions())
         same = {revision for revision in before if known.get(revision) == adopted.panel} | {adopted.revision}
         whole = len(before) == 1 and before[0] in same
         index = CandidateIndex.open(store, released.embedding_dim, before[0]) if whole else None

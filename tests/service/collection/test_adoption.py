@@ -72,7 +72,7 @@ def test_with_another_panel_graph_every_picture_is_embedded_anew(store, stranger
     assert done.rebuilt is not None
     assert done.rebuilt.embedded == 12
     with Store.open(store, read_only=True) as opened:
-        assert opened.revisions() == {"ffffffffffff": 12}
+        assert opened.count_revisions() == {"ffffffffffff": 12}
 
 
 def test_pictures_of_a_revision_that_is_not_known_here_are_embedded_anew(collection, other):
@@ -88,7 +88,7 @@ def test_while_another_process_writes_it_is_refused_and_nothing_changes(store, o
         adopt_model(store, other, "better")
     with Store.open(store, read_only=True) as opened:
         assert opened.adopted_model() == AdoptedModel("tiny", scorer.runtime.revision, _panel(scorer))
-        assert list(opened.revisions()) == [scorer.runtime.revision]
+        assert list(opened.count_revisions()) == [scorer.runtime.revision]
 
 
 def test_a_fault_in_the_middle_leaves_the_model_before(store, other, scorer):
@@ -98,7 +98,7 @@ def test_a_fault_in_the_middle_leaves_the_model_before(store, other, scorer):
         with pytest.raises(TypeError, match="not JSON serializable"):
             opened.adopt_model(nameless, {scorer.runtime.revision})
         assert opened.adopted_model() == AdoptedModel("tiny", scorer.runtime.revision, _panel(scorer))
-        assert list(opened.revisions()) == [scorer.runtime.revision]
+        assert list(opened.count_revisions()) == [scorer.runtime.revision]
         assert verify_store(opened).healthy
 
 

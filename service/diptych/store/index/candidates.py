@@ -289,7 +289,7 @@ class Relayout:
         with self._lock:
             if self._over or (self._thread is not None and self._thread.is_alive()) or not self.index.needs_relayout():
                 return
-            self._thread = Thread(target=self._run, name="diptych-index", daemon=True)
+            self._thread = Thread(target=self._run_relayouts, name="diptych-index", daemon=True)
             self._thread.start()
 
     def close(self) -> None:
@@ -299,7 +299,7 @@ class Relayout:
         if self._thread is not None:
             self._thread.join()
 
-    def _run(self) -> None:
+    def _run_relayouts(self) -> None:
         try:
             self.index.relayout(self.store)
             self.save()

@@ -69,17 +69,17 @@ class MilvusBackend:
         server = Server(address)
         try:
             if create:
-                names = server.names()
+                names = server.list_names()
                 if address.collection not in names and (half := f"{address.collection}{REPLACED}") in names:
                     raise StoreError(
                         f"{address} was being embedded anew, and {half} waits for that; finish it with "
                         f"`diptych index rebuild --store {shell_word(address)}`"
                     )
                 layout = layout_of(server, address.collection) if address.collection in names else Layout.of(runtime)
-                if layout.fits(runtime):
+                if layout.fits_model(runtime):
                     make_collection(server, address.collection, layout)
             found = layout_of(server, address.collection)
-            if not found.fits(runtime):
+            if not found.fits_model(runtime):
                 raise ModelMismatchError(
                     f"the pictures in {address} were embedded by another model ({found.revision}) than {runtime.name} "
                     f"({runtime.revision}); {ways_out(address, runtime.revision, [found.revision])}"
@@ -425,18 +425,18 @@ def rebuild_collection(address: Address, work: Rebuild) -> RebuildReport:
     try:
         _finish_renaming(server, name)
         found = layout_of(server, name)
-        if work.everything or not found.fits(work.runtime):
+        if work.everything or not found.fits_model(work.runtime):
             _replace_collection(server, name, work)
         else:
             _mend_damaged(MilvusBackend(server, found, name), work)
-        return work.report(MilvusBackend(server, layout_of(server, name), name).count())
+        return work.make_report(MilvusBackend(server, layout_of(server, name), name).count())
     finally:
         server.close()
 
 
 def _finish_renaming(server: Server, name: str) -> None:
     """Take back, or take to its end, the change of names that was going on when the last rebuild ended."""
-    names, old = server.names(), f"{name}{REPLACED}"
+    names, old = server.list_names(), f"{name}{REPLACED}"
     for other in names:
         if other in (old, f"{name}{REBUILDING}") and properties_of(server, other).get(_MARK) != name:
             raise StoreError(
@@ -460,7 +460,7 @@ def _mend_damaged(store: MilvusBackend, work: Rebuild) -> None:
 def _replace_collection(server: Server, name: str, work: Rebuild) -> None:
     """Put a collection of the rebuild's model in the place of another; the old one goes last."""
     new, old, wanted = f"{name}{REBUILDING}", f"{name}{REPLACED}", Layout.of(work.runtime)
-    if new in server.names() and layout_of(server, new) != wanted:
+    if new in server.list_names() and layout_of(server, new) != wanted:
         server.call("drop_collection", new, timeout=SLOW)
     make_collection(server, new, wanted, {_MARK: name})
     target = MilvusBackend(server, wanted, new)
@@ -502,7 +502,7 @@ def _fill_target(source: MilvusBackend, target: MilvusBackend, work: Rebuild) ->
 def _embed_batch(source: MilvusBackend, target: MilvusBackend, records: list[Record], work: Rebuild) -> None:
     good = work.embed_pictures(source, records)
     target.table.write([_make_row(target, *one) for one in good])
-    work.advance(len(records), len(good))
+    work.count_batch(len(records), len(good))
 
 
 def _make_row(target: MilvusBackend, record: Record, embedding: bytes, tokens: bytes) -> dict[str, Any]:
@@ -518,7 +518,7 @@ def _is_readable(store: MilvusBackend, row: dict[str, Any], work: Rebuild) -> bo
     try:
         store.layout.record(row)
     except StoreError as fault:
-        work.refuse(store, Record(row["id"], None, {}, 0, 0, False, "", "", "", ""), fault)
+        work.refuse_picture(store, Record(row["id"], None, {}, 0, 0, False, "", "", "", ""), fault)
         return False
     return True
 

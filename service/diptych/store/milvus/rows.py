@@ -55,7 +55,7 @@ class Layout:
             )
         return cls(kept["revision"], int(kept["dimension"]), int(kept["token_bytes"]))
 
-    def fits(self, runtime: Runtime) -> bool:
+    def fits_model(self, runtime: Runtime) -> bool:
         """True if pictures of a model can be here: an earlier version of Diptych kept all tokens in float16."""
         known = self.revision == runtime.revision and self.dimension == runtime.embedding_dim
         return known and self.token_bytes in (runtime.codec.nbytes, runtime.codec.float16_nbytes)

@@ -138,7 +138,7 @@ class Table:
             self._away = True
             raise
         except MissingError:
-            if f"{self.name}{REPLACED}" in self.server.names():
+            if f"{self.name}{REPLACED}" in self.server.list_names():
                 message = f"{self.server.address} is being embedded anew; wait for that"
                 raise UnreachableError(message, seconds=10.0) from None
             raise
@@ -166,12 +166,12 @@ def make_collection(server: Server, name: str, layout: Layout, properties: Mappi
     schema.add_field(FIELD, DataType.JSON)
     index = server.client.prepare_index_params()
     index.add_index(layout.vector, index_type="HNSW", metric_type="IP", params=_HNSW)
-    if name not in server.names():
+    if name not in server.list_names():
         try:
             every = {**layout.properties(), **(properties or {})}
             server.call("create_collection", name, schema=schema, properties=every, timeout=SLOW)
         except RefusedError:
-            if name not in server.names():
+            if name not in server.list_names():
                 raise
     if not server.call("list_indexes", name):
         server.call("create_index", name, index, timeout=SLOW)

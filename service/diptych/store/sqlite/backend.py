@@ -60,7 +60,7 @@ class SqliteBackend(Store):
         return store
 
     def _open_index(self, runtime: Runtime) -> None:
-        others = {revision: n for revision, n in self.revisions().items() if revision != runtime.revision}
+        others = {revision: n for revision, n in self.count_revisions().items() if revision != runtime.revision}
         if others:
             count, whole = sum(others.values()), self.count()
             raise ModelMismatchError(

@@ -390,7 +390,7 @@ class Store(Adopted):
         """The number of pictures."""
         return self._fetch_all("SELECT count(*) AS n FROM pictures")[0]["n"]
 
-    def revisions(self) -> dict[str, int]:
+    def count_revisions(self) -> dict[str, int]:
         """The number of pictures that each model revision embedded."""
         found = self._fetch_all("SELECT revision, count(*) AS n FROM pictures GROUP BY revision ORDER BY n DESC")
         return {row["revision"]: row["n"] for row in found}
@@ -419,7 +419,7 @@ class Store(Adopted):
         )
         return [(row["row"], _read_record(row)) for row in self._fetch_all(query, (after, revision, *sizes, limit))]
 
-    def features(self, after: int, limit: int) -> list[sqlite3.Row]:
+    def list_features(self, after: int, limit: int) -> list[sqlite3.Row]:
         """Rows with row, id, sha256, path, embedding, tokens and bytes behind row `after`, for checks.
 
         `record_whole` and `features_whole` say whether they have their checksums.
@@ -449,7 +449,7 @@ class Store(Adopted):
             "directory": str(self.directory),
             "pictures": self.count(),
             "kept": kept,
-            "revisions": self.revisions(),
+            "revisions": self.count_revisions(),
             "adopted": known.model if (known := self.adopted_model()) else None,
             "sequence": self.sequence(),
             "disk_bytes": disk_bytes(self.directory),

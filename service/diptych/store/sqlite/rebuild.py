@@ -33,7 +33,7 @@ def rebuild_folder(directory: Path, work: Rebuild, adopted: AdoptedModel | None 
             store.adopt_model(adopted, ())
         compacted = _compact_tokens(store, runtime)
         report = reembed_pictures(store, work)
-        foreign = sum(count for revision, count in store.revisions().items() if revision != runtime.revision)
+        foreign = sum(count for revision, count in store.count_revisions().items() if revision != runtime.revision)
         report = replace(report, compacted=compacted, mended=_mend_database(store), foreign=foreign)
         if work.index is not None:
             store.set_index_kind(work.index)
@@ -51,8 +51,8 @@ def reembed_pictures(store: Store, work: Rebuild) -> RebuildReport:
         after = found[-1][0]
         good = work.embed_pictures(store, [record for _, record in found])
         store.replace_features([(record.id, embedding, tokens) for record, embedding, tokens in good], runtime.revision)
-        work.advance(len(found), len(good))
-    return work.report(store.count())
+        work.count_batch(len(found), len(good))
+    return work.make_report(store.count())
 
 
 def _compact_tokens(store: Store, runtime: Runtime) -> int:

@@ -33,7 +33,7 @@ def verify_store(store: Store) -> VerifyReport:
         problems += [f"database: {text}" for text in store.find_damage()]
         problems += [f"label {n}: it has another checksum; label its pair again" for n in store.damaged_labels()]
         after = 0
-        while rows := store.features(after, _STEP):
+        while rows := store.list_features(after, _STEP):
             after = rows[-1]["row"]
             pictures += len(rows)
             for row in rows:
@@ -44,7 +44,7 @@ def verify_store(store: Store) -> VerifyReport:
     except StoreError as error:  # a database too broken to be read to its end
         return VerifyReport(pictures, [*problems, f"database: {error.__cause__ or error}"], [])
     adopted = store.adopted_model()
-    if len(revisions := store.revisions()) > 1:
+    if len(revisions := store.count_revisions()) > 1:
         name = "" if adopted else " --model NAME"
         models = f"{embedded_by(revisions)}; `diptych index rebuild{name}` brings all to one"
         problems.append(f"embedded by several models: {models}")

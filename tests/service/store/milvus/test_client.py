@@ -152,7 +152,7 @@ def test_a_rebuild_touches_no_collection_that_only_has_a_name_of_its_own(
     make_collection(server, name, layout_of(server, located.collection))
     with pytest.raises(StoreError, match=f"expected {name} .* to be left by a rebuild"):
         rebuild_collection(located, other)
-    assert name in server.names()
+    assert name in server.list_names()
     server.call("drop_collection", name)
     assert rebuild_collection(located, other).embedded == 1
     server.close()

@@ -132,8 +132,8 @@ def test_a_cache_whose_entries_are_not_the_databases_is_a_problem_unless_they_ar
 
 def test_a_writer_who_adds_meanwhile_causes_no_false_alarm(collection, photo_bytes):
     class Watched(Store):
-        def features(self, after: int, limit: int) -> list[sqlite3.Row]:
-            rows = super().features(after, limit)
+        def list_features(self, after: int, limit: int) -> list[sqlite3.Row]:
+            rows = super().list_features(after, limit)
             if not rows and len(collection) == 12:
                 collection.add(photo_bytes(40), keep_originals=True)
                 collection.index.save(collection.directory)
