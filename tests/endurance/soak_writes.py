@@ -26,9 +26,9 @@ from soak import LATE, Account, Client, Truth, footprint, own
 
 from diptych import Collection, Scorer
 from diptych.bench.load import run_service
-from diptych.store.sqlite.backup import backup
+from diptych.store.sqlite.backup import back_up_collection
 from diptych.store.sqlite.database import Store
-from diptych.store.sqlite.verify import verify
+from diptych.store.sqlite.verify import verify_store
 
 FEWEST, MOST, AT_ONCE, GROWTH = 100, 700, 8, 1.05
 FIGURES = ("bytes of memory", "open files", "threads", "bytes of the store")
@@ -82,9 +82,9 @@ def disk_bytes(store: Path) -> int:
 def copy_whole(store: Path, target: Path, held: int) -> list[str]:
     """Make a backup beside the service and say what is wrong with it; nothing is left of it."""
     with Store.open(store, read_only=True) as source:
-        backup(source, target)
+        back_up_collection(source, target)
     with Store.open(target, read_only=True) as copy:
-        found = [f"backup: {text}" for text in verify(copy).problems]
+        found = [f"backup: {text}" for text in verify_store(copy).problems]
         if copy.count() != held:
             found.append(f"backup: it has {copy.count()} pictures, not {held}")
     shutil.rmtree(target)

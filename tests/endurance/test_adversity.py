@@ -20,7 +20,7 @@ from typed import command_names
 
 from diptych import Collection
 from diptych.store.sqlite.database import Store
-from diptych.store.sqlite.verify import verify
+from diptych.store.sqlite.verify import verify_store
 
 DEPENDS_ON = (
     "service/diptych/batch",
@@ -110,7 +110,7 @@ class Place:
             path = self.out / name
             if (path / "collection.sqlite").is_file():
                 with Store.open(path, read_only=True) as store:
-                    found += verify(store).problems
+                    found += verify_store(store).problems
             elif path.is_file() or (path / "manifest.json").is_file():
                 found.append(name)
         return found

@@ -29,7 +29,7 @@ from diptych import Collection, Scorer
 from diptych.store.index.cache import CACHE, MANIFEST
 from diptych.store.index.layout import KINDS, Kind
 from diptych.store.sqlite.backend import SqliteBackend
-from diptych.store.sqlite.backup import backup
+from diptych.store.sqlite.backup import back_up_collection
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE
 from diptych_runtime.errors import DiptychError
@@ -65,7 +65,7 @@ def kill_restores(torture: Torture) -> None:
     torture.fill()
     older, copied = list(torture.held), copies(torture.directory) / "copy"
     with Store.open(torture.directory) as store:
-        backup(store, copied)
+        back_up_collection(store, copied)
     with torture.child(torture.job({"add": 3, "remove": 2})) as child:
         child.hear_until("open")
         child.hear_for(torture.random.uniform(0.05, 0.2))

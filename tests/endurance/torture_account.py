@@ -23,7 +23,7 @@ from diptych.store.index.layout import Kind
 from diptych.store.records import Record
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE
-from diptych.store.sqlite.verify import verify
+from diptych.store.sqlite.verify import verify_store
 from diptych_runtime.errors import DiptychError
 
 # Children are forked from a process that has imported everything and opened no session of ONNX Runtime.
@@ -178,7 +178,7 @@ class Torture:
             return
         with Store.open(folder, read_only=True) as copy:
             ids = [record.id for record in copy.page(EVERYTHING)]
-            self.tally.wrong += [f"backup: {text}" for text in verify(copy).problems]
+            self.tally.wrong += [f"backup: {text}" for text in verify_store(copy).problems]
             self.tally.false += [f"backup: {id} was never sent" for id in set(ids) - self.begun.keys()]
             sent = [id for id in ids if id in self.begun]
             self.tally.false += [
@@ -219,7 +219,7 @@ class Torture:
     def compare_index(self, collection: Collection) -> None:
         """The index holds every row of the database with its bits, and answers like one made from nothing."""
         store, index, runtime = collection.store, collection.index, self.scorer.runtime
-        stored = {row["row"]: row["embedding"] for row in store.features(0, EVERYTHING)}
+        stored = {row["row"]: row["embedding"] for row in store.list_features(0, EVERYTHING)}
         held = index.rows().tolist()
         if held != sorted(stored):
             self.tally.wrong.append("the index has other rows than the database")
@@ -281,7 +281,7 @@ class Torture:
             if result is not None and any(scores.get(match.id) != match.raw_score for match in result.matches):
                 tally.false.append("a search gives other scores")
             listed = ask(collection.list, EVERYTHING) or []
-            verdict = ask(verify, collection.store)
+            verdict = ask(verify_store, collection.store)
         wanted = set(map(id_of, self.held))
         places = {"search": [match.id for match in result.matches] if result else []}
         places["list"] = [record.id for record in listed]

@@ -92,7 +92,7 @@ class Cycle:
     def undo(self) -> undo_log.Outcome:
         """Undo what the journal says, if it was begun."""
         try:
-            return undo_log.undo(undo_log.read(self.journal))
+            return undo_log.undo_moves(undo_log.read_journal(self.journal))
         except DedupeError:
             if self.moved():
                 self.tally.false.append("pictures were moved and there is no journal")
@@ -137,10 +137,10 @@ def kill_emptying(cycle: Cycle, seconds: float) -> None:
         Path(step.entry.keeper).unlink()
     left_alone = {step.entry.source for step in gone}
     staying = [step for step in cycle.steps if {step.entry.source, step.entry.belongs_to} & left_alone]
-    past = undo_log.read(cycle.journal)
-    cycle.go(lambda: undo_log.empty(past), seconds)
+    past = undo_log.read_journal(cycle.journal)
+    cycle.go(lambda: undo_log.empty_trash(past), seconds)
     cycle.reckon(1)
-    left = undo_log.empty(past).left
+    left = undo_log.empty_trash(past).left
     if sorted(one["path"] for one in left) != sorted(step.entry.target for step in staying):
         cycle.tally.false.append(f"left {left}")
     last = {Path(step.entry.target).name: cycle.before[Path(step.entry.target).name] for step in staying}
@@ -170,17 +170,17 @@ def kill_emptying_links(cycle: Cycle, seconds: float) -> None:
         Path(gone.entry.keeper).unlink()
         del wanted[Path(gone.entry.keeper).name]
     try:
-        past = undo_log.read(cycle.journal)
+        past = undo_log.read_journal(cycle.journal)
     except DedupeError:
         cycle.settle([], cycle.before)
         return
-    cycle.go(lambda: undo_log.empty(past), seconds)
-    left = {one["path"] for one in undo_log.empty(past).left}
+    cycle.go(lambda: undo_log.empty_trash(past), seconds)
+    left = {one["path"] for one in undo_log.empty_trash(past).left}
     if any(Path(step.entry.target).exists() for step in linked if step not in (edited, saved)):
         cycle.tally.false.append("what links took the place of was not emptied")
     if left - cut != {step.entry.target for step in linked if Path(step.entry.target).exists()}:
         cycle.tally.false.append(f"left {left}")
-    left = undo_log.undo(past).left
+    left = undo_log.undo_moves(past).left
     found = {path.name: path.read_bytes() for path in cycle.folder.iterdir() if path.is_file()}
     if found != wanted:
         cycle.tally.lost.append(f"after emptying and undoing {sorted(set(found) ^ set(wanted))[:4]}, {left}")

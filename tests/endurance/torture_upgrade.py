@@ -31,7 +31,7 @@ from diptych.collection.sync.seen_files import SeenFiles
 from diptych.dedupe.pair_cache import LEDGER, PairCache
 from diptych.pictures.content import picture_id
 from diptych.store.sqlite.backend import SqliteBackend
-from diptych.store.sqlite.schema import DATABASE, DIGESTS, connect
+from diptych.store.sqlite.schema import DATABASE, DIGESTS, open_connection
 from diptych_runtime.decoder import PictureLimits
 from diptych_runtime.manifest import Manifest
 
@@ -75,7 +75,7 @@ class Old:
     def _fill(self) -> None:
         """Add pictures and pairs, with the features of one that is there."""
         ids = [hashlib.sha256(b"%d" % number).hexdigest() for number in range(PICTURES)]
-        with closing(connect(self.store / DATABASE, read_only=False)) as database:
+        with closing(open_connection(self.store / DATABASE, read_only=False)) as database:
             database.execute("BEGIN")
             for sha256 in ids:
                 row = database.execute(
@@ -109,7 +109,7 @@ class Old:
         """(lost, false): what a store that was upgraded lacks, and what is wrong in it."""
         with SqliteBackend.searchable(store, cast(Any, self.runtime)) as opened:
             false = [f"verify: {text}" for text in opened.verify().problems]
-            stored = {row["row"]: row["embedding"] for row in opened.features(0, len(self.pictures) + 1)}
+            stored = {row["row"]: row["embedding"] for row in opened.list_features(0, len(self.pictures) + 1)}
             if not np.array_equal(opened.index.rows(), sorted(stored)):
                 false.append("the index has other rows than the database")
             elif any(opened.index.embedding(row).tobytes() != stored[row] for row in stored):

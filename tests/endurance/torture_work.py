@@ -26,7 +26,7 @@ from diptych import Collection, Scorer
 from diptych.errors import StoreError
 from diptych.pictures.content import picture_id
 from diptych.store.records import ANSWERS, Answer, NewLabel
-from diptych.store.sqlite.backup import backup, restore
+from diptych.store.sqlite.backup import back_up_collection, restore_collection
 from diptych_runtime.errors import DiptychError
 
 EVERYTHING = 1_000_000
@@ -169,7 +169,7 @@ class Worker:
 
     def backup(self) -> None:
         """Copy the collection into a new folder."""
-        backup(self.collection.store, copies(self.collection.directory) / f"{self.random.randrange(10**9)}")
+        back_up_collection(self.collection.store, copies(self.collection.directory) / f"{self.random.randrange(10**9)}")
 
     def search(self) -> None:
         """Say what a search finds that asks for everything."""
@@ -181,7 +181,7 @@ def give_back(copied: Path, directory: Path, out: Connection) -> None:
     """Restore a backup as `index restore --replace` does, told before and after."""
     with diptych.store.sqlite.backend.SqliteBackend.open(copied, read_only=True) as copy:
         out.send("begin")
-        restore(copy, directory, replace=True)
+        restore_collection(copy, directory, replace=True)
         out.send("done")
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from diptych.store.records import NewPicture
 from diptych.store.sqlite.database import Store
-from diptych.store.sqlite.schema import connect
+from diptych.store.sqlite.schema import open_connection
 
 SIZE = 5
 # Makes a collection of format version 4.
@@ -16,7 +16,7 @@ BEFORE_5 = "ALTER TABLE digests DROP COLUMN stamp; ALTER TABLE digests DROP COLU
 
 def tamper(store: Store, statement: str, *values: object) -> Any:
     """Run a statement behind the back of whoever has the database open; returns the first value of its answer."""
-    with closing(connect(store.path, read_only=False)) as connection, connection:
+    with closing(open_connection(store.path, read_only=False)) as connection, connection:
         row = connection.execute(statement, values).fetchone()
     return row and row[0]
 

@@ -10,7 +10,7 @@ from embedded import BEFORE_5
 
 from diptych.store.open import open_store
 from diptych.store.sqlite.database import Store
-from diptych.store.sqlite.schema import DATABASE, VERSION, connect
+from diptych.store.sqlite.schema import DATABASE, VERSION, open_connection
 
 PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
 
@@ -90,7 +90,7 @@ def test_a_collection_of_an_older_format_is_brought_to_the_present_and_its_backu
         with Store.open(folder, read_only=True) as opened, opened.reading() as connection:
             return connection.execute("PRAGMA user_version").fetchone()[0]
 
-    with closing(connect(store / DATABASE, read_only=False)) as connection:
+    with closing(open_connection(store / DATABASE, read_only=False)) as connection:
         connection.executescript(f"{BEFORE_5} DROP TABLE digests; DROP TABLE labels; PRAGMA user_version=1;")
     before = paths(store)
     for words in commands()["Another version of Diptych"]:

@@ -27,8 +27,8 @@ from diptych.collection.ingest import (
     Encoded,
     Incoming,
     add_in_batches,
-    batches,
-    features,
+    make_batches,
+    make_features,
     read_new,
 )
 from diptych.errors import BatchError
@@ -88,7 +88,7 @@ class _KnownIds:
         """Read the ids that the collection had; those of the last job stay in memory."""
         return _KnownIds(np.fromfile(job / KNOWN, "S16"))
 
-    def known(self, ids: Sequence[str]) -> set[str]:
+    def known_ids(self, ids: Sequence[str]) -> set[str]:
         """The given ids that the collection had."""
         keys = np.array([bytes.fromhex(id) for id in ids], "S16")
         first, stop = (np.searchsorted(self.ids, keys, side) for side in ("left", "right"))
@@ -189,14 +189,14 @@ def embed_part(number: int, *, folder: str, config: WorkerConfig) -> None:
     scorer = load_scorer(config, order.model)
     results: dict[str, Found | None] = {}
     made: dict[str, Encoded] = {}
-    for batch in batches(map(Path, read_names(job / NAMES, *order.step.part_bounds(number)))):
+    for batch in make_batches(map(Path, read_names(job / NAMES, *order.step.part_bounds(number)))):
         read = partial(_read_picture, scorer=scorer, known=_KnownIds.load(job))
         looked = map_pictures(read, batch, scorer.runtime.threads)
         fresh: dict[str, Content] = {}
         for found in looked:
             if isinstance(found, Found) and isinstance(found.content, Content) and found.content.id not in made:
                 fresh.setdefault(found.content.id, found.content)
-        new = features([content.pixels for content in fresh.values()], scorer)
+        new = make_features([content.pixels for content in fresh.values()], scorer)
         made |= {id: Encoded.of(content, *both) for (id, content), both in zip(fresh.items(), new, strict=True)}
         for path, found in zip(map(str, batch), looked, strict=True):
             if isinstance(found, PictureError):

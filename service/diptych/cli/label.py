@@ -223,7 +223,7 @@ def _fit_calibration(scorer: Scorer, rows: list[LabelledRow] | None, store: Path
 
     if rows is not None:
         return calibrate_files(scorer, rows, model=model, force=force)
-    with Collection.open(store, scorer.calibrated(None), read_only=True) as collection:
+    with Collection.open(store, scorer.with_calibration(None), read_only=True) as collection:
         return calibrate_collection(collection, model=model, force=force)
 
 

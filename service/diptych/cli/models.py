@@ -65,7 +65,7 @@ def use(
     Pictures are embedded anew only if the panel part is another. No other process may write to the collection
     meanwhile. Exits with 1 if pictures could not be read.
     """
-    from diptych.collection.adoption import adopt
+    from diptych.collection.adoption import adopt_model
     from diptych.store.sqlite.database import Store
 
     console = Console(as_json, quiet)
@@ -76,10 +76,10 @@ def use(
     else:
         Store.open(store).close()  # another process that writes to it is found before a minute of export
     opened = full_name(model) if checkpoint is None else _export_checkpoint(console, checkpoint, name)
-    scorer = open_scorer(opened, provider, threads).calibrated(None)
+    scorer = open_scorer(opened, provider, threads).with_calibration(None)
     failed: dict[str, str] = {}
     with console.progress(unit="picture", desc="embedding") as bar:
-        done = adopt(
+        done = adopt_model(
             store,
             scorer,
             opened,

@@ -15,7 +15,7 @@ from diptych.command_tree import number, positive
 from diptych.console import Console, read_bytes
 from diptych.store.filters import to_sql
 from diptych.store.location import Address, parse_location
-from diptych.store.sqlite.schema import is_collection, missing
+from diptych.store.sqlite.schema import is_collection, missing_error
 from diptych_runtime.calibration.questions import Asked
 from diptych_runtime.errors import NoHomeError
 from diptych_runtime.parsing import parse_json
@@ -216,7 +216,7 @@ def open_scorer(
     model: str, provider: str, threads: int | None, *, question: str | None = None, urls: bool | None = None
 ) -> Scorer:
     """The scorer that the options of these names ask for; where `urls` is given, one for strangers' pictures."""
-    from diptych.scoring.decode_pool import decoder
+    from diptych.scoring.decode_pool import make_decoder
     from diptych.scoring.scorer import Scorer
     from diptych.signals import defer_signals
     from diptych_runtime.runtime import Runtime
@@ -226,7 +226,7 @@ def open_scorer(
     with defer_signals():  # its extension makes an ImportError of what interrupts its import
         import_onnxruntime()
     runtime = Runtime.open(model, provider=provider, threads=threads).asking(question)
-    return Scorer(runtime, decoder=None if urls is None else decoder(urls, runtime.threads))
+    return Scorer(runtime, decoder=None if urls is None else make_decoder(urls, runtime.threads))
 
 
 def remark_calibration(say: Callable[[str], object], runtime: Runtime) -> None:
@@ -256,7 +256,7 @@ def to_add_to(store: Location, scorer: Scorer, model: str, *, dry_run: bool) -> 
     ):
         by_path = named_model(model) is None and own_calibration(model) is None
         if by_path and not reading and isinstance(collection.backend, Adopted) and not collection.backend.count():
-            collection.backend.adopt(AdoptedModel.of(full_name(model), scorer.runtime.released), ())
+            collection.backend.adopt_model(AdoptedModel.of(full_name(model), scorer.runtime.released), ())
         yield collection
 
 
@@ -279,7 +279,7 @@ def read_pictures(names: Sequence[str], *, urls: bool, damaged: bool = False) ->
 def check_store(store: Location) -> None:
     """Raise StoreError for a folder without a collection, before a model is loaded."""
     if isinstance(store, Path) and not is_collection(store):
-        raise missing(store)
+        raise missing_error(store)
 
 
 def check_engine(engine: str, address: str | None, workers: int | None = None) -> None:

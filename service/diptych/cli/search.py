@@ -264,10 +264,12 @@ def explain(
     scorer = open_scorer(model, provider, threads, question=question, urls=urls)
     tokens = scorer.panels(sides).tokens
     most = _LINKS if links is None else links
-    found = explanation.explain(scorer, *tokens, links=most, original=sides.__getitem__, contents=content_ids(sides))
+    found = explanation.explain_pair(
+        scorer, *tokens, links=most, original=sides.__getitem__, contents=content_ids(sides)
+    )
     if output:
         opened = (scorer.decoder.run(partial(open_picture, side, scorer.limits)) for side in sides)
-        drawn = explanation.overlay(found, *opened, format=explanation.ENDINGS[Path(output).suffix.lower()])
+        drawn = explanation.draw_overlay(found, *opened, format=explanation.ENDINGS[Path(output).suffix.lower()])
         write_atomic(Path(output), drawn)
     places = [(found.place(link.first), found.place(link.second), link.share) for link in found.links]
     lines = _explanation_lines(found, places, every=links is not None) + ([f"drawn: {output}"] if output else [])
@@ -281,7 +283,7 @@ def explain(
             "answers": {question: asdict(one) for question, one in found.answers.items()},
             "grid": found.grid,
             "evidence": None if found.evidence is None else asdict(found.evidence),
-            "placement": explanation.placed(found),
+            "placement": explanation.list_corners(found),
             "crossing": found.crossing,
             "links": [{"a": one, "b": other, "share": share} for one, other, share in places],
             "overlay": output,

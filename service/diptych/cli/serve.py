@@ -34,7 +34,7 @@ from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console, format_count
 from diptych.errors import SettingsError, StoreError
 from diptych.store.location import Address
-from diptych.store.sqlite.schema import DATABASE, is_collection, missing
+from diptych.store.sqlite.schema import DATABASE, is_collection, missing_error
 
 if TYPE_CHECKING:
     from diptych.collection.collection import Collection
@@ -198,7 +198,7 @@ def _introduce_service(
 def _check_there(store: Location | None, collections: Path | None) -> None:
     """Raise StoreError where a misspelt name would make an empty collection."""
     if isinstance(store, Path) and not is_collection(store):
-        raise missing(store.absolute())
+        raise missing_error(store.absolute())
     if collections is not None and not collections.is_dir():
         raise StoreError(
             f"expected a folder with the folders of collections, and {collections} is none; --create makes it"

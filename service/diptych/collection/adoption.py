@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from diptych.collection.rebuild import rebuild
+from diptych.collection.rebuild import rebuild_collection
 from diptych.scoring.scorer import Scorer
 from diptych.store.embedder import OnFailure, OnProgress
 from diptych.store.index.candidates import CandidateIndex
@@ -32,7 +32,7 @@ class Adoption:
     calibration: bool
 
 
-def adopt(
+def adopt_model(
     folder: Path,
     scorer: Scorer,
     model: str,
@@ -49,17 +49,17 @@ def adopt(
     released = scorer.runtime.released
     adopted = AdoptedModel.of(model, released)
     with Store.open(folder) as store:
-        known = _list_panels(store.adopted())
-        before = list(store.revisions())
+        known = _list_panels(store.adopted_model())
+        before = list(store.count_revisions())
         same = {revision for revision in before if known.get(revision) == adopted.panel} | {adopted.revision}
         whole = len(before) == 1 and before[0] in same
         index = CandidateIndex.open(store, released.embedding_dim, before[0]) if whole else None
-        kept = store.adopt(adopted, same)
+        kept = store.adopt_model(adopted, same)
         others = store.count() - kept
         if index is not None:
             index.revision = adopted.revision
             index.save(store.directory)
-    rebuilt = rebuild(folder, scorer, on_error=on_error, on_progress=on_progress) if others else None
+    rebuilt = rebuild_collection(folder, scorer, on_error=on_error, on_progress=on_progress) if others else None
     return Adoption(kept, rebuilt, _drop_calibration(folder, released))
 
 

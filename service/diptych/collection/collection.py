@@ -25,8 +25,8 @@ from diptych.collection.rebuild import embed_stored
 from diptych.collection.search import SearchResult
 from diptych.console import Console
 from diptych.errors import StoreError, UnknownPictureError
-from diptych.pictures.content import Content, media_type, thumbnail
-from diptych.scoring.inputs import files_below, is_picture, listed
+from diptych.pictures.content import Content, make_thumbnail, media_type
+from diptych.scoring.inputs import files_below, is_picture, list_sources
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
 from diptych.store.backend import Backend
@@ -35,7 +35,7 @@ from diptych.store.index.candidates import CandidateIndex
 from diptych.store.index.layout import Kind
 from diptych.store.location import Location
 from diptych.store.open import open_searchable
-from diptych.store.originals import original
+from diptych.store.originals import read_original
 from diptych.store.records import Answer, Label, NewLabel, Record
 from diptych.store.reports import RebuildReport, VerifyReport
 from diptych.store.sqlite.backend import SqliteBackend
@@ -81,7 +81,7 @@ class Collection:
         """
         backend = open_searchable(where, scorer.runtime, create=create, read_only=read_only)
         try:
-            return cls(backend, calibrated(scorer, backend.folder))
+            return cls(backend, with_own_calibration(scorer, backend.folder))
         except BaseException:
             backend.close()
             raise
@@ -166,7 +166,7 @@ class Collection:
             refuse(Path(name), PictureError(reason))
 
         sources: list[PictureSource] = []
-        for source in listed(pictures):
+        for source in list_sources(pictures):
             if path is None and isinstance(source, str | os.PathLike) and Path(source).is_dir():
                 try:
                     files = files_below(source, unread)
@@ -215,7 +215,7 @@ class Collection:
         Raises PictureError for the query, ArgumentError for numbers out of their range and for what is no condition,
         and what `asking` does.
         """
-        return stages.search(
+        return stages.search_backend(
             self.backend,
             self.scorer.asking(question),
             query,
@@ -229,7 +229,7 @@ class Collection:
         """The record of a stored picture. Raises UnknownPictureError."""
         record = self.backend.get(id)
         if record is None:
-            raise self._unknown(id)
+            raise self._unknown_picture(id)
         return record
 
     def panel(self, id: str) -> tuple[np.ndarray, np.ndarray]:
@@ -237,7 +237,7 @@ class Collection:
         try:
             return self.panels([id])[id]
         except KeyError:
-            raise self._unknown(id) from None
+            raise self._unknown_picture(id) from None
 
     def panels(self, ids: Sequence[str]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """The features of many pictures, as `panel` returns them, by id, in one reading; unknown ids are left out."""
@@ -253,7 +253,7 @@ class Collection:
 
         Raises UnknownPictureError if there is no such picture, or if its file was not kept and is gone or changed.
         """
-        data = original(self.backend, self.get(id), self.scorer.limits)
+        data = read_original(self.backend, self.get(id), self.scorer.limits)
         return data, media_type(data)  # not what the store says, which may be a stranger's: a page, for one
 
     def thumbnail(self, id: str, side: int = 256) -> bytes:
@@ -261,7 +261,7 @@ class Collection:
         if side < 1:
             raise ArgumentError(f"side must be at least 1, got {side}")
         data, _ = self.content(id)
-        return self.scorer.decoder.run(partial(thumbnail, data, side, self.scorer.limits, name=id))
+        return self.scorer.decoder.run(partial(make_thumbnail, data, side, self.scorer.limits, name=id))
 
     def remove(self, id: str) -> bool:
         """Forget a picture (its file is left alone); no later search returns it. False if there was none."""
@@ -381,12 +381,12 @@ class Collection:
             )
         return list(ids), vectors if len(place) == len(ids) else vectors[[place[id] for id in ids]]
 
-    def _unknown(self, id: str) -> UnknownPictureError:
+    def _unknown_picture(self, id: str) -> UnknownPictureError:
         # Without the collection's name: the paths of a server are nobody's business.
         return UnknownPictureError(f"the collection has no picture {id[:64]!r}")
 
 
-def calibrated(scorer: Scorer, folder: Path | None) -> Scorer:
+def with_own_calibration(scorer: Scorer, folder: Path | None) -> Scorer:
     """The scorer with the calibration in the folder of a collection over it, if there is one that was made over its
     model; another one is left out, with a warning. Raises ArtifactError for a damaged one.
 
@@ -395,7 +395,7 @@ def calibrated(scorer: Scorer, folder: Path | None) -> Scorer:
     if folder is None or scorer.runtime.own is not None or (own := OwnCalibration.load_beside(folder)) is None:
         return scorer
     if own.fits(scorer.runtime.released):
-        return scorer.calibrated(own)
+        return scorer.with_calibration(own)
     logger.warning(
         "%s was made over another model or calibration (%s %s) than this (%s %s) and is left out; "
         "make it again with `diptych calibrate --store %s`",

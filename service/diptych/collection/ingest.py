@@ -35,7 +35,7 @@ METADATA_BYTES = 64 * 1024  # of a picture, as JSON
 class HasPictures(Protocol):
     """A holder of pictures that knows their ids."""
 
-    def known(self, ids: Sequence[str]) -> set[str]:
+    def known_ids(self, ids: Sequence[str]) -> set[str]:
         """The given ids that are stored."""
         ...
 
@@ -122,7 +122,7 @@ class Added:
         return cls(arrival.content.id, created, arrival.path, is_damaged)
 
 
-def batches(sources: Iterable[S], most: int | None = None) -> Iterator[list[S]]:
+def make_batches(sources: Iterable[S], most: int | None = None) -> Iterator[list[S]]:
     """Pictures in groups of at most 64, or `most`, and about 64 MiB of files, so that memory stays bounded whatever is
     to be kept.
     """
@@ -161,7 +161,7 @@ def add_in_batches(
     came from. Metadata replace those of a picture that is there already.
     """
     met: set[str] = set()
-    for batch in batches(sources):
+    for batch in make_batches(sources):
         stamps = [None if path is not None else stamp_of(source) for source in batch]
         received = collection.read_new(
             [(source, path or name_of(source)) for source in batch], keep_originals=keep_originals
@@ -175,7 +175,7 @@ def add_in_batches(
                 own = None if place is None else by_path.get(place)
                 given = metadata is not None or own is not None
                 arrivals.append(Incoming(content, place, (metadata or {}) | (own or {}), given, stamp))
-        yield from simulate(arrivals, met) if dry_run else collection.commit(arrivals)
+        yield from simulate_commit(arrivals, met) if dry_run else collection.commit(arrivals)
 
 
 def name_of(source: PictureSource) -> str | None:
@@ -207,12 +207,12 @@ def read_new(
     if (path := path_of(source)) is not None:
         check_name(path)
     try:
-        (source,) = scorer.fetched([source])
+        (source,) = scorer.fetch_sources([source])
     except RemoteError as error:
         raise PictureError(str(error)) from None
     data = read_bytes(source, scorer.limits, name=name)
     id = picture_id(hashlib.sha256(data).hexdigest())
-    if holder.known([id]):
+    if holder.known_ids([id]):
         return AlreadyStored(id, data if keep else None)
     content = scorer.decoder.run(partial(describe, data, scorer.runtime.panel_size, scorer.limits, name=name))
     return replace(content, data=data) if keep else content
@@ -221,7 +221,7 @@ def read_new(
 def to_rows(arrivals: Sequence[Incoming], scorer: Scorer) -> list[NewPicture]:
     """Encode the new ones among the pictures and make the rows that go into the database."""
     unmade = [arrival.content for arrival in arrivals if isinstance(arrival.content, Content)]
-    made = iter(features([content.pixels for content in unmade], scorer))
+    made = iter(make_features([content.pixels for content in unmade], scorer))
     fresh = [
         (arrival, Encoded.of(content, *next(made)) if isinstance(content, Content) else content)
         for arrival in arrivals
@@ -247,7 +247,7 @@ def to_rows(arrivals: Sequence[Incoming], scorer: Scorer) -> list[NewPicture]:
     ]
 
 
-def simulate(arrivals: Sequence[Incoming], met: set[str]) -> list[Added]:
+def simulate_commit(arrivals: Sequence[Incoming], met: set[str]) -> list[Added]:
     """The acknowledgements that `commit` would give, without writing; `met` collects the ids of earlier calls, for
     repeated pictures.
     """
@@ -260,7 +260,7 @@ def simulate(arrivals: Sequence[Incoming], met: set[str]) -> list[Added]:
     return found
 
 
-def features(pixels: Sequence[np.ndarray], scorer: Scorer) -> list[tuple[bytes, bytes]]:
+def make_features(pixels: Sequence[np.ndarray], scorer: Scorer) -> list[tuple[bytes, bytes]]:
     """(embedding, tokens) of each picture, as they are stored (`NewPicture`)."""
     if not pixels:
         return []

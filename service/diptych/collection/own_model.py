@@ -42,7 +42,7 @@ def own_model(where: Location | None) -> OwnModel:
     adopted, revisions = None, {}
     # What keeps it from being read is said by the command itself, which may mend it.
     with suppress(StoreError), Store.open(where, read_only=True) as database:
-        adopted, revisions = database.adopted(), database.revisions()
+        adopted, revisions = database.adopted_model(), database.count_revisions()
     if adopted is not None and (named_model(adopted.model) or Path(adopted.model).exists()):
         return OwnModel(adopted.model, True, revisions)
     known = names_by_revision(models_by_name())

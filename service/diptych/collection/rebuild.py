@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from diptych.collection.ingest import features
+from diptych.collection.ingest import make_features
 from diptych.errors import UnknownPictureError
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
@@ -19,7 +19,7 @@ from diptych.store.embedder import OnFailure, OnProgress, Rebuild
 from diptych.store.index.layout import Kind
 from diptych.store.location import Location
 from diptych.store.open import rebuild_store
-from diptych.store.originals import Keeper, original
+from diptych.store.originals import Keeper, read_original
 from diptych.store.records import Record
 from diptych.store.reports import RebuildReport
 from diptych.store.sqlite.adopted import AdoptedModel
@@ -27,7 +27,7 @@ from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import PictureError
 
 
-def rebuild(
+def rebuild_collection(
     where: Location,
     scorer: Scorer,
     *,
@@ -97,11 +97,11 @@ def embed_stored(scorer: Scorer, store: Keeper, records: Sequence[Record]) -> li
 
     def read_pixels(record: Record) -> np.ndarray:
         try:
-            data = original(store, record, scorer.limits)
+            data = read_original(store, record, scorer.limits)
         except UnknownPictureError as error:
             raise PictureError(str(error)) from None
         return scorer.pixels(data, name=record.path)
 
     contents = map_pictures(read_pixels, records, scorer.runtime.threads)
-    made = iter(features([pixels for pixels in contents if not isinstance(pixels, PictureError)], scorer))
+    made = iter(make_features([pixels for pixels in contents if not isinstance(pixels, PictureError)], scorer))
     return [content if isinstance(content, PictureError) else next(made) for content in contents]

@@ -126,7 +126,7 @@ class Collections:
         places = {name: _Place(str(home.folder / name), None) for name in collections_in(home.folder)}
         collections = cls(places, (home, scorers), most)
         for place in list(places.values())[:most]:
-            collections._open(place)
+            collections._open_place(place)
         if len(places) > most:
             collections._say_bound()
         return collections
@@ -150,7 +150,7 @@ class Collections:
         self.close()
 
     @property
-    def fixed(self) -> bool:
+    def is_fixed(self) -> bool:
         """True if collections can neither be made nor removed, as there is no root."""
         return self._home is None
 
@@ -175,7 +175,7 @@ class Collections:
         found = ((name, place.collection) for name, place in places if not place.leaving)
         return {name: collection for name, collection in found if collection is not None}
 
-    def damaged(self) -> dict[str, str]:
+    def list_faults(self) -> dict[str, str]:
         """The faults of damaged collections, which could not be opened, by name."""
         with self._changed:
             return {name: place.fault for name, place in sorted(self._places.items()) if place.fault}
@@ -216,7 +216,7 @@ class Collections:
             place.users += 1
             place.used = next(self._uses)
         try:
-            collection = self._open(place)
+            collection = self._open_place(place)
             if collection is None:
                 verify, rebuild = (
                     f"`diptych index {word} --store {shell_word(place.name)}`" for word in ("verify", "rebuild")
@@ -236,7 +236,7 @@ class Collections:
 
     def summary(self, name: str) -> Summary:
         """The figures of one collection. Raises UnknownCollectionError."""
-        fault = self.damaged().get(name)
+        fault = self.list_faults().get(name)
         if fault is not None:
             return Summary(name, None, disk_bytes(Path(self._places[name].name)), None, fault)
         place = self._places.get(name)
@@ -244,7 +244,7 @@ class Collections:
             return _closed_summary(name, Path(place.name))
         with self.borrow(name) as collection:
             backend, runtime = collection.backend, collection.scorer.runtime
-            figures = (backend.count(), backend.disk_bytes(), backend.indexed()[1])
+            figures = (backend.count(), backend.disk_bytes(), backend.index_state()[1])
             return Summary(name, *figures, None, runtime.name, runtime.revision)
 
     def summaries(self) -> list[Summary]:
@@ -263,7 +263,7 @@ class Collections:
         root, _ = self._require_root()
         check_name(name)
         with self._changing:
-            if name in self.names() and name not in self.damaged():
+            if name in self.names() and name not in self.list_faults():
                 return False
             new = name not in collections_in(root.folder)
             if new:
@@ -301,7 +301,7 @@ class Collections:
             finally:
                 place.leaving = False
 
-    def _open(self, place: _Place) -> Collection | None:
+    def _open_place(self, place: _Place) -> Collection | None:
         """The collection of a place, opened if it is closed; None if that fails."""
         if self._home is None:
             return place.collection

@@ -71,9 +71,9 @@ class Root:
             raise CollectionKeptError(
                 f"the collection {name} is a link to {folder.resolve()}; remove the link, and the folder if you want to"
             )
-        if others := strangers(folder):
+        if others := find_strangers(folder):
             raise CollectionKeptError(
-                f"the folder of the collection {name} holds what is not Diptych's: {listed(others)}; nothing was "
+                f"the folder of the collection {name} holds what is not Diptych's: {list_names(others)}; nothing was "
                 f"removed. Move that out of {folder} and try again"
             )
 
@@ -116,14 +116,14 @@ def check_name(name: str) -> None:
         )
 
 
-def strangers(folder: Path) -> list[str]:
+def find_strangers(folder: Path) -> list[str]:
     """The names in the folder of a collection that Diptych did not put there, in alphabetical order."""
     if not folder.is_dir():
         return []
     return sorted(path.name for path in folder.iterdir() if not is_ours(path))
 
 
-def listed(names: list[str]) -> str:
+def list_names(names: list[str]) -> str:
     """The first few names, and how many more there are."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more

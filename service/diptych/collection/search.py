@@ -18,7 +18,7 @@ from diptych.scoring.scorer import Scorer
 from diptych.scoring.tracing import span
 from diptych.store.backend import Backend
 from diptych.store.filters import Filter
-from diptych.store.originals import original
+from diptych.store.originals import read_original
 from diptych.store.records import FileState, Record
 from diptych_runtime.calibration.verdicts import Verdict
 from diptych_runtime.crops import nearest_of_all, second_looks
@@ -94,7 +94,7 @@ def rerank_order(logits: np.ndarray, total: int) -> np.ndarray:
     return np.concatenate([best_first(logits), np.arange(len(logits), total)])
 
 
-def search(
+def search_backend(
     backend: Backend,
     scorer: Scorer,
     query: PictureSource,
@@ -117,7 +117,7 @@ def search(
     watch = Stopwatch({"decode": 0.0, "panel": 0.0, "retrieve": 0.0, "pair": 0.0})
     column = scorer.runtime.column
     with watch("decode"):
-        (query,) = scorer.fetched([query])
+        (query,) = scorer.fetch_sources([query])
         pixels = scorer.query_pixels(query)
         query_id = content_id(query)
     with watch("panel"):
@@ -150,7 +150,7 @@ def search(
     with watch("pair"):
         contents = [query_id, *(None if record is None else record.id for record in found_records)]
         pairs = np.stack([np.zeros(len(scored), np.int64), np.arange(len(scored)) + 1], 1)
-        judged = scorer.judged(
+        judged = scorer.judge_pairs(
             logits[scored], pairs, originals, contents, held=held[scored], asked=name, most=CLOSER_LOOKS
         )
     said = dict(zip(scored.tolist(), judged[name], strict=True))
@@ -180,7 +180,7 @@ def _read_original(
         return query
     record = records[number - 1]
     try:
-        return None if record is None else original(backend, record, scorer.limits)
+        return None if record is None else read_original(backend, record, scorer.limits)
     except UnknownPictureError:
         return None
 

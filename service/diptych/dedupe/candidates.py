@@ -33,7 +33,7 @@ def candidate_pairs(
     stored = np.ascontiguousarray(embeddings, np.float32)
     asked = stored if queries is None else np.ascontiguousarray(queries, np.float32)
     own = (np.arange(total) if asking is None else np.flatnonzero(asking))[:, None]
-    near = _nearest(asked[own[:, 0]], stored, min(count + 1, total), threads)
+    near = _find_nearest(asked[own[:, 0]], stored, min(count + 1, total), threads)
     others = near != own
     # A picture with equals may not be among its own neighbours: then the last one is one too many.
     others[others.all(1), -1] = False
@@ -42,7 +42,7 @@ def candidate_pairs(
     return np.stack([keys // total, keys % total], 1)
 
 
-def _nearest(queries: np.ndarray, embeddings: np.ndarray, count: int, threads: int) -> np.ndarray:
+def _find_nearest(queries: np.ndarray, embeddings: np.ndarray, count: int, threads: int) -> np.ndarray:
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(threads)
     try:

@@ -26,7 +26,7 @@ from diptych_runtime.decoder import PictureLimits, PictureSource
 from diptych_runtime.errors import PictureError
 
 LOOKS = 12  # at the pairs of one picture, at most, unless keypoints voted for more
-BATCH = 16  # pairs, after each of which the ledger has them; more of them would outlast a request on a busy machine
+BATCH = 16  # pairs, after each of which the cache has them; more of them would outlast a request on a busy machine
 
 
 @runtime_checkable
@@ -62,17 +62,17 @@ def breadth_first(pairs: Sequence[tuple[int, int]]) -> list[int]:
         beside.setdefault(a, []).append(b)
         beside.setdefault(b, []).append(a)
 
-    def fewest(pictures: Iterable[int]) -> list[int]:
+    def sort_by_pair_count(pictures: Iterable[int]) -> list[int]:
         return sorted(pictures, key=lambda one: (len(beside[one]), one))
 
     number: dict[int, int] = {}
-    for first in fewest(beside):
+    for first in sort_by_pair_count(beside):
         if first in number:
             continue
         number[first] = len(number)
         queue = deque([first])
         while queue:
-            for other in fewest(beside[queue.popleft()]):
+            for other in sort_by_pair_count(beside[queue.popleft()]):
                 if other not in number:
                     number[other] = len(number)
                     queue.append(other)
@@ -80,12 +80,13 @@ def breadth_first(pairs: Sequence[tuple[int, int]]) -> list[int]:
     return sorted(range(len(pairs)), key=keys.__getitem__)
 
 
-def likeliest_of_each(pairs: np.ndarray, scores: np.ndarray, worth: np.ndarray, most: int = LOOKS) -> np.ndarray:
-    """Which pairs int64 (P, 2) of those `worth` a look, bool (P,), are among the `most` likeliest of one of their
-    pictures: of eighty frames of one scene each pair is worth one.
+def likeliest_of_each(pairs: np.ndarray, scores: np.ndarray, needs_look: np.ndarray, most: int = LOOKS) -> np.ndarray:
+    """Mark the pairs int64 (P, 2) to look at: of those that `needs_look`, bool (P,), the `most` likeliest of a picture.
+
+    Of eighty frames of one scene each pair would deserve a look.
     """
     chosen, taken = np.zeros(len(pairs), bool), Counter[int]()
-    for place in sorted(np.flatnonzero(worth).tolist(), key=lambda place: -scores[place]):
+    for place in sorted(np.flatnonzero(needs_look).tolist(), key=lambda place: -scores[place]):
         ends = pairs[place].tolist()
         chosen[place] = min(taken[end] for end in ends) < most
         taken.update(ends)
@@ -107,7 +108,7 @@ class CloserLook:
         collection: Collection,
         ids: Sequence[str],
         paths: Mapping[str, str],
-        ledger: PairCache,
+        pair_cache: PairCache,
         question: str = COPY,
         tick: Callable[[int], object] | LookProgress = lambda n: None,
         views: ViewCache | None = None,
@@ -115,7 +116,7 @@ class CloserLook:
         """`tick` is told how many pairs were looked at, each time some were; before that, if it is a `LookProgress`,
         how many will be. Keypoints stay in `views`, by default until this is done.
         """
-        self.collection, self.ids, self.paths, self.ledger = collection, ids, paths, ledger
+        self.collection, self.ids, self.paths, self.pair_cache = collection, ids, paths, pair_cache
         self.verification, self.tick = collection.scorer.asking(question).runtime.verification, tick
         self.looks: dict[tuple[int, int], judgement.CloserLook] = {}
         self.taken, self.seconds = 0, 0.0
@@ -123,7 +124,7 @@ class CloserLook:
         self._lost = set[str]()
         self._elected = np.empty((0, 2), np.int64)
 
-    def elect(self, network: PairScores, pairs: np.ndarray, asking: np.ndarray, count: int) -> np.ndarray:
+    def elect_pairs(self, network: PairScores, pairs: np.ndarray, asking: np.ndarray, count: int) -> np.ndarray:
         """Candidates int64 (P, 2), up to `count` of each picture, with the pairs that the local features of pictures of
         a crowd vote for (`closer_look.votes`): these deserve a look from now on, whatever scores the network gives
         them. Of each pair one is `asking`, bool (n,).
@@ -132,37 +133,44 @@ class CloserLook:
         """
         if self.verification is None:
             return pairs
-        worth, threads = self.verification.needs_look(network.of(pairs)), self.collection.scorer.runtime.threads
-        elected = elected_of_crowd(pairs, worth, len(self.ids), count, self._signatures, threads)
+        needs_look, threads = (
+            self.verification.needs_look(network.score_pairs(pairs)),
+            self.collection.scorer.runtime.threads,
+        )
+        elected = elected_of_crowd(pairs, needs_look, len(self.ids), count, self._get_signatures, threads)
         self._elected = elected[asking[elected].any(1)]
         return np.unique(np.concatenate([pairs, self._elected]), axis=0)
 
-    def scores(self, pairs: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    def adjust_scores(self, pairs: np.ndarray, scores: np.ndarray) -> np.ndarray:
         """Scores float64 (P,) of pairs int64 (P, 2) of places in `ids`, rounded as `PairScores` does, from those that
         the network gave them: these themselves, where its model takes no closer look at what answers the question.
         """
         if self.verification is None:
             return scores
         seen: list[Evidence | None] = [None] * len(pairs)
-        worth = likeliest_of_each(pairs, scores, self.verification.needs_look(scores)) | are_among(pairs, self._elected)
-        wanted = [(a, b) for a, b in np.sort(pairs[worth], 1).tolist()]
-        for place, pair, evidence in zip(np.flatnonzero(worth).tolist(), wanted, self._seen(wanted), strict=True):
+        needs_look = likeliest_of_each(pairs, scores, self.verification.needs_look(scores)) | are_among(
+            pairs, self._elected
+        )
+        wanted = [(a, b) for a, b in np.sort(pairs[needs_look], 1).tolist()]
+        for place, pair, evidence in zip(
+            np.flatnonzero(needs_look).tolist(), wanted, self._get_evidence(wanted), strict=True
+        ):
             seen[place] = evidence
             self.looks[pair] = "not taken" if evidence is None else "taken"
-        return self.verification.shown_relevance(scores, seen, worth)
+        return self.verification.shown_relevance(scores, seen, needs_look)
 
-    def judged(self, network: PairScores, pairs: np.ndarray) -> np.ndarray:
+    def judge_pairs(self, network: PairScores, pairs: np.ndarray) -> np.ndarray:
         """Scores float64 (P,) of pairs int64 (P, 2) of places in `ids`, from those that the network gives them."""
-        return self.scores(pairs, network.of(pairs))
+        return self.adjust_scores(pairs, network.score_pairs(pairs))
 
     def settling(self, groups: int) -> Callable[[int], object]:
         """The callback of groups of which it is decided what goes."""
         return self.tick.settling(groups) if isinstance(self.tick, LookProgress) else lambda done: None
 
-    def _signatures(self, places: list[int]) -> list[np.ndarray]:
+    def _get_signatures(self, places: list[int]) -> list[np.ndarray]:
         """The signatures of the keypoints of the pictures at some places, none of a picture without a file."""
         ids = [self.ids[place] for place in places]
-        found = self.ledger.signatures(ids)
+        found = self.pair_cache.get_signatures(ids)
         missing = [id for id in ids if id not in found]
         tick = (
             self.tick.keypoints(len(missing), len(found)) if isinstance(self.tick, LookProgress) else lambda done: None
@@ -170,17 +178,17 @@ class CloserLook:
         for start in range(0, len(missing), BATCH):
             batch = missing[start : start + BATCH]
             began = perf_counter()
-            views = self.views(batch)
+            views = self.get_views(batch)
             made = {id: make_signatures(view.keypoints.descriptors) for id, view in views.items() if view is not None}
             self.seconds += perf_counter() - began
-            self.ledger.add_signatures(made)
+            self.pair_cache.add_signatures(made)
             found |= made
             tick(len(batch))
         return [found.get(id, np.empty((0, LENGTH), np.uint8)) for id in ids]
 
-    def _seen(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:
+    def _get_evidence(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:
         named = [(self.ids[a], self.ids[b]) for a, b in pairs]
-        seen = self.ledger.evidence(named)
+        seen = self.pair_cache.get_evidence(named)
         missing = [place for place in breadth_first(pairs) if seen[place] is None]
         tick = self.tick
         if isinstance(tick, LookProgress):
@@ -188,38 +196,38 @@ class CloserLook:
         for start in range(0, len(missing), BATCH):
             batch = missing[start : start + BATCH]
             began = perf_counter()
-            looked = self._look([pairs[place] for place in batch])
+            looked = self._look_at_pairs([pairs[place] for place in batch])
             self.seconds += perf_counter() - began
             made = [(place, evidence) for place, evidence in zip(batch, looked, strict=True) if evidence is not None]
             self.taken += len(made)
-            self.ledger.add_evidence([named[place] for place, _ in made], [evidence for _, evidence in made])
+            self.pair_cache.add_evidence([named[place] for place, _ in made], [evidence for _, evidence in made])
             for place, evidence in made:
                 seen[place] = evidence
             tick(len(batch))
         return seen
 
-    def _look(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:
+    def _look_at_pairs(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:
         places = sorted({place for pair in pairs for place in pair})
-        views = self.views([self.ids[place] for place in places])
+        views = self.get_views([self.ids[place] for place in places])
         return self.collection.scorer.evidence([(views[self.ids[a]], views[self.ids[b]]) for a, b in pairs])
 
-    def views(self, ids: list[str]) -> dict[str, View | None]:
+    def get_views(self, ids: list[str]) -> dict[str, View | None]:
         """The views of pictures by id; None where there is no file."""
-        return self._views.views(ids, self._described)
+        return self._views.get_views(ids, self._describe_pictures)
 
     @property
     def limits(self) -> PictureLimits:
         """The limits within which files are read."""
         return self.collection.scorer.limits
 
-    def _described(self, ids: list[str]) -> dict[str, View | None]:
+    def _describe_pictures(self, ids: list[str]) -> dict[str, View | None]:
         """The views of pictures by id; one without a file, or that cannot be read, is asked for once."""
-        sources = [None if id in self._lost else self.source(id) for id in ids]
+        sources = [None if id in self._lost else self.find_source(id) for id in ids]
         views = dict(zip(ids, self.collection.scorer.views(sources), strict=True))
         self._lost |= {id for id, view in views.items() if view is None}
         return views
 
-    def source(self, id: str) -> PictureSource | None:
+    def find_source(self, id: str) -> PictureSource | None:
         """The bytes of a picture, and of no other one that has come into its place: what is seen is kept by its id."""
         try:
             if (path := self.paths.get(id)) is not None:

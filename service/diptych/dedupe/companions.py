@@ -56,7 +56,7 @@ class Companions:
     _folders: dict[str, dict[str, list[Companion]]] = field(default_factory=dict)
     _ids: dict[str, str] = field(default_factory=dict)
 
-    def of(self, picture: str) -> list[Companion]:
+    def find_for(self, picture: str) -> list[Companion]:
         """The companions of the picture at this path, in alphabetical order; none where it is not there."""
         folder = os.path.dirname(picture)  # noqa: PTH120 - a Path for each of a million files takes seconds
         if folder not in self._folders:
@@ -69,14 +69,16 @@ class Companions:
         None if there is none. Raises OSError for a file that cannot be read.
         """
         alike = (
-            other for other in self._alike(companion, keeper) if self.id_of(other.path) == self.id_of(companion.path)
+            other
+            for other in self._find_alike(companion, keeper)
+            if self.id_of(other.path) == self.id_of(companion.path)
         )
         return next(alike, None)
 
-    def _alike(self, companion: Companion, keeper: str) -> Iterator[Companion]:
+    def _find_alike(self, companion: Companion, keeper: str) -> Iterator[Companion]:
         """The other files of the same size and kind that belong to the picture at `keeper`. Raises OSError."""
         size = os.lstat(companion.path).st_size
-        for other in self.of(keeper):
+        for other in self.find_for(keeper):
             is_alike = other.kind == companion.kind and os.lstat(other.path).st_size == size
             if is_alike and not os.path.samefile(other.path, companion.path):  # noqa: PTH121
                 yield other
@@ -94,14 +96,14 @@ class Companions:
         `keeper`, or a companion that cannot be read. None if there is no reason; sidecars are none. `by_size` takes
         files of one size for equal, and reads none.
         """
-        for companion in self.of(going):
+        for companion in self.find_for(going):
             if keeper == companion.path or keeper in companion.owners:
                 continue  # it stays with the keeper
             its = f"its {companion.kind} {Path(companion.path).name}"
             try:
                 if not by_size:
                     self.id_of(companion.path)
-                equal = next(self._alike(companion, keeper), None) if by_size else self.equal_of(companion, keeper)
+                equal = next(self._find_alike(companion, keeper), None) if by_size else self.equal_of(companion, keeper)
                 if companion.kind != SIDECAR and equal is None:
                     return f"{its} has no equal beside the picture to keep, {keeper}"
             except OSError as error:
@@ -135,11 +137,11 @@ def _companions_in(folder: str) -> dict[str, list[Companion]]:
     found = [(name, EDITED, by_stem.get(stem, set())) for name, stem in edited]
     for is_sidecar, name, stem, ending in sorted(others):  # sidecars last, as a raw file and a film have some too
         if ending == ".json":
-            keys = [(by_name, key) for key in _described(stem)]
+            keys = [(by_name, key) for key in _takeout_names(stem)]
             keys += [(by_stem, stem.removesuffix(_SUPPLEMENT))] if stem.endswith(_SUPPLEMENT) else []
             keys += [(by_start, stem)] if len(stem) == _LONGEST else []
         else:
-            keys = [(by, key) for key in _keys(stem, ending) for by in (by_name, by_stem)]
+            keys = [(by, key) for key in _owner_names(stem, ending) for by in (by_name, by_stem)]
         owners = next(filter(None, (by.get(key) for by, key in keys)), None)
         if owners:
             found.append((name, _KINDS[ending], owners))
@@ -153,7 +155,7 @@ def _companions_in(folder: str) -> dict[str, list[Companion]]:
     return companions
 
 
-def _keys(stem: str, ending: str) -> Iterator[str]:
+def _owner_names(stem: str, ending: str) -> Iterator[str]:
     """The names, or names without their endings, of pictures to which a file may belong, likely ones first."""
     yield stem
     if ending == ".aae" and (match := _ADJUSTED.fullmatch(stem)):
@@ -167,7 +169,7 @@ def _keys(stem: str, ending: str) -> Iterator[str]:
         yield match[1] + match[2]
 
 
-def _described(stem: str) -> Iterator[str]:
+def _takeout_names(stem: str) -> Iterator[str]:
     """The names of pictures that a JSON of Google Takeout may describe, by its name without the ending."""
     yield stem
     if match := _TAKEOUT.fullmatch(stem):

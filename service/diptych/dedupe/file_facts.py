@@ -20,25 +20,27 @@ def with_file_facts(
     collection: Collection,
     pictures: list[Picture],
     wanted: Container[str],
-    ledger: PairCache,
+    pair_cache: PairCache,
     tick: Callable[[int], object] = lambda done: None,
 ) -> list[Picture]:
     """The pictures, of which those `wanted` by id have their files' bytes, format, EXIF entries and dates. One whose
     file is gone or has changed stays as it is.
 
-    The ledger keeps what was read, and `tick` is told of 0 more pairs now and then; what it raises ends the reading.
+    The cache keeps what was read, and `tick` is told of 0 more pairs now and then; what it raises ends the reading.
     """
-    known = {file.picture.id: file.picture for file in ledger.files(["/"]).values()}
+    known = {file.picture.id: file.picture for file in pair_cache.get_files(["/"]).values()}
     missing = [one for one in pictures if one.id in wanted and one.id not in known]
     for begin in range(0, len(missing), _STEP):
-        read = [found for one in missing[begin : begin + _STEP] if (found := _read(collection, one)) is not None]
-        ledger.add_files([KnownFile(one, 0) for one in read])
+        read = [
+            found for one in missing[begin : begin + _STEP] if (found := _read_picture(collection, one)) is not None
+        ]
+        pair_cache.add_files([KnownFile(one, 0) for one in read])
         known |= {one.id: one for one in read}
         tick(0)
-    return [_with(one, known[one.id]) if one.id in wanted and one.id in known else one for one in pictures]
+    return [_replace_facts(one, known[one.id]) if one.id in wanted and one.id in known else one for one in pictures]
 
 
-def _read(collection: Collection, picture: Picture) -> Picture | None:
+def _read_picture(collection: Collection, picture: Picture) -> Picture | None:
     """A picture as its file shows it, at a path of its own where it has none."""
     try:
         data, _ = collection.content(picture.id)
@@ -51,5 +53,5 @@ def _read(collection: Collection, picture: Picture) -> Picture | None:
     return Picture(picture.id, absolute, len(data), modified, *facts)
 
 
-def _with(picture: Picture, file: Picture) -> Picture:
+def _replace_facts(picture: Picture, file: Picture) -> Picture:
     return replace(picture, **{name: getattr(file, name) for name in ("bytes", "modified", *Facts._fields)})

@@ -17,12 +17,12 @@ from diptych.dedupe.closer import CloserLook
 from diptych.dedupe.companions import Companions
 from diptych.dedupe.duplicates import Duplicates, Group, Member
 from diptych.dedupe.file_facts import with_file_facts
-from diptych.dedupe.groups import Ask, Matches, Pair, grouped, matches_of
-from diptych.dedupe.keeper import DEFAULT, checked_rules, preference, reason
+from diptych.dedupe.groups import Ask, Matches, Pair, group_items, matches_of
+from diptych.dedupe.keeper import DEFAULT, checked_rules, deciding_reason, preference_order
 from diptych.dedupe.labelled import NONE, IdPairs, different_pairs, places_of
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.pair_scores import PairScores
-from diptych.dedupe.settling import Compare, PixelComparisons, Settled, settle
+from diptych.dedupe.settling import Compare, PixelComparisons, Settled, settle_group
 from diptych.dedupe.threshold import alarm_rate, check_threshold, most_lenient, stated_of, threshold_of
 from diptych.pictures.file_info import Picture
 from diptych.scoring.view_cache import ViewCache
@@ -47,9 +47,9 @@ def duplicates_among(
     keep: str | Sequence[str] = DEFAULT,
     candidates: int = CANDIDATES,
     bound: float | None = None,
-    ledger: PairCache | None = None,
+    pair_cache: PairCache | None = None,
     on_pairs: OnPairs = lambda missing, known: lambda done: None,
-    crew: WorkerPool | None = None,
+    workers: WorkerPool | None = None,
     question: str = COPY,
     views: ViewCache | None = None,
     apart: IdPairs = NONE,
@@ -57,33 +57,33 @@ def duplicates_among(
 ) -> Duplicates:
     """Group the pictures of a collection, by default all of it, that are copies of one: see `find_duplicates`.
 
-    The pairs answered reach down to `bound`, by default the most lenient threshold that the model states. The `ledger`
+    The pairs answered reach down to `bound`, by default the most lenient threshold that the model states. `pair_cache`
     keeps scores for the next time, and `views` keypoints; `on_pairs` is told how many have to be computed and how many
-    are known, and gives what is told how many more were; what that raises ends the search. A `crew` computes instead of
+    are known, and gives what is told how many more were; what that raises ends the search. `workers` compute instead of
     this process. A score is lower than that of the pair alone where another says that both cannot be copies. Pairs of
     ids that are labelled different in the collection, or `apart`, do not match, and with `same_orientation` neither do
     mirror images and turned ones. Pictures in references are kept, and two of them not compared.
 
     Raises ArgumentError, DedupeError for unknown rules and a model without calibration, and StoreError.
     """
-    found = sorted(_everything(collection) if pictures is None else pictures, key=lambda p: p.path)
+    found = sorted(_list_pictures(collection) if pictures is None else pictures, key=lambda p: p.path)
     ids = sorted({picture.id for picture in found})
     asked = collection.scorer.asking(question).runtime
     kept = {picture.id for picture in found if picture.reference}
     check_threshold(threshold, asked)
-    ledger = ledger or PairCache(None, asked.scores_revision)
-    scores = PairScores(collection, ids, ledger, crew=crew, question=question)
+    pair_cache = pair_cache or PairCache(None, asked.scores_revision)
+    scores = PairScores(collection, ids, pair_cache, workers=workers, question=question)
     embeddings = collection.embeddings(ids)[1]
     asking = np.array([id not in kept for id in ids], bool)
     pairs = candidate_pairs(
         embeddings, candidates, asked.threads, queries=asked.weight_queries(embeddings), asking=asking
     )
-    scores.tick = on_pairs(missing := scores.missing(pairs), len(pairs) - missing)
+    scores.tick = on_pairs(missing := scores.count_missing(pairs), len(pairs) - missing)
     scores.hold_against(pairs)
     paths = {one.id: one.path for one in reversed(found)}
-    closer = CloserLook(collection, ids, paths, ledger, question, scores.tick, views)
-    pairs = closer.elect(scores, pairs, asking, candidates)
-    pairs, values, transitivity = _consistent(pairs, judged := partial(closer.judged, scores), asking, asked)
+    closer = CloserLook(collection, ids, paths, pair_cache, question, scores.tick, views)
+    pairs = closer.elect_pairs(scores, pairs, asking, candidates)
+    pairs, values, transitivity = _make_consistent(pairs, judged := partial(closer.judge_pairs, scores), asking, asked)
     apart |= different_pairs(collection.backend, question)
     labelled = places_of(apart, ids)
     values = np.where(are_among(pairs, labelled), 0.0, values)
@@ -92,29 +92,29 @@ def duplicates_among(
     bound = min(limit, most_lenient(stated_of(asked)) if bound is None else bound)
     near = values >= bound
     if pictures is None:
-        found = with_file_facts(collection, found, {ids[at] for at in pairs[near].flat}, ledger, scores.tick)
-    order, place = preference(found, keep), {id: number for number, id in enumerate(ids)}
+        found = with_file_facts(collection, found, {ids[at] for at in pairs[near].flat}, pair_cache, scores.tick)
+    order, place = preference_order(found, keep), {id: number for number, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
     known = matches_of([(a, b) for a, b in pairs[near].tolist()], values[near].tolist(), bound)
     ask = _ask_about(
         known, bound, lambda pairs: asking[pairs].any(1) & ~are_among(pairs, labelled), judged, transitivity
     )
-    matching = _reaching(known, limit)
-    groups = grouped(contents, matching, limit, ask)
+    matching = _filter_matches(known, limit)
+    groups = group_items(contents, matching, limit, ask)
     shown = list(map({found[number].id: found[number] for number in reversed(order)}.__getitem__, ids))
-    compare = PixelComparisons(closer, ledger, scores.tick, apart).compare
-    groups = _upright(groups, known, shown, compare) if same_orientation else groups
+    compare = PixelComparisons(closer, pair_cache, scores.tick, apart).compare
+    groups = _split_turned(groups, known, shown, compare) if same_orientation else groups
     members = [[shown[content] for content in group] for group in groups]
     settled = _settle_groups(members, compare, keep, closer.settling(len(groups)))
     least = _least_of(asked, limit if threshold == "auto" else 1.0)
     return Duplicates(
-        groups=named(settled, matching, closer.looks, ids, found, order, least, keep),
+        groups=make_groups(settled, matching, closer.looks, ids, found, order, least, keep),
         pictures=found,
         order=order,
         pairs=[(ids[a], ids[b], known[a][b]) for a in sorted(known) for b in sorted(known[a]) if a < b],
         threshold=limit,
         bound=bound,
-        scored=scores.scored,
+        scored=scores.requested_count,
         computed=scores.computed,
         verdicts=least,
         question=asked.question,
@@ -131,16 +131,17 @@ def _settle_groups(
     """Decide of each group what goes, and tell `tick`."""
     settled = []
     for members in groups:
-        settled.append(settle(members, compare, checked_rules(keep)))
+        settled.append(settle_group(members, compare, checked_rules(keep)))
         tick(1)
     return settled
 
 
-def _upright(
+def _split_turned(
     groups: Iterable[list[int]], known: Matches, pictures: Sequence[Picture], compare: Compare
 ) -> list[list[int]]:
-    """The groups without mirror images and turned pictures of the first of each, which are groups of their own if there
-    are several; these pairs are no longer `known`.
+    """Split mirror images and turned pictures of the first of a group off; several of them are a group of their own.
+
+    These pairs are no longer `known`.
     """
     found = []
     for group in groups:
@@ -166,8 +167,9 @@ def _ask_about(
     judged: Callable[[np.ndarray], np.ndarray],
     transitivity: Transitivity,
 ) -> Ask:
-    """A function that scores pairs for `grouped`, 0 where they are not comparable, and adds those that reach `bound` to
-    what is `known`.
+    """A function that scores pairs for `group_items`, 0 where they are not comparable.
+
+    It adds those that reach `bound` to what is `known`.
     """
 
     def ask(wanted: list[Pair]) -> list[float]:
@@ -192,7 +194,7 @@ def _least_of(runtime: Runtime, automatic: float) -> dict[Verdict, float]:
     return least
 
 
-def _consistent(
+def _make_consistent(
     pairs: np.ndarray, judged: Callable[[np.ndarray], np.ndarray], asking: np.ndarray, runtime: Runtime
 ) -> tuple[np.ndarray, np.ndarray, Transitivity]:
     """The pairs, and beside them those that tell whether two matches of one picture can both be right (`open_pairs`),
@@ -208,7 +210,7 @@ def _consistent(
     return pairs, transitivity.make_consistent(pairs, values, UNSURE), transitivity
 
 
-def _reaching(known: Mapping[int, Mapping[int, float]], limit: float) -> dict[int, dict[int, float]]:
+def _filter_matches(known: Mapping[int, Mapping[int, float]], limit: float) -> dict[int, dict[int, float]]:
     """The matches {place: {place: score}} of a score of at least `limit`, without the places that have none."""
     return {
         a: {b: score for b, score in others.items() if score >= limit}
@@ -217,7 +219,7 @@ def _reaching(known: Mapping[int, Mapping[int, float]], limit: float) -> dict[in
     }
 
 
-def named(
+def make_groups(
     groups: Sequence[Settled],
     matching: Mapping[int, Mapping[int, float]],
     looks: Mapping[tuple[int, int], judgement.CloserLook],
@@ -227,8 +229,9 @@ def named(
     least: Mapping[Verdict, float],
     keep: Sequence[str],
 ) -> list[Group]:
-    """Groups of contents, and contents that several files have, as groups of pictures, of which none goes of whose
-    companions one would be lost.
+    """Make groups of pictures from groups of contents, and from contents that several files have.
+
+    No picture goes of whose companions one would be lost.
 
     Contents are places in `ids`, and `matching` has the scores of those that match.
     """
@@ -250,7 +253,9 @@ def named(
             stands = files[group.replaced[id]][0] if id in group.replaced else None
             for number, picture in enumerate(files[id]):
                 instead = stands or (None if number == 0 else files[id][0])
-                why = group.reasons.get(id, "") if stands or number == 0 else reason(files[id][0], picture, keep)
+                why = (
+                    group.reasons.get(id, "") if stands or number == 0 else deciding_reason(files[id][0], picture, keep)
+                )
                 edit = group.edits.get(id, "") if stands or number == 0 else ""
                 held = companions.reason_to_stay(picture.path, instead.path, by_size=True) if instead else None
                 if held:
@@ -269,7 +274,7 @@ def _score_of(matching: Mapping[int, Mapping[int, float]], keeper: int, other: i
     return near[other] if other in near else max(matching[other].values())
 
 
-def _everything(collection: Collection) -> Iterator[Picture]:
+def _list_pictures(collection: Collection) -> Iterator[Picture]:
     for page in collection.backend.pages(_STEP):
         yield from map(of_record, page)
 

@@ -20,9 +20,9 @@ from diptych.dedupe.hashes.scan import kept_hashes, scan_hashes
 from diptych.dedupe.keeper import DEFAULT, checked_rules
 from diptych.dedupe.labelled import NONE, IdPairs, different_pairs_in
 from diptych.dedupe.pair_cache import LEDGER, PairCache
-from diptych.dedupe.scan import PictureFile, Scan, listed, resolved, scan, searched
+from diptych.dedupe.scan import PictureFile, Scan, list_picture_files, resolve_folders, resolve_roots, scan_files
 from diptych.dedupe.threshold import check_threshold
-from diptych.dedupe.workers import recover
+from diptych.dedupe.workers import recover_scores
 from diptych.errors import DedupeError, StoreError
 from diptych.pictures.file_info import Picture
 from diptych.pictures.walk import Omissions, Refuse
@@ -89,14 +89,14 @@ def find_duplicates(
     keep, console = checked_rules(keep), Console(quiet=not show_progress_bar)
     how: dict[str, Any] = {"threshold": threshold, "keep": keep, "candidates": candidates, "question": question}
     how["same_orientation"] = same_orientation
-    kept = _paths(reference)
+    kept = _list_paths(reference)
     if isinstance(source, Collection):
         if kept:
             raise ArgumentError("reference is for folders, and a collection has none; name the folders in its place")
-        return _grouped(console, source, None, None, **how)
+        return _group_under_bars(console, source, None, None, **how)
     if method == "network":
         scorer = (scorer or Scorer.load()).asking(question)
-    roots, references = searched(_paths(source), kept)
+    roots, references = resolve_roots(_list_paths(source), kept)
     refused: list[str] = []
 
     def refuse(path: str, reason: str) -> None:
@@ -104,40 +104,42 @@ def find_duplicates(
         on_error(path, reason) if on_error else logger.warning("skipped %s", reason)
 
     omissions = Omissions()
-    files = listed(roots, refuse, references, logger.warning, Exclusion(tuple(exclude), include_hidden), omissions)
+    files = list_picture_files(
+        roots, refuse, references, logger.warning, Exclusion(tuple(exclude), include_hidden), omissions
+    )
     if left_out := omissions.left_out_line():
         logger.warning("%s", left_out.replace("--include-hidden", "include_hidden=True"))
     if scorer is None:
         distance = MAX_DISTANCE if max_distance is None else max_distance
         hashing: dict[str, Any] = {"store": store, "max_distance": distance, "keep": keep, "refuse": refuse}
         return hashed_duplicates(roots, files, references, console=console, **hashing)[0]
-    with kept_features(roots, scorer, store, references) as (collection, ledger):
-        pictures = _scanned(console, [*roots, *references], files, collection, ledger, refuse)
+    with kept_features(roots, scorer, store, references) as (collection, pair_cache):
+        pictures = _scan_under_bar(console, [*roots, *references], files, collection, pair_cache, refuse)
         check_read(files, pictures, refused)
         if store is None:
-            forget_others(collection, ledger, pictures)
-        return _grouped(console, collection, pictures, ledger, **how)
+            forget_others(collection, pair_cache, pictures)
+        return _group_under_bars(console, collection, pictures, pair_cache, **how)
 
 
-def _scanned(
+def _scan_under_bar(
     console: Console,
     places: Sequence[Path],
     files: Sequence[PictureFile],
     collection: Collection,
-    ledger: PairCache,
+    pair_cache: PairCache,
     refuse: Refuse,
 ) -> list[Picture]:
     """The pictures of these files, each in the collection, under a bar."""
     with console.progress(total=len(files), unit="picture", desc="reading") as bar:
-        return scan(places, files, collection, ledger, refuse=refuse, tick=bar.update).pictures
+        return scan_files(places, files, collection, pair_cache, refuse=refuse, tick=bar.update).pictures
 
 
-def _grouped(
-    console: Console, collection: Collection, pictures: list[Picture] | None, ledger: PairCache | None, **how: Any
+def _group_under_bars(
+    console: Console, collection: Collection, pictures: list[Picture] | None, pair_cache: PairCache | None, **how: Any
 ) -> Duplicates:
     """The duplicates of a collection, under bars."""
     with PairBars(console, "comparing") as bars:
-        return duplicates_among(collection, pictures, ledger=ledger, on_pairs=bars.begin, **how)
+        return duplicates_among(collection, pictures, pair_cache=pair_cache, on_pairs=bars.begin, **how)
 
 
 def hashed_duplicates(
@@ -167,15 +169,15 @@ def hashed_duplicates(
         refused.append(reason)
         refuse(path, reason)
 
-    with kept_hashes(Path(store) if store else store_of(references or roots, "phash")) as ledger:
+    with kept_hashes(Path(store) if store else store_of(references or roots, "phash")) as pair_cache:
         with console.progress(total=len(files), unit="picture", desc="hashing") as bar:
             seen, hashes = scan_hashes(
-                places, files, ledger, threads=threads or thread_count(), refuse=refuse_too, tick=bar.update
+                places, files, pair_cache, threads=threads or thread_count(), refuse=refuse_too, tick=bar.update
             )
-        resolved(places)  # one that is gone by now would look as if it had become empty
+        resolve_folders(places)  # one that is gone by now would look as if it had become empty
         check_read(files, seen.pictures, refused)
         if store is None:
-            ledger.forget_all_but({picture.path for picture in seen.pictures})
+            pair_cache.forget_all_but({picture.path for picture in seen.pictures})
     apart |= different_pairs_in(Path(store) if store else None)
     return duplicates_by_hash(seen.pictures, hashes, max_distance=max_distance, keep=keep, apart=apart), seen
 
@@ -211,7 +213,7 @@ def _check_method(
         raise ArgumentError(f'{" and ".join(named)} {are} for method="network"; phash has max_distance alone')
 
 
-def _paths(folders: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
+def _list_paths(folders: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
     return list(map(Path, [folders] if isinstance(folders, str | os.PathLike) else folders))
 
 
@@ -234,10 +236,10 @@ def kept_features(
         Collection.open(
             store or store_of(references or roots, scorer.runtime.revision), scorer, create=True
         ) as collection,
-        PairCache(collection.directory / LEDGER, scorer.runtime.scores_revision) as ledger,
+        PairCache(collection.directory / LEDGER, scorer.runtime.scores_revision) as pair_cache,
     ):
-        recover(collection, ledger)
-        yield collection, ledger
+        recover_scores(collection, pair_cache)
+        yield collection, pair_cache
 
 
 def store_of(roots: Sequence[Path], name: str) -> Path:
@@ -250,9 +252,9 @@ def store_of(roots: Sequence[Path], name: str) -> Path:
     return cache / "diptych" / "dedupe" / f"{digest}-{name}"
 
 
-def forget_others(collection: Collection, ledger: PairCache, pictures: Sequence[Picture]) -> None:
+def forget_others(collection: Collection, pair_cache: PairCache, pictures: Sequence[Picture]) -> None:
     """Let go of all but these pictures, in a collection that is ours alone."""
-    ledger.forget_all_but({picture.path for picture in pictures})
+    pair_cache.forget_all_but({picture.path for picture in pictures})
     present = {picture.id for picture in pictures}
     pages = collection.backend.pages(1000)
     old = [record.id for records in pages for record in records if record.id not in present]

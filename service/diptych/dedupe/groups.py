@@ -26,7 +26,7 @@ def matches_of(pairs: Sequence[Pair], scores: Sequence[float], threshold: float)
     return matches
 
 
-def grouped(order: Sequence[int], matches: Matches, threshold: float, ask: Ask | None = None) -> list[list[int]]:
+def group_items(order: Sequence[int], matches: Matches, threshold: float, ask: Ask | None = None) -> list[list[int]]:
     """Groups of two or more, each with its keeper first and the others in `order`; sorted by their keepers.
 
     `order` has every item, the one to keep first. The surest match comes first: the groups of its two items, each of
@@ -37,17 +37,17 @@ def grouped(order: Sequence[int], matches: Matches, threshold: float, ask: Ask |
     rank = {item: place for place, item in enumerate(order)}
     asked = set[Pair]()
     for _ in range(_ROUNDS):
-        if ask is None or not (wanted := _joined(matches, rank, asked)[1]):
+        if ask is None or not (wanted := _join_groups(matches, rank, asked)[1]):
             break
         asked.update(wanted)
         for (keeper, other), score in zip(wanted, ask(wanted), strict=True):
             if score >= threshold:
                 matches[keeper][other] = matches[other][keeper] = score
-    groups = [sorted(group, key=rank.__getitem__) for group in _joined(matches, rank, asked)[0]]
+    groups = [sorted(group, key=rank.__getitem__) for group in _join_groups(matches, rank, asked)[0]]
     return sorted(groups, key=lambda group: rank[group[0]])
 
 
-def _joined(matches: Matches, rank: Mapping[int, int], asked: Set[Pair]) -> tuple[list[list[int]], list[Pair]]:
+def _join_groups(matches: Matches, rank: Mapping[int, int], asked: Set[Pair]) -> tuple[list[list[int]], list[Pair]]:
     """The groups by these matches, their keepers first, and the pairs of a keeper and an item of another group that
     alone keep two apart, each once: of that other group those of its surest match. What was `asked` is no match.
     """

@@ -24,18 +24,18 @@ class Rule(NamedTuple):
     picture, of which the lowest is preferred.
     """
 
-    reason: str
+    deciding_reason: str
     value: Callable[[Picture], Any]
 
 
 RULES = {
     "resolution": Rule("more pixels", lambda picture: -picture.width * picture.height),
     "with-exif": Rule("its EXIF entries", lambda picture: not picture.exif),
-    "format": Rule("a better format", lambda picture: _place(picture.format)),
+    "format": Rule("a better format", lambda picture: _format_rank(picture.format)),
     "exif": Rule("more EXIF entries", lambda picture: -picture.exif),
-    "oldest": Rule("an earlier date", lambda picture: (_dated(picture.time), _dated(picture.changed))),
-    "newest": Rule("a later date", lambda picture: (_dated(picture.time, -1), _dated(picture.changed, -1))),
-    "largest": Rule("more bytes", lambda picture: -_twentieths(picture.bytes)),
+    "oldest": Rule("an earlier date", lambda picture: (_date_key(picture.time), _date_key(picture.changed))),
+    "newest": Rule("a later date", lambda picture: (_date_key(picture.time, -1), _date_key(picture.changed, -1))),
+    "largest": Rule("more bytes", lambda picture: -_size_in_twentieths(picture.bytes)),
     "shortest": Rule("a shorter path", lambda picture: len(picture.path)),
     "first-dir": Rule("a folder that was named earlier", lambda picture: picture.root),
 }
@@ -56,33 +56,33 @@ def checked_rules(names: str | Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def preference(pictures: Sequence[Picture], rules: Sequence[str] = DEFAULT) -> list[int]:
+def preference_order(pictures: Sequence[Picture], rules: Sequence[str] = DEFAULT) -> list[int]:
     """The places of the pictures, the one to keep first; ties by the shorter path, and then by the alphabet. The same
     order however they are given.
 
     Those in reference folders come before any rule. Raises DedupeError for a rule that is none.
     """
-    keys = list(map(deciding(rules), pictures))
+    keys = list(map(deciding_values(rules), pictures))
     return sorted(range(len(pictures)), key=keys.__getitem__)
 
 
-def deciding(rules: Sequence[str]) -> Callable[[Picture], tuple[Any, ...]]:
-    """The values of a picture that decide whether it is kept, one for each of `reasons`; the lowest is kept.
+def deciding_values(rules: Sequence[str]) -> Callable[[Picture], tuple[Any, ...]]:
+    """The values of a picture that decide whether it is kept, one for each of `list_reasons`; the lowest is kept.
 
     Raises DedupeError for a rule that is none.
     """
-    values = [rule.value for rule in _all(rules)]
+    values = [rule.value for rule in _all_rules(rules)]
     return lambda picture: tuple(value(picture) for value in values)
 
 
-def reasons(rules: Sequence[str]) -> list[str]:
+def list_reasons(rules: Sequence[str]) -> list[str]:
     """The reasons for which a picture may be kept, in the order in which they decide. Raises DedupeError."""
-    return [rule.reason for rule in _all(rules)]
+    return [rule.reason for rule in _all_rules(rules)]
 
 
-def reason(kept: Picture, other: Picture, rules: Sequence[str] = DEFAULT) -> str:
+def deciding_reason(kept: Picture, other: Picture, rules: Sequence[str] = DEFAULT) -> str:
     """The reason for which one of two pictures is kept: that of the first rule that parts them."""
-    for rule in _all(rules):
+    for rule in _all_rules(rules):
         if rule.value(kept) != rule.value(other):
             return rule.reason
     return _PATH.reason
@@ -90,26 +90,26 @@ def reason(kept: Picture, other: Picture, rules: Sequence[str] = DEFAULT) -> str
 
 def preferred_reason(kept: Picture, other: Picture, rules: Sequence[str] = DEFAULT) -> str | None:
     """The reason for which `kept` is preferred to another picture; None where the rules prefer the other one."""
-    for rule in _all(rules):
+    for rule in _all_rules(rules):
         values = rule.value(kept), rule.value(other)
         if values[0] != values[1]:
             return rule.reason if values[0] < values[1] else None
     return None
 
 
-def _all(rules: Sequence[str]) -> list[Rule]:
+def _all_rules(rules: Sequence[str]) -> list[Rule]:
     return [_REFERENCE, *(RULES[name] for name in checked_rules(rules)), RULES["shortest"], _PATH]
 
 
-def _dated(time: float | None, sign: int = 1) -> tuple[bool, float]:
+def _date_key(time: float | None, sign: int = 1) -> tuple[bool, float]:
     """The earlier time first, or with a `sign` of -1 the later one; where none is known last."""
     return time is None, sign * (time or 0)
 
 
-def _twentieths(bytes: int) -> int:
+def _size_in_twentieths(bytes: int) -> int:
     """The size of a file in steps of a twentieth: a few bytes more say nothing of two that were saved alike."""
     return round(math.log(max(bytes, 1)) / math.log(1.05))
 
 
-def _place(format: str) -> int:
+def _format_rank(format: str) -> int:
     return _FORMATS.index(format) if format in _FORMATS else len(_FORMATS)

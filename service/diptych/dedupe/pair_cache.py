@@ -109,23 +109,23 @@ class PairCache(CacheDatabase):
         DedupeError.
         """
         self.path = path or Path(":memory:")
-        with self._understood():
+        with self._translate_errors():
             self._connection = self.connect(self.path)
         try:
-            with self._understood():
-                self._prepare(revision)
+            with self._translate_errors():
+                self._prepare_tables(revision)
         except BaseException:
             self._connection.close()
             raise
 
-    def files(self, folders: Iterable[str]) -> dict[str, KnownFile]:
+    def get_files(self, folders: Iterable[str]) -> dict[str, KnownFile]:
         """The files known below these folders, by path."""
         found = {}
-        with self._understood():
+        with self._translate_errors():
             for folder in folders:
                 query = f"SELECT {_COLUMNS} FROM files WHERE path > ? AND path < ?"
                 rows = self._connection.execute(query, paths_below(folder))
-                for path, id, bytes_, modified, *rest, changed in self._intact(rows, "files", *_FILE):
+                for path, id, bytes_, modified, *rest, changed in self._check_rows(rows, "files", *_FILE):
                     facts = dict(zip(Facts._fields, rest, strict=True))
                     facts |= {name: bool(facts[name]) for name in _FLAGS}
                     found[path] = KnownFile(Picture(id.hex(), path, bytes_, modified, **facts), changed)
@@ -153,21 +153,21 @@ class PairCache(CacheDatabase):
 
     def forget_all_but(self, paths: Collection[str]) -> None:
         """Forget the files at other paths, and the scores of contents that no file has any more."""
-        with self._understood():
+        with self._translate_errors():
             known = [path for (path,) in self._connection.execute("SELECT path FROM files")]
         if old := sorted(set(known).difference(paths)):
             self.forget_files(old)
 
-    def scores(self, ids: Sequence[str], question: str) -> tuple[np.ndarray, np.ndarray]:
+    def get_scores(self, ids: Sequence[str], question: str) -> tuple[np.ndarray, np.ndarray]:
         """Known pairs among the contents of these ids: keys int64 (n,) ascending, and logits float32 (n,).
 
         They answer the question. The key of contents at the places i < j is i * len(ids) + j.
         """
         place = {bytes.fromhex(id): number for number, id in enumerate(ids)}
         keys, logits = [], []
-        with self._understood():
+        with self._translate_errors():
             query = "SELECT a, b, logit FROM pairs WHERE question=?"
-            for a, b, logit in self._intact(self._connection.execute(query, (question,)), "pairs", _PAIR):
+            for a, b, logit in self._check_rows(self._connection.execute(query, (question,)), "pairs", _PAIR):
                 if a in place and b in place:
                     low, high = sorted((place[a], place[b]))
                     keys.append(low * len(ids) + high)
@@ -178,28 +178,28 @@ class PairCache(CacheDatabase):
 
     def add_scores(self, pairs: Sequence[tuple[str, str]], logits: np.ndarray, question: str) -> None:
         """Remember the logits float32 (n,) of n pairs of ids, as they answer a question."""
-        rows = [(question, *_sides(pair), float(logit)) for pair, logit in zip(pairs, logits, strict=True)]
+        rows = [(question, *_pair_ids(pair), float(logit)) for pair, logit in zip(pairs, logits, strict=True)]
         with self._transaction() as connection:
             connection.executemany("INSERT OR REPLACE INTO pairs VALUES (?,?,?,?)", rows)
 
-    def evidence(self, pairs: Sequence[tuple[str, str]]) -> list[Evidence | None]:
+    def get_evidence(self, pairs: Sequence[tuple[str, str]]) -> list[Evidence | None]:
         """The evidence of closer looks at these pairs of ids; None where there was no look, or one by an earlier
         version.
         """
-        with self._understood():
+        with self._translate_errors():
             query = "SELECT seen FROM evidence WHERE a=? AND b=?"
-            found = [self._connection.execute(query, _sides(pair)).fetchone() for pair in pairs]
-        return [_read(row[0]) if row else None for row in found]
+            found = [self._connection.execute(query, _pair_ids(pair)).fetchone() for pair in pairs]
+        return [_parse_evidence(row[0]) if row else None for row in found]
 
     def add_evidence(self, pairs: Sequence[tuple[str, str]], seen: Sequence[Evidence]) -> None:
         """Remember the evidence of closer looks at pairs of ids."""
-        rows = [(*_sides(pair), json.dumps(asdict(evidence))) for pair, evidence in zip(pairs, seen, strict=True)]
+        rows = [(*_pair_ids(pair), json.dumps(asdict(evidence))) for pair, evidence in zip(pairs, seen, strict=True)]
         with self._transaction() as connection:
             connection.executemany("INSERT OR REPLACE INTO evidence VALUES (?,?,?)", rows)
 
-    def comparison(self, a: str, b: str) -> Comparison | None:
+    def get_comparison(self, a: str, b: str) -> Comparison | None:
         """What was seen of a pair of ids in full size, the lower id first; None where it was not compared."""
-        with self._understood():
+        with self._translate_errors():
             query = "SELECT seen FROM comparisons WHERE a=? AND b=?"
             row = self._connection.execute(query, (bytes.fromhex(a), bytes.fromhex(b))).fetchone()
         try:
@@ -213,14 +213,14 @@ class PairCache(CacheDatabase):
         with self._transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO comparisons VALUES (?,?,?)", row)
 
-    def signatures(self, ids: Sequence[str]) -> dict[str, np.ndarray]:
+    def get_signatures(self, ids: Sequence[str]) -> dict[str, np.ndarray]:
         """The signatures uint8 (P, 32) of the keypoints of contents, by id: of those that are known."""
         found = {}
-        with self._understood():
+        with self._translate_errors():
             for id in ids:
                 query = "SELECT id, keypoints FROM signatures WHERE id=?"
                 rows = self._connection.execute(query, (bytes.fromhex(id),))
-                for _, keypoints in self._intact(rows, "signatures", _SIGNED):
+                for _, keypoints in self._check_rows(rows, "signatures", _SIGNED):
                     if len(keypoints) % LENGTH == 0:  # damage is computed anew
                         found[id] = np.frombuffer(keypoints, np.uint8).reshape(-1, LENGTH)
         return found
@@ -231,19 +231,19 @@ class PairCache(CacheDatabase):
         with self._transaction() as connection:
             connection.executemany("INSERT OR REPLACE INTO signatures VALUES (?,?)", rows)
 
-    def hashes(self) -> dict[str, int | None]:
+    def get_hashes(self) -> dict[str, int | None]:
         """The perceptual hashes, 64 bits, of contents by id; None where there is too little to be seen."""
-        with self._understood():
+        with self._translate_errors():
             rows = self._connection.execute("SELECT id, phash FROM hashes")
-            return {id.hex(): _unsigned(phash) for id, phash in self._intact(rows, "hashes", *_HASH)}
+            return {id.hex(): _to_unsigned(phash) for id, phash in self._check_rows(rows, "hashes", *_HASH)}
 
     def add_hashes(self, hashes: Mapping[str, int | None]) -> None:
         """Remember the perceptual hashes of contents."""
-        rows = [(bytes.fromhex(id), _signed(phash)) for id, phash in hashes.items()]
+        rows = [(bytes.fromhex(id), _to_signed(phash)) for id, phash in hashes.items()]
         with self._transaction() as connection:
             connection.executemany("INSERT OR REPLACE INTO hashes VALUES (?,?)", rows)
 
-    def _intact(self, rows: Iterable[tuple], table: str, *kinds: tuple[type, ...]) -> Iterator[tuple]:
+    def _check_rows(self, rows: Iterable[tuple], table: str, *kinds: tuple[type, ...]) -> Iterator[tuple]:
         """The rows of a table, whose values must have one of these lists of types, as SQLite itself does not ensure."""
         for row in rows:
             if tuple(map(type, row)) not in kinds:
@@ -253,7 +253,7 @@ class PairCache(CacheDatabase):
                 )
             yield row
 
-    def _prepare(self, revision: str | None) -> None:
+    def _prepare_tables(self, revision: str | None) -> None:
         connection = self._connection
         version = version_of(connection)
         if version == 0:
@@ -276,21 +276,21 @@ class PairCache(CacheDatabase):
                 connection.execute("INSERT INTO model VALUES (?)", (revision,))
 
 
-def _sides(pair: tuple[str, str]) -> list[bytes]:
+def _pair_ids(pair: tuple[str, str]) -> list[bytes]:
     """The ids of a pair as its tables have them."""
     return sorted(map(bytes.fromhex, pair))
 
 
-def _signed(phash: int | None) -> int | None:
+def _to_signed(phash: int | None) -> int | None:
     """A hash as SQLite holds it, whose integers have a sign."""
     return phash if phash is None or phash < 2**63 else phash - 2**64
 
 
-def _unsigned(phash: int | None) -> int | None:
+def _to_unsigned(phash: int | None) -> int | None:
     return None if phash is None else phash % 2**64
 
 
-def _read(seen: str) -> Evidence | None:
+def _parse_evidence(seen: str) -> Evidence | None:
     try:
         return _EVIDENCE_OF.validate_json(seen)
     except ValidationError:

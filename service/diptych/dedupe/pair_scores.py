@@ -10,11 +10,11 @@ import numpy as np
 from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.collection.collection import Collection
 from diptych.dedupe.pair_cache import PairCache
-from diptych.dedupe.workers import shared, tokens_of
+from diptych.dedupe.workers import score_by_workers, tokens_of
 from diptych_runtime.calibration.questions import COPY, THING
 
 _WORTH = 4096  # pairs, from which on it pays to hand them out
-BATCH = 1024  # pairs, after each of which the ledger has them
+BATCH = 1024  # pairs, after each of which the cache has them
 _KEPT = 8192  # pictures whose tokens stay in memory, 8 KB each
 
 
@@ -22,77 +22,79 @@ class PairScores:
     """Relevance scores of pairs of the pictures `ids` of a collection; pairs are places in `ids`, in either order.
 
     They answer the `question` that is asked of the collection's model; that of a *thing* is no lower than of a *copy*.
-    `scored` counts the pairs that were asked for, `computed` those of them that the ledger did not know.
+    `scored` counts the pairs that were asked for, `computed` those of them that the cache did not know.
     """
 
     def __init__(
         self,
         collection: Collection,
         ids: Sequence[str],
-        ledger: PairCache,
+        pair_cache: PairCache,
         tick: Callable[[int], object] = lambda n: None,
-        crew: WorkerPool | None = None,
+        workers: WorkerPool | None = None,
         question: str = COPY,
     ) -> None:
-        """`tick` is told how many were computed, each time some were; a `crew` computes where there are many."""
-        self.collection, self.ids, self.ledger, self.tick, self.crew = collection, ids, ledger, tick, crew
+        """`tick` is told how many were computed, each time some were; `workers` compute where there are many."""
+        self.collection, self.ids, self.pair_cache, self.tick, self.workers = collection, ids, pair_cache, tick, workers
         self.computed, self._shifts = 0, np.zeros(len(ids), np.float32)
         self._asked = np.empty(0, np.int64)
         self.scorer = collection.scorer.asking(question)
         runtime = self.scorer.runtime
         apart = runtime.question == THING and COPY in runtime.questions
-        self._copies = PairScores(collection, ids, ledger, crew=crew) if apart else None
-        self._keys, self._logits = ledger.scores(ids, self.scorer.runtime.question)
+        self._copies = PairScores(collection, ids, pair_cache, workers=workers) if apart else None
+        self._keys, self._logits = pair_cache.get_scores(ids, self.scorer.runtime.question)
         self._tokens: OrderedDict[int, np.ndarray] = OrderedDict()
 
     @property
-    def scored(self) -> int:
+    def requested_count(self) -> int:
         """The number of different pairs that were requested."""
         return len(self._asked)
 
-    def missing(self, pairs: np.ndarray) -> int:
-        """The number of the pairs int64 (P, 2) that `of` would have to compute."""
-        return len(np.setdiff1d(self._key(pairs), self._keys))
+    def count_missing(self, pairs: np.ndarray) -> int:
+        """The number of the pairs int64 (P, 2) that `score_pairs` would have to compute."""
+        return len(np.setdiff1d(self._pair_keys(pairs), self._keys))
 
-    def of(self, pairs: np.ndarray) -> np.ndarray:
+    def score_pairs(self, pairs: np.ndarray) -> np.ndarray:
         """Scores float64 (P,) of pairs int64 (P, 2), rounded to 7 decimals, as many as a float32 has there.
 
         Rounded because a report's page compares them as decimals, and has to find the same groups.
         """
         lowered = self._shifts[np.asarray(pairs, np.int64).reshape(-1, 2)].mean(1)
-        logits = self.logits(pairs) - lowered
+        logits = self.get_logits(pairs) - lowered
         scores = np.round(self.scorer.relevance(logits).astype(np.float64), 7)
-        return scores if self._copies is None else np.maximum(scores, self._copies.unseen(pairs))
+        return scores if self._copies is None else np.maximum(scores, self._copies.score_without_look(pairs))
 
-    def unseen(self, pairs: np.ndarray) -> np.ndarray:
-        """`of` pairs as it is shown without a closer look."""
-        scores, verification = self.of(pairs), self.scorer.runtime.verification
+    def score_without_look(self, pairs: np.ndarray) -> np.ndarray:
+        """`score_pairs` pairs as it is shown without a closer look."""
+        scores, verification = self.score_pairs(pairs), self.scorer.runtime.verification
         return scores if verification is None else verification.shown_relevance(scores, [None] * len(scores))
 
     def hold_against(self, pairs: np.ndarray) -> None:
         """From now on hold every score against the rivals of both pictures: the logits of what each of them is paired
         with in `pairs`, its nearest (see `diptych_runtime.calibration.normalization`).
         """
-        self._shifts = self.scorer.runtime.logit_shifts(pairs, self.logits(pairs), len(self.ids))
+        self._shifts = self.scorer.runtime.logit_shifts(pairs, self.get_logits(pairs), len(self.ids))
 
-    def logits(self, pairs: np.ndarray) -> np.ndarray:
+    def get_logits(self, pairs: np.ndarray) -> np.ndarray:
         """Logits float32 (P,) of pairs int64 (P, 2), whatever else there is."""
-        keys = self._key(pairs)
+        keys = self._pair_keys(pairs)
         self._asked = np.union1d(self._asked, keys)
-        self._compute(np.setdiff1d(keys, self._keys))
+        self._compute_logits(np.setdiff1d(keys, self._keys))
         return self._logits[np.searchsorted(self._keys, keys)]
 
-    def _key(self, pairs: np.ndarray) -> np.ndarray:
+    def _pair_keys(self, pairs: np.ndarray) -> np.ndarray:
         pairs = np.asarray(pairs, np.int64).reshape(-1, 2)
         return pairs.min(1, initial=len(self.ids)) * len(self.ids) + pairs.max(1, initial=0)
 
-    def _compute(self, keys: np.ndarray) -> None:
+    def _compute_logits(self, keys: np.ndarray) -> None:
         ids, pairs = list(self.ids), np.stack(np.divmod(keys, len(self.ids)), 1)
         logits = [self._logits]
-        crew = self.crew if len(pairs) >= _WORTH else None
+        workers = self.workers if len(pairs) >= _WORTH else None
         question = self.scorer.runtime.question
-        for batch, made in shared(self.collection, ids, pairs, crew, question) if crew else self._here(pairs):
-            self.ledger.add_scores([(ids[a], ids[b]) for a, b in batch.tolist()], made, question)
+        for batch, made in (
+            score_by_workers(self.collection, ids, pairs, workers, question) if workers else self._compute_here(pairs)
+        ):
+            self.pair_cache.add_scores([(ids[a], ids[b]) for a, b in batch.tolist()], made, question)
             logits.append(made)
             self.computed += len(batch)
             self.tick(len(batch))
@@ -100,15 +102,15 @@ class PairScores:
         order = np.argsort(found)
         self._keys, self._logits = found[order], np.concatenate(logits)[order]
 
-    def _here(self, pairs: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _compute_here(self, pairs: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """The pairs batch by batch with their logits, computed by this process."""
         for start in range(0, len(pairs), BATCH):
             batch = pairs[start : start + BATCH]
-            self._load(set(batch.ravel().tolist()))
+            self._load_tokens(set(batch.ravel().tolist()))
             first, second = (np.stack([self._tokens[place] for place in side]) for side in batch.T.tolist())
             yield batch, self.scorer.logits(first, second)
 
-    def _load(self, places: set[int]) -> None:
+    def _load_tokens(self, places: set[int]) -> None:
         """Have the tokens of these pictures in memory, and forget those that were not asked for longest."""
         wanted = sorted(places - self._tokens.keys())
         found = tokens_of(self.collection, [self.ids[place] for place in wanted])

@@ -13,7 +13,7 @@ from typing import TypeVar
 from diptych.batch.ingest import Found, embed_with_workers
 from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.collection.collection import Collection, Received
-from diptych.collection.ingest import Incoming, batches
+from diptych.collection.ingest import Incoming, make_batches
 from diptych.dedupe.actions.hard_link import LINK
 from diptych.dedupe.actions.move_file import HELD
 from diptych.dedupe.actions.plan import apart_from
@@ -61,9 +61,10 @@ class PictureFile:
         return (self.bytes, self.modified, self.inode_changed) == (picture.bytes, picture.modified, known.inode_changed)
 
 
-def resolved(folders: Iterable[Path]) -> list[Path]:
-    """The folders without links, each once, in the order they were named. Raises DedupeError for what is none, and
-    PictureError for a name that is not UTF-8.
+def resolve_folders(folders: Iterable[Path]) -> list[Path]:
+    """Resolve links in the names of folders, and list each folder once, in the order they were named.
+
+    Raises DedupeError for what is none, and PictureError for a name that is not UTF-8.
     """
     roots = list(dict.fromkeys(real_path(folder) for folder in folders))
     for root in roots:
@@ -74,16 +75,16 @@ def resolved(folders: Iterable[Path]) -> list[Path]:
     return roots
 
 
-def searched(
+def resolve_roots(
     folders: Iterable[Path], references: Iterable[Path] = (), *, to: Path | None = None
 ) -> tuple[list[Path], list[Path]]:
-    """The folders that are searched and the reference folders, both `resolved`.
+    """Resolve the folders that are searched and the reference folders (`resolve_folders`).
 
     Raises DedupeError for a folder to be searched, or one `to` which pictures are moved, that lies in a reference, also
     by another mount: nothing is changed there; and for one `to` which they are moved that is searched. A reference
     below a folder is that part of it.
     """
-    roots, kept = resolved(folders), resolved(references)
+    roots, kept = resolve_folders(folders), resolve_folders(references)
     if to is not None:
         apart_from(roots, to)
     trash = [real_path(root / TRASH) for root in roots if os.path.lexists(root / TRASH)]  # which may be a link
@@ -96,7 +97,7 @@ def searched(
     return roots, kept
 
 
-def listed(
+def list_picture_files(
     roots: Sequence[Path],
     refuse: Refuse,
     references: Sequence[Path] = (),
@@ -104,8 +105,10 @@ def listed(
     exclusion: Exclusion = DEFAULT,
     omissions: Omissions | None = None,
 ) -> list[PictureFile]:
-    """The picture files (by ending) below the folders and the references, which are numbered after them; sorted by
-    path, each once even under several names or in several places, of which one in a reference counts.
+    """List the picture files, by ending, below the folders and the references, sorted by path.
+
+    References are numbered after the folders. A file comes once even under several names or in several places, of which
+    one in a reference counts.
 
     Links are left out: the file behind one could be taken for a copy of itself. Files and folders that cannot be read
     go to `refuse` with the reason, and those that are left out are counted in `omissions`; a reference without a
@@ -152,91 +155,90 @@ class Scan:
     gone: int
 
 
-def scan(
+def scan_files(
     roots: Sequence[Path],
     files: Sequence[PictureFile],
     collection: Collection,
-    ledger: PairCache,
+    pair_cache: PairCache,
     *,
     refuse: Refuse,
     tick: Callable[[int], object] = lambda done: None,
-    crew: WorkerPool | None = None,
+    workers: WorkerPool | None = None,
 ) -> Scan:
-    """The pictures of the files below the roots, references among them; their features are in the collection when this
-    returns.
+    """Read the files below the roots; their features are in the collection when this returns.
 
-    With a `crew` its workers make them.
+    With `workers` these make the features.
 
-    Files that the ledger knows with their size and times are not read, and a content is decoded once. What cannot be
+    Files that the cache knows with their size and times are not read, and a content is decoded once. What cannot be
     read goes to `refuse` with a reason. Stop at any time: the next call takes up the rest.
     """
-    known = ledger.files(map(str, roots))
-    stored = collection.backend.known(sorted({old.picture.id for old in known.values()}))
-    pictures, fresh = sorted_out(files, known, stored)
+    known = pair_cache.get_files(map(str, roots))
+    stored = collection.backend.known_ids(sorted({old.picture.id for old in known.values()}))
+    pictures, fresh = split_known(files, known, stored)
     if pictures:
         tick(len(pictures))
 
-    def take(results: Mapping[str, Found]) -> None:
+    def add_results(results: Mapping[str, Found]) -> None:
         arrivals: dict[str, Incoming] = {}
         for path, one in results.items():
             stamp = FileStamp(one.picture.bytes, one.picture.modified)
             arrivals.setdefault(one.picture.id, Incoming(one.content, path, {}, stamp=stamp))
         collection.commit(list(arrivals.values()))
-        pictures.extend(remembered([one.picture for one in results.values()], fresh, ledger))
+        pictures.extend(remember_pictures([one.picture for one in results.values()], fresh, pair_cache))
         tick(len(results))
 
     unread: list[str] = []
-    for part in embed_with_workers(collection, fresh, crew):
+    for part in embed_with_workers(collection, fresh, workers):
         unread += [path for path, one in part.items() if one is None]
         if done := {path: one for path, one in part.items() if one is not None}:
-            take(done)
+            add_results(done)
     blind = 0
 
-    def read(contents: Mapping[str, NamedBytes]) -> Received:
+    def read_contents(contents: Mapping[str, NamedBytes]) -> Received:
         return collection.read_new(list(contents.values()))
 
-    for results in read_in_batches(unread, read, collection.scorer.limits, collection.scorer.runtime.threads):
+    for results in read_in_batches(unread, read_contents, collection.scorer.limits, collection.scorer.runtime.threads):
         refused = {path: one for path, one in results.items() if isinstance(one, PictureError)}
         for path, error in refused.items():
             refuse(path, str(error))
-        take({path: Found(one[0], one[1]) for path, one in results.items() if not isinstance(one, PictureError)})
+        add_results({path: Found(one[0], one[1]) for path, one in results.items() if not isinstance(one, PictureError)})
         blind += len(results) - len(refused)
         tick(len(refused))
-    if crew:
-        crew.say_blind(blind)
-    return finished(pictures, files, known, ledger)
+    if workers:
+        workers.say_blind(blind)
+    return finish_scan(pictures, files, known, pair_cache)
 
 
-def sorted_out(
+def split_known(
     files: Iterable[PictureFile], known: Mapping[str, KnownFile], stored: Container[str]
 ) -> tuple[list[Picture], dict[str, PictureFile]]:
-    """The pictures of the files that are still as they are known, with contents that are stored, and the other files by
-    path.
-    """
+    """Split files into pictures whose file is unchanged and content stored, and the others by path."""
     pictures: list[Picture] = []
     fresh: dict[str, PictureFile] = {}
     for file in files:
         old = known.get(file.path)
         if old is not None and file.is_still(old) and old.picture.id in stored:
-            pictures.append(_placed(old.picture, file))
+            pictures.append(_place_picture(old.picture, file))
         else:
             fresh[file.path] = file
     return pictures, fresh
 
 
-def remembered(read: Iterable[Picture], files: Mapping[str, PictureFile], ledger: PairCache) -> list[Picture]:
-    """The pictures that were read, with their places among the folders; the ledger knows them when this returns."""
-    pictures = [_placed(picture, files[picture.path]) for picture in read]
-    ledger.add_files([KnownFile(picture, files[picture.path].inode_changed) for picture in pictures])
+def remember_pictures(
+    read: Iterable[Picture], files: Mapping[str, PictureFile], pair_cache: PairCache
+) -> list[Picture]:
+    """Store the pictures that were read in the cache, with their places among the folders."""
+    pictures = [_place_picture(picture, files[picture.path]) for picture in read]
+    pair_cache.add_files([KnownFile(picture, files[picture.path].inode_changed) for picture in pictures])
     return pictures
 
 
-def finished(
-    pictures: list[Picture], files: Iterable[PictureFile], known: Mapping[str, KnownFile], ledger: PairCache
+def finish_scan(
+    pictures: list[Picture], files: Iterable[PictureFile], known: Mapping[str, KnownFile], pair_cache: PairCache
 ) -> Scan:
-    """The scan of the files that gave these pictures; the ledger forgets the other files that were known."""
+    """Count what a scan found, and let the cache forget files that are gone."""
     kept = {picture.path for picture in pictures}
-    ledger.forget_files(sorted(known.keys() - kept))
+    pair_cache.forget_files(sorted(known.keys() - kept))
     new = len(kept - known.keys())
     pictures.sort(key=lambda picture: picture.path)
     changed = sum(picture.path in known and picture.id != known[picture.path].picture.id for picture in pictures)
@@ -255,7 +257,7 @@ def read_in_batches(
     """The files batch by batch, each as its picture and the result of `read` for its content: of the bytes, and a name
     for errors, by id. Each content is read once in a batch, which has at most so many, unless it is broken.
     """
-    for batch in batches(map(Path, paths), most):
+    for batch in make_batches(map(Path, paths), most):
         results: dict[str, tuple[Picture, T] | PictureError] = {}
         files: dict[Path, tuple[os.stat_result, bytes]] = {}
         for path, one in zip(batch, map_pictures(partial(read_file, limits=limits), batch, threads), strict=True):
@@ -280,5 +282,5 @@ def read_in_batches(
         yield results
 
 
-def _placed(picture: Picture, file: PictureFile) -> Picture:
+def _place_picture(picture: Picture, file: PictureFile) -> Picture:
     return replace(picture, root=file.root, reference=file.reference)

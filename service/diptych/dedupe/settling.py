@@ -61,16 +61,16 @@ class PixelComparisons:
         if frozenset((a.id, b.id)) in self._apart:
             return None
         low, high = sorted((a.id, b.id))
-        found = self._pair_cache.comparison(low, high)
+        found = self._pair_cache.get_comparison(low, high)
         if found is None:
-            found = self._compare(low, high)
+            found = self._compare_files(low, high)
             if found is not None:
                 self._pair_cache.add_comparison(low, high, found)
                 self._tick(0)
         return found if found is None or low == a.id else found.with_sides_swapped
 
-    def _compare(self, a: str, b: str) -> Comparison | None:
-        views = self._closer.views([a, b])
+    def _compare_files(self, a: str, b: str) -> Comparison | None:
+        views = self._closer.get_views([a, b])
         pixels = [self._pixels_of(id) for id in (a, b)]
         if (one := views[a]) is None or (other := views[b]) is None or pixels[0] is None or pixels[1] is None:
             return None
@@ -78,7 +78,7 @@ class PixelComparisons:
 
     def _pixels_of(self, id: str) -> np.ndarray | None:
         if id not in self._pixels:
-            source = self._closer.source(id)
+            source = self._closer.find_source(id)
             try:
                 self._pixels[id] = None if source is None else np.asarray(open_picture(source, self._closer.limits))
             except PictureError:
@@ -89,7 +89,7 @@ class PixelComparisons:
         return self._pixels[id]
 
 
-def settle(members: Sequence[Picture], compare: Compare, rules: Sequence[str] = DEFAULT) -> Settled:
+def settle_group(members: Sequence[Picture], compare: Compare, rules: Sequence[str] = DEFAULT) -> Settled:
     """Decide of pictures of different contents, the preferred first, which stand for which.
 
     A picture goes where another that stays can stand for it (`replacement.can_replace`). By the rules that are the
@@ -111,7 +111,7 @@ def settle(members: Sequence[Picture], compare: Compare, rules: Sequence[str] = 
                         stays.remove(kept)
                         replaced[kept.id] = kept, one
             stays.append(one)
-    _follow(replaced, stays, compare)
+    _follow_replacements(replaced, stays, compare)
     _put_first(stays, replaced, compare, rules)
     reasons, edits = dict[str, str](), dict[str, str]()
     for one in members:
@@ -138,7 +138,7 @@ def _put_first(
         stays.insert(0, stays.pop(stays.index(first)))
 
 
-def _follow(replaced: dict[str, tuple[Picture, Picture]], stays: list[Picture], compare: Compare) -> None:
+def _follow_replacements(replaced: dict[str, tuple[Picture, Picture]], stays: list[Picture], compare: Compare) -> None:
     """Have one that stays stand for each that goes: where its own went, the one that stands for that, or it stays."""
     for id, (one, kept) in list(replaced.items()):
         while kept.id in replaced:

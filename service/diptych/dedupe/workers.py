@@ -23,8 +23,8 @@ from diptych_runtime.atomic import write_atomic
 _NAME = "pairs"
 
 
-def shared(
-    collection: Collection, ids: Sequence[str], pairs: np.ndarray, crew: WorkerPool, question: str
+def score_by_workers(
+    collection: Collection, ids: Sequence[str], pairs: np.ndarray, workers: WorkerPool, question: str
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(pairs int64 (p, 2), logits float32 (p,)), part by part in order, of pairs (P, 2) of places in `ids`.
 
@@ -33,20 +33,20 @@ def shared(
     exchange = SharedParts.for_collection(collection, _NAME)
     with exchange.explain_errors():
         with exchange.begin_job() as job:
-            manifest = _begin(job, collection, ids, pairs, question)
+            manifest = _write_job(job, collection, ids, pairs, question)
         step = manifest.scoring
-        for number, part in exchange.complete_parts(job, step, score_part, crew, step.describe_part):
+        for number, part in exchange.complete_parts(job, step, score_part, workers, step.describe_part):
             yield pairs[slice(*step.part_bounds(number))], Scores.load(part).raw
         exchange.clear()
 
 
-def recover(collection: Collection, ledger: PairCache) -> None:
+def recover_scores(collection: Collection, pair_cache: PairCache) -> None:
     """Put into the cache the scores that workers had when an earlier run ended; damaged ones are computed again."""
     exchange = SharedParts.for_collection(collection, _NAME)
     with exchange.explain_errors():
         for job in exchange.list_jobs():
             with suppress(BatchError, FileNotFoundError, ValueError):
-                _take_over(job, collection, ledger)
+                _take_over(job, collection, pair_cache)
         exchange.clear()
 
 
@@ -59,7 +59,7 @@ def tokens_of(collection: Collection, ids: Sequence[str]) -> dict[str, np.ndarra
     return found
 
 
-def _take_over(job: Path, collection: Collection, ledger: PairCache) -> None:
+def _take_over(job: Path, collection: Collection, pair_cache: PairCache) -> None:
     manifest = Manifest.load(job)
     runtime = collection.scorer.runtime
     if (
@@ -73,10 +73,10 @@ def _take_over(job: Path, collection: Collection, ledger: PairCache) -> None:
         places = pairs[slice(*manifest.scoring.part_bounds(number))].tolist()
         with suppress(BatchError):
             found = Scores.load(job / manifest.scoring.part_file(number))
-            ledger.add_scores([(ids[a], ids[b]) for a, b in places], found.raw, manifest.question)
+            pair_cache.add_scores([(ids[a], ids[b]) for a, b in places], found.raw, manifest.question)
 
 
-def _begin(job: Path, collection: Collection, ids: Sequence[str], pairs: np.ndarray, question: str) -> Manifest:
+def _write_job(job: Path, collection: Collection, ids: Sequence[str], pairs: np.ndarray, question: str) -> Manifest:
     """The tokens and the pairs where `batch.work.score` looks for them."""
     asked = np.zeros(len(ids), bool)
     asked[pairs.ravel()] = True

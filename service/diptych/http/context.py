@@ -38,7 +38,7 @@ from diptych.http.schemas.pictures import Fetch, Picture, resolve_picture
 from diptych.http.schemas.requests import Asking, Request
 from diptych.http.schemas.responses import ImageItem, PairsBegun
 from diptych.http.settings import Settings
-from diptych.pictures.content import content_id, thumbnail
+from diptych.pictures.content import content_id, make_thumbnail
 from diptych.scoring.scorer import Original, Scorer
 from diptych.store.records import Record
 from diptych_runtime.decoder import open_picture
@@ -93,7 +93,7 @@ class Context:
 
     def borrow_collection(self, name: str | None) -> AbstractContextManager[Collection]:
         """Borrow the collection that a request means; 501 if the service has none at all."""
-        if self.collections.fixed and not self.collections.names():
+        if self.collections.is_fixed and not self.collections.names():
             message = "This service has no collection; start it with `diptych serve --store DIR`."
             raise RequestError(501, "no_collection", message)
         return self.collections.borrow(name)
@@ -116,7 +116,7 @@ class Context:
     def link_picture(self, collection: Collection, id: str, part: str) -> str:
         """Link to the "content" or "thumbnail" of a stored picture."""
         path = f"/v1/images/{id}/{part}"
-        return path if self.collections.fixed else f"{path}?collection={collection.directory.name}"
+        return path if self.collections.is_fixed else f"{path}?collection={collection.directory.name}"
 
     def describe_image(self, collection: Collection, record: Record) -> ImageItem:
         """A stored picture as answers show it."""
@@ -138,7 +138,7 @@ class Context:
         if theirs.runtime.revision != self.scorer.runtime.revision:
             return theirs
         own = theirs.runtime.own
-        return self.scorer if own in (None, self.scorer.runtime.own) else self.scorer.calibrated(own)
+        return self.scorer if own in (None, self.scorer.runtime.own) else self.scorer.with_calibration(own)
 
     def choose_scorer(self, body: Asking) -> Scorer:
         """Choose the scorer for a request's question and collection (`scorer_of`).
@@ -175,7 +175,7 @@ class Context:
         """Decode a picture of a request, no side longer than `side`; 422 with its position if that fails."""
         data = self.picture_bytes(picture, position, collection)
         with refuse_errors(position):
-            small = self.scorer.decoder.run(partial(thumbnail, data, side, self.scorer.limits, name=position))
+            small = self.scorer.decoder.run(partial(make_thumbnail, data, side, self.scorer.limits, name=position))
         return open_picture(small)
 
     def load_panels(

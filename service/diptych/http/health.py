@@ -203,7 +203,7 @@ def _search_all(collections: Collections, picture: np.ndarray) -> str | None:
             logger.warning("the collection %s was not searched: %s", name, error)  # /readyz asks it every time
         except Exception:
             logger.exception("the collection %s cannot be searched", name)
-            if collections.fixed:
+            if collections.is_fixed:
                 fault = f"the collection {name} cannot be searched; the log has the reason"
     return fault
 

@@ -112,11 +112,11 @@ class _Indexes(Collector):
         generation = GaugeMetricFamily("diptych_index_generation", "Changes in the index.", labels=("collection",))
         for name, collection in self._collections.open_ones().items():
             with suppress(StoreError):  # one that cannot be asked right now has no figures
-                count, changes = collection.backend.indexed()
+                count, changes = collection.backend.index_state()
                 pictures.add_metric((name,), count)
                 if changes is not None:
                     generation.add_metric((name,), changes)
-        damaged = len(self._collections.damaged())
+        damaged = len(self._collections.list_faults())
         yield pictures
         yield generation
         yield GaugeMetricFamily("diptych_collections_damaged", "Collections that could not be opened.", value=damaged)

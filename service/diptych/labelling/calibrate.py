@@ -300,7 +300,7 @@ def _observe_tokens(
     tokens: np.ndarray,
     original: Callable[[int], PictureSource | None],
 ) -> Observed:
-    released = scorer.calibrated(None)
+    released = scorer.with_calibration(None)
     logits = released.all_logits(tokens[sides[:, 0]], tokens[sides[:, 1]])
     worth = needs_closer_look(released.runtime.manifest.questions, logits)
     return Observed(pairs, logits, released.look_closer(sides, worth, original), sides)

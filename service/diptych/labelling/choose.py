@@ -71,11 +71,11 @@ def pairs_to_label(
     records = {ids[place]: collection.get(ids[place]) for place in np.unique(pairs).tolist()}
     ledger = ledger or PairCache(None, asked.revision)
     scores = PairScores(collection, ids, ledger, question=question)
-    missing = scores.missing(pairs)
+    missing = scores.count_missing(pairs)
     scores.tick = on_pairs(missing, len(pairs) - missing)
-    alone = scores.of(pairs)
+    alone = scores.score_pairs(pairs)
     paths = {id: record.path for id, record in records.items() if record.path is not None}
-    shown = CloserLook(collection, ids, paths, ledger, question, scores.tick, views).scores(pairs, alone)
+    shown = CloserLook(collection, ids, paths, ledger, question, scores.tick, views).adjust_scores(pairs, alone)
     near = _measure_nearness(shown, verdict_thresholds(asked.effective_thresholds)["likely"])
     apart = np.maximum(_measure_disagreement(shown, cosines), _measure_look_disagreement(shown, alone))
     used = Counter(id for pair in labelled for id in pair)

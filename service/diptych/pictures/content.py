@@ -76,7 +76,7 @@ def hash_file(file: BinaryIO) -> str:
 
 def content_ids(sources: Sequence[PictureSource]) -> list[str | None]:
     """The ids of the contents of files; None for pixels in memory, and for a file of which none other has the size."""
-    sizes = [_size(source) for source in sources]
+    sizes = [_source_size(source) for source in sources]
     met = Counter(sizes)
     return [
         None if size is None or met[size] < 2 else content_id(source)
@@ -84,7 +84,7 @@ def content_ids(sources: Sequence[PictureSource]) -> list[str | None]:
     ]
 
 
-def _size(source: PictureSource) -> int | None:
+def _source_size(source: PictureSource) -> int | None:
     if isinstance(source, bytes | bytearray | memoryview):
         return len(bytes(source))
     try:
@@ -148,7 +148,7 @@ def describe(data: bytes, size: int, limits: PictureLimits, *, name: str | None 
             orientation = header.getexif().get(ExifTags.Base.Orientation, 1)
         except Exception:  # a broken EXIF block does not spoil the picture; the decoder ignores it too
             orientation = 1
-        width, height = upright(header.size, orientation)
+        width, height = upright_size(header.size, orientation)
         facts = read_picture_facts(data, header)
     digest = hashlib.sha256(data).hexdigest()
     return Content(None, digest, media_type(data), width, height, facts.frames, facts.is_damaged, pixels)
@@ -160,13 +160,13 @@ def media_type(data: bytes) -> str:
     return Image.MIME.get(kind, f"image/{kind.lower()}") if kind else "application/octet-stream"
 
 
-def upright(size: tuple[int, int], orientation: int) -> tuple[int, int]:
+def upright_size(size: tuple[int, int], orientation: int) -> tuple[int, int]:
     """(width, height) as one sees it of pixels that lie by this EXIF orientation."""
     width, height = size
     return (height, width) if orientation in _SIDEWAYS else (width, height)
 
 
-def thumbnail(data: bytes, side: int, limits: PictureLimits, *, name: str | None = None) -> bytes:
+def make_thumbnail(data: bytes, side: int, limits: PictureLimits, *, name: str | None = None) -> bytes:
     """The picture as a JPEG whose longer side has at most `side` pixels. Raises PictureError."""
     picture = open_picture(data, limits, name=name)
     picture.thumbnail((side, side), Image.Resampling.LANCZOS, reducing_gap=2.0)

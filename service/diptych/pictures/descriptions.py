@@ -36,23 +36,23 @@ def read_descriptions(data: bytes, header: ImageFile) -> str:
 
     Texts that differ in case, blanks or Unicode's forms have one digest. Raises whatever a decoder raises on damage.
     """
-    found = dict.fromkeys(digest for text in _texts(data, header) if (digest := _digest(text)))
+    found = dict.fromkeys(digest for text in _find_texts(data, header) if (digest := _text_digest(text)))
     return " ".join(list(found)[:_MOST])
 
 
-def _texts(data: bytes, header: ImageFile) -> Iterator[str]:
+def _find_texts(data: bytes, header: ImageFile) -> Iterator[str]:
     exif = header.getexif()
     yield from (str(exif[tag]) for tag in _EXIF_TEXTS if exif.get(tag))
     for tag in _WINDOWS_TEXTS:
         yield from bytes(exif.get(tag, b"")).decode("utf-16le", "replace").split(";")
     yield _decode_comment(exif.get_ifd(ExifTags.IFD.Exif).get(ExifTags.Base.UserComment, b""))
-    xmp = _decode(header.info.get("xmp", b""))
+    xmp = _decode_text(header.info.get("xmp", b""))
     yield from map(html.unescape, _XMP_ITEM.findall(xmp))
     yield from (html.unescape("".join(found)) for found in _XMP_SINGLE.findall(xmp))
     if header.format in ("JPEG", "MPO", "TIFF"):
         for (record, _), values in (IptcImagePlugin.getiptcinfo(header) or {}).items():
-            yield from map(_decode, (values if isinstance(values, list) else [values]) if record == 2 else [])
-    yield _decode(header.info.get("comment", b""))
+            yield from map(_decode_text, (values if isinstance(values, list) else [values]) if record == 2 else [])
+    yield _decode_text(header.info.get("comment", b""))
     if header.format == "PNG":
         yield from (text for key, text in read_texts(data) if not _PNG_FACTS.match(key))
 
@@ -67,11 +67,11 @@ def _decode_comment(value: str | bytes) -> str:
     return value[8:].decode(coding, "replace")
 
 
-def _decode(value: str | bytes) -> str:
+def _decode_text(value: str | bytes) -> str:
     return value if isinstance(value, str) else value.decode("utf-8", "replace")
 
 
-def _digest(text: str) -> str:
+def _text_digest(text: str) -> str:
     """The digest of a text; none of one that says nothing, or that a program wrote of itself."""
     text = " ".join(unicodedata.normalize("NFC", text).replace("\0", " ").split()).casefold()
     says_nothing = text in ("", "0", "none") or not any(map(str.isalnum, text))

@@ -72,9 +72,9 @@ class Fetcher:
             threading.Thread(target=fetch.run, args=(url,), name="diptych-remote", daemon=True).start()
             return fetch.answer.result(self.limits.seconds)
         except TimeoutError:
-            raise _late(self.limits) from None
+            raise _timeout_error(self.limits) from None
         finally:
-            fetch.cut()
+            fetch.cut_connection()
             with self._lock:
                 self._running.discard(fetch)
 
@@ -104,7 +104,7 @@ class _Fetch:
     def run(self, text: str) -> None:
         """Fetch, and leave the content or the error in `answer`."""
         try:
-            content = self._follow(text)
+            content = self._follow_redirects(text)
             with suppress(InvalidStateError):
                 self.answer.set_result(content)
         except BaseException as error:  # whatever it is, who waits must hear of it
@@ -115,16 +115,16 @@ class _Fetch:
         with suppress(InvalidStateError):
             self.answer.set_exception(error)
 
-    def cut(self) -> None:
+    def cut_connection(self) -> None:
         """End the connection there is, and any that comes."""
         with self._lock:
             self._cut = True
-            self._shut()
+            self._shut_connection()
 
-    def _follow(self, text: str) -> bytes:
+    def _follow_redirects(self, text: str) -> bytes:
         url = parse_url(text, self.limits)
         for _ in range(self.limits.redirects + 1):
-            answer = self._ask(url)
+            answer = self._ask_host(url)
             if isinstance(answer, bytes):
                 return answer
             url = answer
@@ -133,31 +133,31 @@ class _Fetch:
             "name the picture's own address"
         )
 
-    def _ask(self, url: httpx.URL) -> bytes | httpx.URL:
+    def _ask_host(self, url: httpx.URL) -> bytes | httpx.URL:
         """The picture, or where it has moved to."""
         error: httpx.HTTPError | None = None
         addresses = resolve_public(url, self.limits, self.resolve)[:_TRIES]
         for done, address in enumerate(addresses):
             try:
-                return self._ask_at(address, url, connect=self._left() / (len(addresses) - done))
+                return self._ask_at(address, url, connect=self._seconds_left() / (len(addresses) - done))
             except httpx.HTTPError as caught:
                 logger.info("%s at %s: %r", host_of(url), address, caught)
                 error = caught
                 if not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
                     break
         if isinstance(error, httpx.TimeoutException):
-            raise _late(self.limits)
+            raise _timeout_error(self.limits)
         reason = type(error).__name__
         raise RemoteError(f"{host_of(url)} gave no whole answer ({reason}); try whether a browser can open the address")
 
     def _ask_at(self, address: Address, url: httpx.URL, *, connect: float) -> bytes | httpx.URL:
         """Request the URL from this address; the host's name is sent, and the certificate has to be for it."""
-        timeout = httpx.Timeout(self._left(), connect=connect)
+        timeout = httpx.Timeout(self._seconds_left(), connect=connect)
         request = httpx.Request(
             "GET",
             url.copy_with(host=str(address)),
             headers=_HEADERS | {"Host": url.netloc.decode("ascii")},
-            extensions={"sni_hostname": host_of(url), "timeout": timeout.as_dict(), "trace": self._trace},
+            extensions={"sni_hostname": host_of(url), "timeout": timeout.as_dict(), "trace": self._trace_connection},
         )
         try:
             # The transport alone: no cookies, and nobody else who reads where a redirect leads.
@@ -169,12 +169,12 @@ class _Fetch:
                     raise RuntimeError(f"httpx {httpx.__version__} does not show its connection, so none can be cut")
                 location = response.headers.get("location")
                 if response.status_code in _MOVED and location is not None:
-                    return self._moved(url, location)
-                return self._read(response, host_of(url))
+                    return self._next_url(url, location)
+                return self._read_body(response, host_of(url))
         finally:
-            self._hold(None)
+            self._hold_connection(None)
 
-    def _moved(self, url: httpx.URL, location: str) -> httpx.URL:
+    def _next_url(self, url: httpx.URL, location: str) -> httpx.URL:
         try:
             moved = parse_url(location, self.limits, base=url)
         except RemoteRefusedError as error:
@@ -183,7 +183,7 @@ class _Fetch:
             raise RemoteRefusedError(f"{host_of(url)} redirects from https to http; name the picture's own address")
         return moved
 
-    def _read(self, response: httpx.Response, host: str) -> bytes:
+    def _read_body(self, response: httpx.Response, host: str) -> bytes:
         if response.status_code != 200:
             raise RemoteError(f"expected status 200 from {host}, got {response.status_code}; check the address")
         encoding = response.headers.get("content-encoding", "identity")
@@ -203,32 +203,32 @@ class _Fetch:
             "send a smaller picture"
         )
 
-    def _trace(self, event: str, info: dict[str, Any]) -> None:
+    def _trace_connection(self, event: str, info: dict[str, Any]) -> None:
         """Called by httpx at every step: learn of the connection as soon as there is one."""
         if event == "connection.connect_tcp.complete":
-            self._hold(info["return_value"].get_extra_info("socket").dup())
+            self._hold_connection(info["return_value"].get_extra_info("socket").dup())
 
-    def _hold(self, line: socket.socket | None) -> None:
+    def _hold_connection(self, line: socket.socket | None) -> None:
         with self._lock:
             if self._line is not None:
                 self._line.close()
             self._line = line
-            self._shut()
+            self._shut_connection()
 
-    def _shut(self) -> None:
+    def _shut_connection(self) -> None:
         if self._cut and self._line is not None:
             with suppress(OSError):  # the server was faster
                 self._line.shutdown(socket.SHUT_RDWR)
 
-    def _left(self) -> float:
+    def _seconds_left(self) -> float:
         """Seconds until the deadline."""
         left = self._deadline - time.monotonic()
         if left <= 0 or self._cut:
-            raise _late(self.limits)
+            raise _timeout_error(self.limits)
         return left
 
 
-def _late(limits: FetchLimits) -> RemoteTimeoutError:
+def _timeout_error(limits: FetchLimits) -> RemoteTimeoutError:
     return RemoteTimeoutError(
         f"the picture was not there within {limits.seconds:g} s; try again, or send the picture itself"
     )

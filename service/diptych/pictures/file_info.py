@@ -16,7 +16,7 @@ from typing import NamedTuple
 from PIL import ExifTags, Image
 from PIL.ImageFile import ImageFile
 
-from diptych.pictures.content import read_bytes, upright
+from diptych.pictures.content import read_bytes, upright_size
 from diptych.pictures.descriptions import read_descriptions
 from diptych.pictures.walk import FoundFile
 from diptych_runtime.decoder import PictureLimits, PictureSource, read_header
@@ -113,10 +113,10 @@ class Picture:
 def read_facts(data: bytes, name: str) -> Facts:
     """The facts of a picture file's bytes. Raises PictureError if there is no header to be read."""
     with read_header(data, name) as header:
-        orientation, entries, taken = _exif(header)
-        size = upright(header.size, orientation)
+        orientation, entries, taken = _read_exif(header)
+        size = upright_size(header.size, orientation)
         structure = read_picture_facts(data, header)
-        return Facts(*size, header.format or "", entries, taken, *structure, _descriptions(data, header))
+        return Facts(*size, header.format or "", entries, taken, *structure, _read_descriptions(data, header))
 
 
 def is_damaged(source: PictureSource, limits: PictureLimits) -> bool:
@@ -147,7 +147,7 @@ def picture_of(id: str, path: Path, status: os.stat_result, data: bytes) -> Pict
     return Picture(id, str(path), stamp.bytes, stamp.modified, *read_facts(data, str(path)))
 
 
-def _exif(header: Image.Image) -> tuple[int, int, float | None]:
+def _read_exif(header: Image.Image) -> tuple[int, int, float | None]:
     """(orientation, number of entries, seconds since 1970 or None); a broken block counts as none."""
     try:
         exif = header.getexif()
@@ -158,12 +158,12 @@ def _exif(header: Image.Image) -> tuple[int, int, float | None]:
         xmp = header.info.get("xmp", b"")
         count += len(set(_IN_XMP.findall(xmp.encode() if isinstance(xmp, str) else xmp)))
         date = details.get(ExifTags.Base.DateTimeOriginal) or exif.get(ExifTags.Base.DateTime)
-        return exif.get(ExifTags.Base.Orientation, 1), count, _seconds(date)
+        return exif.get(ExifTags.Base.Orientation, 1), count, _exif_seconds(date)
     except Exception:  # what a decoder raises on damaged bytes is not an enumerable set
         return 1, 0, None
 
 
-def _descriptions(data: bytes, header: ImageFile) -> str:
+def _read_descriptions(data: bytes, header: ImageFile) -> str:
     """The digests of what people wrote into a file; a broken block counts as none."""
     try:
         return read_descriptions(data, header)
@@ -171,7 +171,7 @@ def _descriptions(data: bytes, header: ImageFile) -> str:
         return ""
 
 
-def _seconds(date: object) -> float | None:
+def _exif_seconds(date: object) -> float | None:
     """The time of an EXIF date; None for one before photography, and for one that is still to come."""
     try:
         taken = datetime.strptime(str(date).strip("\0 "), "%Y:%m:%d %H:%M:%S").replace(tzinfo=UTC)

@@ -44,12 +44,12 @@ ELSEWHERE = frozenset(
 )
 
 
-def _split(value: Any) -> Any:
+def _split_words(value: Any) -> Any:
     return tuple(value.split() if isinstance(value, str) else value)
 
 
 # As a text with spaces between, or as a list.
-Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_words)]
 
 
 MOST_SECONDS, MOST_BYTES = 10**6, 2**50
@@ -109,15 +109,15 @@ class FetchSettings(BaseSettings):
         knows, in the environment too: a limit or a key that is misspelt must not leave a service open.
         """
         path = file or os.environ.get(PREFIX + "CONFIG")
-        values = _read(Path(given_path(path))) if path else {}
+        values = _read_settings(Path(given_path(path))) if path else {}
         variables = [PREFIX + name.upper() for name in cls.model_fields]
         for variable in os.environ:
             name = variable.removeprefix(PREFIX)
-            if variable.startswith(PREFIX) and name not in ELSEWHERE and cls._misspelt(name.lower()):
-                raise _unknown(f"the variable {variable}", variable, variables)
+            if variable.startswith(PREFIX) and name not in ELSEWHERE and cls._is_misspelt(name.lower()):
+                raise _unknown_setting(f"the variable {variable}", variable, variables)
         for name in values:
-            if cls._misspelt(name):
-                raise _unknown(f"{name!r} in {path}", name, sorted(cls.model_fields))
+            if cls._is_misspelt(name):
+                raise _unknown_setting(f"{name!r} in {path}", name, sorted(cls.model_fields))
         unset = {n: v for n, v in values.items() if n in cls.model_fields and not os.environ.get(PREFIX + n.upper())}
         try:
             return cls(**unset)
@@ -125,11 +125,11 @@ class FetchSettings(BaseSettings):
             first = error.errors()[0]
             name = str(first["loc"][0])
             got = "" if name == "keys" else f", got {first['input']!r}"  # it may be a secret
-            expected = cls._range(name) or first["msg"]
+            expected = cls._range_text(name) or first["msg"]
             raise SettingsError(f"{name} ({PREFIX}{name.upper()}): {expected}{got}") from None
 
     @classmethod
-    def _range(cls, name: str) -> str:
+    def _range_text(cls, name: str) -> str:
         """The range of a number, as an error says it; empty for other settings."""
         field = cls.model_fields[name]
         bounds = (
@@ -142,14 +142,14 @@ class FetchSettings(BaseSettings):
         return f"expected {kind} {' and '.join(bounds)}" if field.annotation in (int, float) else ""
 
     @classmethod
-    def _misspelt(cls, name: str) -> bool:
+    def _is_misspelt(cls, name: str) -> bool:
         return name.startswith(cls.OWN) and name not in cls.model_fields
 
 
 _LONGEST = 1 << 20  # bytes of a file of settings
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_settings(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             if len(data := file.read(_LONGEST + 1)) > _LONGEST:
@@ -159,7 +159,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise SettingsError(f"the settings {path} cannot be read: {error}") from None
 
 
-def _unknown(what: str, name: str, known: list[str]) -> SettingsError:
+def _unknown_setting(what: str, name: str, known: list[str]) -> SettingsError:
     close = difflib.get_close_matches(name, known, 1)
     hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(known))}"
     return SettingsError(f"{what} is no setting; {hint}")

@@ -37,13 +37,13 @@ def make_fetcher(urls: bool) -> Fetch:
     """
 
     @cache
-    def allowed() -> Fetch:
+    def make_allowed() -> Fetch:
         from diptych.pictures.fetch import Fetcher
 
         settings = fetch_settings(urls)
         return refuse_url if settings is None else Fetcher(settings.remote_limits).fetch
 
-    return lambda url: allowed()(url)
+    return lambda url: make_allowed()(url)
 
 
 def fetch_settings(urls: bool) -> FetchSettings | None:

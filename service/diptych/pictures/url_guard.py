@@ -74,25 +74,27 @@ def host_of(url: httpx.URL) -> str:
 def parse_url(text: str, limits: FetchLimits, *, base: httpx.URL | None = None) -> httpx.URL:
     """A web address that may be asked as far as its text tells, relative to `base`; raises RemoteRefusedError."""
     if len(text) > _LENGTH:
-        raise _refused(f"expected at most {_LENGTH:,} characters, got {len(text):,}")
+        raise _refusal_error(f"expected at most {_LENGTH:,} characters, got {len(text):,}")
     for char in text:
         if char.isspace() or not char.isprintable() or char == "\\":
-            raise _refused(f"expected no spaces, control characters or backslashes, got {char!r}; percent-encode it")
+            raise _refusal_error(
+                f"expected no spaces, control characters or backslashes, got {char!r}; percent-encode it"
+            )
     try:
         url = base.join(text) if base else httpx.URL(text)
     except httpx.InvalidURL as error:
-        raise _refused(f"it cannot be read: {error}") from None
+        raise _refusal_error(f"it cannot be read: {error}") from None
     if url.scheme not in _PORTS:
-        raise _refused(f"expected one that begins with http:// or https://, got {url.scheme or text[:32]!r}")
+        raise _refusal_error(f"expected one that begins with http:// or https://, got {url.scheme or text[:32]!r}")
     if url.userinfo:
-        raise _refused("expected no user name and no password in it; neither is ever sent")
+        raise _refusal_error("expected no user name and no password in it; neither is ever sent")
     port = _PORTS[url.scheme] if url.port is None else url.port
     if port not in limits.ports:
-        raise _refused(f"expected port {' or '.join(map(str, sorted(limits.ports)))}, got {port}")
+        raise _refusal_error(f"expected port {' or '.join(map(str, sorted(limits.ports)))}, got {port}")
     host = host_of(url)
-    name = str(_literal(host) or host)
-    if limits.hosts and not any(_covers(allowed, name) for allowed in limits.hosts):
-        raise _refused(f"{host} is not among the hosts that may be asked; send the picture itself")
+    name = str(_parse_literal(host) or host)
+    if limits.hosts and not any(_covers_host(allowed, name) for allowed in limits.hosts):
+        raise _refusal_error(f"{host} is not among the hosts that may be asked; send the picture itself")
     return url
 
 
@@ -102,7 +104,7 @@ def resolve_public(url: httpx.URL, limits: FetchLimits, resolve: Resolve) -> lis
     Which addresses they are is for the log: who names a host need not learn what it is called inside.
     """
     host = host_of(url)
-    literal = _literal(host)
+    literal = _parse_literal(host)
     try:
         found = [literal] if literal else [ip_address(text) for text in dict.fromkeys(resolve(host))]
     except OSError as error:
@@ -110,14 +112,14 @@ def resolve_public(url: httpx.URL, limits: FetchLimits, resolve: Resolve) -> lis
         found = []
     if not found:
         raise RemoteError(f"no address is known for {host}; check how it is spelled")
-    closed = [str(address) for address in found if not _open(address, private=limits.private)]
+    closed = [str(address) for address in found if not _is_public(address, private=limits.private)]
     if closed:
         logger.info("%s is refused for %s", host, ", ".join(closed))
-        raise _refused(f"{host} is not, or not only, on the public internet; send the picture itself")
+        raise _refusal_error(f"{host} is not, or not only, on the public internet; send the picture itself")
     return found
 
 
-def _covers(allowed: str, host: str) -> bool:
+def _covers_host(allowed: str, host: str) -> bool:
     return host == allowed or (allowed.startswith(".") and f".{host}".endswith(allowed))
 
 
@@ -126,12 +128,12 @@ def is_host(text: str) -> bool:
     spelling.
     """
     try:
-        return str(_literal(text) or text) == text
+        return str(_parse_literal(text) or text) == text
     except RemoteRefusedError:
         return False
 
 
-def _literal(host: str) -> Address | None:
+def _parse_literal(host: str) -> Address | None:
     """The address that a host is, None for a name; refuses spellings that only some programs read as an address."""
     try:
         if ":" in host and "%" not in host:
@@ -143,10 +145,10 @@ def _literal(host: str) -> Address | None:
     else:
         if _NAME.fullmatch(host):
             return None
-    raise _refused(f"expected a host like example.org, 192.0.2.1 or [2001:db8::1], got {host!r}")
+    raise _refusal_error(f"expected a host like example.org, 192.0.2.1 or [2001:db8::1], got {host!r}")
 
 
-def _open(address: Address, *, private: bool) -> bool:
+def _is_public(address: Address, *, private: bool) -> bool:
     """True if an address may be asked; one of IPv6 that stands for an IPv4 address is judged as that."""
     if isinstance(address, IPv6Address):
         within = IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else None
@@ -160,5 +162,5 @@ def _open(address: Address, *, private: bool) -> bool:
     return address.is_global and not any(address in network for network in _SPECIAL)
 
 
-def _refused(reason: str) -> RemoteRefusedError:
+def _refusal_error(reason: str) -> RemoteRefusedError:
     return RemoteRefusedError(f"the web address is refused: {reason}")

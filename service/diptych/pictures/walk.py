@@ -151,16 +151,16 @@ class Tree:
         """The files with these endings below the folders; a file below two of them comes once."""
         tree = cls()
         for folder in folders:
-            tree._walk(os.fspath(folder), exclusion, endings)
+            tree._walk_folder(os.fspath(folder), exclusion, endings)
         return tree
 
-    def _walk(self, top: str, exclusion: Exclusion, endings: Collection[str]) -> None:
+    def _walk_folder(self, top: str, exclusion: Exclusion, endings: Collection[str]) -> None:
         left_out: dict[str, str] = {}  # folders to come, and why they are left out
         countable = _COUNTED
 
         def close(error: OSError) -> None:
             if error.filename not in left_out:
-                self._close(error)
+                self._close_folder(error)
 
         for place, folders, names in walk_folder(top, close):
             reason = left_out.pop(place, "")
@@ -213,7 +213,7 @@ class Tree:
         """True for a file that may well exist below a folder that cannot be read now."""
         return path in self.closed or any(str(folder) in self.closed for folder in Path(path).parents)
 
-    def _close(self, error: OSError) -> None:
+    def _close_folder(self, error: OSError) -> None:
         if not isinstance(error, FileNotFoundError | NotADirectoryError):  # gone since its parent was listed
             self.closed[error.filename] = f"{error.filename} cannot be listed: {error.strerror}"
 

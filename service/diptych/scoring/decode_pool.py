@@ -66,7 +66,7 @@ class Decoder(Protocol):
         """The call's value. Raises its error."""
         ...
 
-    def each(self, calls: Sequence[Callable[[], R]], /) -> list[R | PictureError]:
+    def run_all(self, calls: Sequence[Callable[[], R]], /) -> list[R | PictureError]:
         """The values of several calls, in order; a PictureError stands in its result's place."""
         ...
 
@@ -83,7 +83,7 @@ class ThreadDecoder:
         self.answered = time.monotonic()
         return value
 
-    def each(self, calls: Sequence[Callable[[], R]], /) -> list[R | PictureError]:
+    def run_all(self, calls: Sequence[Callable[[], R]], /) -> list[R | PictureError]:
         """The values of several calls, in order; a PictureError stands in its result's place."""
         return map_pictures(lambda call: call(), calls, self.threads)
 
@@ -117,32 +117,32 @@ class DecodePool:
 
     def run(self, call: Callable[[], R], /) -> R:
         """The call's value, computed in a process of the pool. Raises its error."""
-        (answer,) = self._ask([call])
+        (answer,) = self._ask_worker([call])
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    def each(self, calls: Sequence[Callable[[], R]], /) -> list[R | PictureError]:
+    def run_all(self, calls: Sequence[Callable[[], R]], /) -> list[R | PictureError]:
         """The values of several calls, in order; a PictureError stands in its result's place."""
         step = max(1, min(_AT_A_TIME, len(calls) // self.processes))
         parts = [calls[start : start + step] for start in range(0, len(calls), step)]
-        answered: list[Any] = map_pictures(self._all, parts, self.processes)
+        answered: list[Any] = map_pictures(self._run_part, parts, self.processes)
         answers = [answer for part in answered for answer in part]
         for answer in answers:
             if isinstance(answer, Exception) and not isinstance(answer, PictureError):
                 raise answer
         return answers
 
-    def _all(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+    def _run_part(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
         answers = []
         while len(answers) < len(calls):
-            answers += self._ask(calls[len(answers) :])
+            answers += self._ask_worker(calls[len(answers) :])
         return answers
 
-    def _ask(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+    def _ask_worker(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
         """The values or errors of the calls, in order, up to and with the first that ended its process."""
         current_deadline().check("this picture")
-        worker = self._free()
+        worker = self._take_worker()
         kept = False
         try:
             answers = worker.ask(calls)
@@ -153,10 +153,10 @@ class DecodePool:
             if kept:
                 self._idle.put(worker)
             else:
-                self._replace(worker)
+                self._replace_worker(worker)
         return answers
 
-    def _free(self) -> _Worker:
+    def _take_worker(self) -> _Worker:
         """A process that waits for a picture. Raises DeadlineError if there is none in time, and DecoderStartError."""
         while True:
             left = current_deadline().at - time.monotonic()
@@ -167,13 +167,13 @@ class DecodePool:
             if self._closed:
                 self._idle.put(worker)
                 raise RuntimeError("the pool of decoding processes is closed")
-            if isinstance(worker, _Worker) and not worker.spent():
+            if isinstance(worker, _Worker) and not worker.is_spent():
                 return worker
-            self._replace(worker)
+            self._replace_worker(worker)
             if isinstance(worker, OSError):
                 raise DecoderStartError(f"{worker}; try again later") from worker
 
-    def _replace(self, worker: _Worker | OSError) -> None:
+    def _replace_worker(self, worker: _Worker | OSError) -> None:
         """Start another process in the place of one, beside the caller, who may have no time for it."""
         Thread(target=self._put_another, args=(worker,), name="diptych-decode-start", daemon=True).start()
 
@@ -181,12 +181,12 @@ class DecodePool:
         try:
             if isinstance(worker, _Worker):
                 worker.end(kill=True)
-            self._idle.put(self._start())
+            self._idle.put(self._start_worker())
         except OSError as error:
             logger.error("no decoding process could be started: %s", error)
             self._idle.put(error)
 
-    def _start(self) -> _Worker:
+    def _start_worker(self) -> _Worker:
         *pauses, last = _STARTS
         for pause in pauses:
             time.sleep(pause)
@@ -217,7 +217,7 @@ class _Worker:
 
     def __init__(self, seconds: float, memory: int) -> None:
         self.seconds, self.memory, self.asked = seconds, memory, 0
-        self.process, self.pipe = start_process(_work, (seconds, memory), name="diptych-decode")
+        self.process, self.pipe = start_process(_answer_calls, (seconds, memory), name="diptych-decode")
         try:
             if not self.pipe.poll(START):
                 self.process.kill()
@@ -225,7 +225,7 @@ class _Worker:
         except (EOFError, OSError):
             raise OSError(f"a decoding process ended before it could begin ({describe_exit(self.end())})") from None
 
-    def spent(self) -> bool:
+    def is_spent(self) -> bool:
         """True if this worker must be replaced: it took `_LIFE` calls, or its pipe is readable while idle, which means
         that it died.
         """
@@ -236,10 +236,10 @@ class _Worker:
         self.asked += len(calls)
         answers: list[Any] = []
         try:
-            self._wait()
+            self._set_timeouts()
             self.pipe.send(calls)
             for _ in calls:
-                self._wait()
+                self._set_timeouts()
                 answers.append(self.pipe.recv())
         except BlockingIOError:
             self.process.kill()
@@ -250,11 +250,11 @@ class _Worker:
             raise DeadlineError(message) from None
         except (EOFError, OSError):
             options = getattr(calls[len(answers)], "keywords", {})
-            answers.append(self._error(options.get("name") or "the picture"))
+            answers.append(self._make_error(options.get("name") or "the picture"))
             logger.warning("%s", answers[-1])
         return answers
 
-    def _wait(self) -> None:
+    def _set_timeouts(self) -> None:
         """Let reading and writing raise BlockingIOError after the time of a picture, or that of the caller."""
         left = min(self.seconds + _GRACE, max(current_deadline().at - time.monotonic(), 0.001))
         bound = struct.pack("@ll", int(left), int(left % 1 * 1e6))
@@ -276,7 +276,7 @@ class _Worker:
                 self.process.join(_END)
             return self.process.exitcode
 
-    def _error(self, name: str) -> PictureError:
+    def _make_error(self, name: str) -> PictureError:
         status = self.end()
         if status == -signal.SIGALRM:
             return DecodingTimeError(
@@ -296,7 +296,7 @@ class _Worker:
         )
 
 
-def _work(pipe: Connection, seconds: float, memory: int) -> None:
+def _answer_calls(pipe: Connection, seconds: float, memory: int) -> None:
     """The life of a worker: it ends when nobody can ask any more, or by the picture it works on.
 
     The kernel keeps the time, so a decoder is stopped whatever it does, and also if the service was killed meanwhile.
@@ -308,13 +308,13 @@ def _work(pipe: Connection, seconds: float, memory: int) -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     # Once that much was freed, glibc keeps what small pictures need, and does not fetch it anew for each.
     bytearray(16 * 2**20)
-    _confine(memory)
+    _limit_memory(memory)
     try:
         pipe.send("ready")
         while True:
             for call in pipe.recv():
                 signal.setitimer(signal.ITIMER_REAL, seconds)
-                answer = _attempt(call)
+                answer = _try_call(call)
                 signal.setitimer(signal.ITIMER_REAL, 0)
                 pipe.send(answer)
     except (EOFError, OSError):  # the pipe's, for a call's are answers
@@ -323,7 +323,7 @@ def _work(pipe: Connection, seconds: float, memory: int) -> None:
         os._exit(_OUT_OF_MEMORY)
 
 
-def _attempt(call: Callable[[], Any]) -> Any:
+def _try_call(call: Callable[[], Any]) -> Any:
     try:
         return call()
     except MemoryError:
@@ -335,7 +335,7 @@ def _attempt(call: Callable[[], Any]) -> Any:
         return error
 
 
-def _confine(memory: int) -> None:
+def _limit_memory(memory: int) -> None:
     """Bound this process's address space, and let it be the one the kernel kills where memory runs out."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform != "linux":
@@ -355,7 +355,7 @@ def describe_exit(status: int | None) -> str:
     return f"exit status {status}" if status is None or status >= 0 else signal.Signals(-status).name
 
 
-def decoder(urls: bool, threads: int) -> Decoder:
+def make_decoder(urls: bool, threads: int) -> Decoder:
     """The decoder of pictures: where some may be fetched, which are strangers', processes with the bounds of the
     service (DIPTYCH_DECODE_*), else threads. A batch's worker is such a process already, which may have no others.
     """

@@ -66,7 +66,7 @@ class Explanation:
         return divmod(patch, self.grid[1])
 
 
-def explain(
+def explain_pair(
     scorer: Scorer,
     tokens_a: np.ndarray,
     tokens_b: np.ndarray,
@@ -103,7 +103,7 @@ def explain(
     )
 
 
-def placed(found: Explanation) -> dict[str, list[list[float]]] | None:
+def list_corners(found: Explanation) -> dict[str, list[list[float]]] | None:
     """The corners of each picture in the other, as JSON has them; None where they cannot be laid over each other."""
     if found.corners is None or found.corners_of_second is None:
         return None
@@ -130,7 +130,7 @@ def related_parts(found: Explanation) -> list[RelatedPart]:
     """
     joined: dict[tuple[str, str], list[float]] = {}
     for link in found.links:
-        ends = _part(found.place(link.first), found.grid), _part(found.place(link.second), found.grid)
+        ends = _name_part(found.place(link.first), found.grid), _name_part(found.place(link.second), found.grid)
         joined.setdefault(ends, []).append(link.share)
     parts = [RelatedPart(*ends, len(shares), sum(shares)) for ends, shares in joined.items()]
     return sorted(parts, key=lambda part: -part.share)
@@ -150,9 +150,9 @@ def look_in_words(found: Explanation) -> str:
         matches, keypoints = format_count(seen.matches, "match", "matches"), format_count(seen.keypoints, "keypoint")
         return f"one picture cannot be laid over the other: {keypoints}, {matches}, and too few that agree"
     # Of a picture that covers less than the other, more is covered.
-    smaller = found.corners is None or abs(_area(found.corners)) <= 1
+    smaller = found.corners is None or abs(_signed_area(found.corners)) <= 1
     of_a, of_b = (seen.containment, seen.coverage) if smaller else (seen.coverage, seen.containment)
-    turn = "" if found.corners is None else _turned(found.corners)
+    turn = "" if found.corners is None else _name_turn(found.corners)
     return (
         f"{seen.inliers:,} of {format_count(seen.matches, 'matching keypoint')} agree how A lies over B{turn}; "
         f"they overlap in {of_a:.0%} of A and {of_b:.0%} of B, where {seen.agreement:.0%} of what has texture is alike"
@@ -161,37 +161,37 @@ def look_in_words(found: Explanation) -> str:
     )
 
 
-def _turned(corners: np.ndarray) -> str:
-    """The words for the turn of a picture with these corners in the other, float64 (4, 2); empty for one upright."""
-    mirrored = _area(corners) < 0
+def _name_turn(corners: np.ndarray) -> str:
+    """Name how a picture is turned by its corners float64 (4, 2) in the other; empty for one upright."""
+    mirrored = _signed_area(corners) < 0
     first = int(corners[[1, 0, 3, 2] if mirrored else [0, 1, 2, 3]].sum(1).argmin())  # the one at the top left
     turn = ("", "turned a quarter to the left", "upside down", "turned a quarter to the right")[first]
     return "".join(f", {word}" for word in ("mirrored" if mirrored else "", turn) if word)
 
 
-def _area(corners: np.ndarray) -> float:
+def _signed_area(corners: np.ndarray) -> float:
     """The signed area of a polygon (P, 2), less than 0 for one that is turned over."""
     x, y = corners.T
     return float((x * np.roll(y, -1) - np.roll(x, -1) * y).sum() / 2)
 
 
-def _part(place: tuple[int, int], grid: tuple[int, int]) -> str:
+def _name_part(place: tuple[int, int], grid: tuple[int, int]) -> str:
     """The ninth of a picture that a patch lies in."""
     row, column = (3 * at // size for at, size in zip(place, grid, strict=True))
     words = " ".join(filter(None, (("top", "", "bottom")[row], ("left", "", "right")[column])))
     return words or "centre"
 
 
-def overlay(
+def draw_overlay(
     found: Explanation, picture_a: Image.Image, picture_b: Image.Image, *, side: int = SIDE, format: str = "PNG"
 ) -> bytes:
     """A PNG, or one of the other formats of `ENDINGS`, of both pictures side by side, `side` pixels their longer side,
     the links drawn between their patches, and the outline of each in the other.
     """
-    shown = [_fitted(picture, side) for picture in (picture_a, picture_b)]
+    shown = [_fit_picture(picture, side) for picture in (picture_a, picture_b)]
     if found.corners is not None:
         lying = found.corners_of_second, found.corners
-        shown = [_outlined(picture, corners) for picture, corners in zip(shown, lying, strict=True)]
+        shown = [_draw_outline(picture, corners) for picture, corners in zip(shown, lying, strict=True)]
     height = max(picture.height for picture in shown)
     canvas = Image.new("RGB", (2 * side + _GAP, height), _WHITE)
     corners = [
@@ -226,7 +226,7 @@ def overlay(
     return buffer.getvalue()
 
 
-def _outlined(picture: Image.Image, corners: np.ndarray | None) -> Image.Image:
+def _draw_outline(picture: Image.Image, corners: np.ndarray | None) -> Image.Image:
     """The picture with the outline of a polygon (P, 2) of shares of its sides, which may reach beyond them."""
     if corners is None:
         return picture
@@ -238,7 +238,7 @@ def _outlined(picture: Image.Image, corners: np.ndarray | None) -> Image.Image:
     return large.reduce(_SCALE)
 
 
-def _fitted(picture: Image.Image, side: int) -> Image.Image:
+def _fit_picture(picture: Image.Image, side: int) -> Image.Image:
     scale = side / max(picture.size)
     width, height = (max(1, round(length * scale)) for length in picture.size)
     return picture.resize((width, height), Image.Resampling.BICUBIC)

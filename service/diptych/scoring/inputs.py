@@ -27,7 +27,7 @@ def is_picture(value: object) -> bool:
     return isinstance(value, str | os.PathLike | bytes | bytearray | memoryview | Image.Image)
 
 
-def listed(pictures: PictureSource | Iterable[PictureSource]) -> list[PictureSource]:
+def list_sources(pictures: PictureSource | Iterable[PictureSource]) -> list[PictureSource]:
     """The one picture, or any number of them, as a list."""
     return list(cast("Iterable[PictureSource]", (pictures,) if is_picture(pictures) else pictures))
 
@@ -38,7 +38,7 @@ def pictures_of(documents: str | os.PathLike[str] | Iterable[PictureSource]) -> 
     Raises ArgumentError for a single picture, PictureError for a folder without any.
     """
     if not is_picture(documents):
-        return listed(documents)
+        return list_sources(documents)
     if isinstance(documents, str | os.PathLike) and Path(documents).is_dir():
         return list(files_below(documents))
     what = repr(os.fspath(documents)) if isinstance(documents, str | os.PathLike) else type(documents).__name__
@@ -79,13 +79,13 @@ def pairs_of(inputs: Iterable[Pair]) -> list[Pair]:
     given = list(inputs)
     if len(given) == 2 and all(map(is_picture, given)):
         raise ArgumentError(f"expected a list of pairs of pictures, got the one pair itself; {_LIST}")
-    return [_pair(pair, place) for place, pair in enumerate(given)]
+    return [_check_pair(pair, place) for place, pair in enumerate(given)]
 
 
 _LIST = 'write predict([("a.jpg", "b.jpg")])'
 
 
-def _pair(pair: Any, place: int) -> Pair:
+def _check_pair(pair: Any, place: int) -> Pair:
     if not isinstance(pair, list | tuple):
         raise ArgumentError(f"pair {place} must be a list or a tuple of two pictures, got {type(pair).__name__}")
     if len(pair) != 2:
@@ -93,14 +93,14 @@ def _pair(pair: Any, place: int) -> Pair:
     return pair
 
 
-def distinct(pairs: Sequence[Pair]) -> tuple[list[PictureSource], np.ndarray]:
+def find_distinct(pairs: Sequence[Pair]) -> tuple[list[PictureSource], np.ndarray]:
     """The distinct pictures of pairs, and the pairs int64 (P, 2) of places among them."""
     places: dict[Hashable, int] = {}
     sources: list[PictureSource] = []
     sides = np.empty((len(pairs), 2), np.int64)
     for row, pair in enumerate(pairs):
         for side, source in enumerate(pair):
-            key = _key(source)
+            key = _source_key(source)
             if key not in places:
                 places[key] = len(sources)
                 sources.append(source)
@@ -108,7 +108,7 @@ def distinct(pairs: Sequence[Pair]) -> tuple[list[PictureSource], np.ndarray]:
     return sources, sides
 
 
-def _key(source: PictureSource) -> Hashable:
+def _source_key(source: PictureSource) -> Hashable:
     """The key by which two sources are the same picture, without looking inside: equal paths or bytes, or the same
     object.
     """

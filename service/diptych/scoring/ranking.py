@@ -28,7 +28,7 @@ class RankedDocument(TypedDict):
     document: NotRequired[PictureSource]
 
 
-def activated(function: Activation, logits: np.ndarray) -> np.ndarray:
+def apply_activation(function: Activation, logits: np.ndarray) -> np.ndarray:
     """The values (P,) that a function of the caller makes of logits float32 (P,).
 
     Raises TypeError for a function of tensors, ArgumentError for one that does not give a number for each logit.

@@ -50,7 +50,7 @@ class _Job:
     done: threading.Event = field(default_factory=threading.Event)
 
     @property
-    def left(self) -> int:
+    def pending(self) -> int:
         """Pairs that are not handed out yet."""
         return len(self.logits) - self.taken
 
@@ -84,7 +84,7 @@ class PairScheduler:
     def waiting(self) -> int:
         """Pairs that no worker has begun with."""
         with self._lock:
-            return sum(job.left for job in self._jobs)
+            return sum(job.pending for job in self._jobs)
 
     @property
     def in_flight(self) -> int:
@@ -110,7 +110,7 @@ class PairScheduler:
         job = _Job(tokens_a, tokens_b, logits, len(tokens_a))
         if not len(tokens_a):
             return job.logits
-        self._admit(job)
+        self._admit_job(job)
         try:
             while not job.done.wait(min(_STEP, max(0.0, end - time.monotonic()))):
                 if time.monotonic() >= end:
@@ -127,26 +127,26 @@ class PairScheduler:
             raise job.error
         return job.logits
 
-    def _admit(self, job: _Job) -> None:
+    def _admit_job(self, job: _Job) -> None:
         with self._lock:
             waiting = sum(other.left for other in self._jobs)
-            if waiting and waiting + job.left > self.capacity:
+            if waiting and waiting + job.pending > self.capacity:
                 seconds = max(1.0, waiting * self._seconds / self.runtime.workers)
                 raise OverloadedError(
-                    f"{waiting:,} pairs are waiting, and with {job.left:,} more they would be over {self.capacity:,}; "
-                    f"try again in {seconds:.0f} s",
+                    f"{waiting:,} pairs are waiting, and with {job.pending:,} more they would be over "
+                    f"{self.capacity:,}; try again in {seconds:.0f} s",
                     seconds=seconds,
                 )
             self._jobs.append(job)
             # Threads live as long as there is work: nothing has to be closed. None is a daemon: as it comes back from
             # ONNX Runtime while the interpreter ends, Python would end it, and that aborts the process.
-            chunks = -(-(waiting + job.left) // self.runtime.pair_chunk)
+            chunks = -(-(waiting + job.pending) // self.runtime.pair_chunk)
             for _ in range(min(self.runtime.workers, self._working + chunks) - self._working):
                 self._working += 1
-                threading.Thread(target=self._work, name="diptych-pairs").start()
+                threading.Thread(target=self._score_chunks, name="diptych-pairs").start()
 
-    def _work(self) -> None:
-        while pieces := self._take():
+    def _score_chunks(self) -> None:
+        while pieces := self._take_pieces():
             began = time.perf_counter()
             try:
                 with self._chunks:
@@ -161,15 +161,15 @@ class PairScheduler:
             finally:
                 with self._lock:
                     self._in_flight -= sum(rows.stop - rows.start for _, rows in pieces)
-            self._give(pieces, logits, time.perf_counter() - began)
+            self._hand_out_logits(pieces, logits, time.perf_counter() - began)
 
-    def _take(self) -> list[tuple[_Job, slice]]:
+    def _take_pieces(self) -> list[tuple[_Job, slice]]:
         """The next pairs, from as many requests as it takes; empty when the thread is to end."""
         with self._lock:
             chunk = self.runtime.pair_chunk
             # Less and less towards the end, so that all threads end together.
-            chunks = -(-sum(job.left for job in self._jobs) // (2 * chunk * self.runtime.workers))
-            pieces = list(self._pieces(chunk * min(chunks, _CHUNKS)))
+            chunks = -(-sum(job.pending for job in self._jobs) // (2 * chunk * self.runtime.workers))
+            pieces = list(self._cut_pieces(chunk * min(chunks, _CHUNKS)))
             if not pieces:
                 self._working -= 1
             now = time.monotonic()
@@ -179,19 +179,19 @@ class PairScheduler:
                     self.waited(now - job.asked)
             return pieces
 
-    def _pieces(self, room: int) -> Iterator[tuple[_Job, slice]]:
+    def _cut_pieces(self, room: int) -> Iterator[tuple[_Job, slice]]:
         while room and self._jobs:
             job = self._jobs.popleft()
             if job.error is not None:
                 continue
-            rows = slice(job.taken, job.taken + min(room, job.left, self.runtime.pair_chunk))
+            rows = slice(job.taken, job.taken + min(room, job.pending, self.runtime.pair_chunk))
             job.taken = rows.stop
             room -= rows.stop - rows.start
-            if job.left:
+            if job.pending:
                 self._jobs.append(job)
             yield job, rows
 
-    def _give(self, pieces: list[tuple[_Job, slice]], logits: np.ndarray, seconds: float) -> None:
+    def _hand_out_logits(self, pieces: list[tuple[_Job, slice]], logits: np.ndarray, seconds: float) -> None:
         with self._lock:
             each = seconds / len(logits)
             self._seconds = 0.9 * self._seconds + 0.1 * each if self._seconds else each

@@ -15,8 +15,8 @@ from diptych.pictures.content import content_ids
 from diptych.pictures.sources import Fetch, make_fetcher, picture_limits
 from diptych.scoring.deadline import current_deadline
 from diptych.scoring.decode_pool import Decoder, ThreadDecoder
-from diptych.scoring.inputs import Pair, distinct, is_picture, listed, pairs_of, pictures_of, with_contents
-from diptych.scoring.ranking import Activation, RankedDocument, activated, best_first
+from diptych.scoring.inputs import Pair, find_distinct, is_picture, list_sources, pairs_of, pictures_of, with_contents
+from diptych.scoring.ranking import Activation, RankedDocument, apply_activation, best_first
 from diptych.scoring.scheduler import PairScheduler
 from diptych.scoring.threads import map_pictures
 from diptych_runtime.calibration.evidence import Evidence
@@ -94,7 +94,7 @@ class Scorer:
         view.runtime = runtime
         return view
 
-    def calibrated(self, own: OwnCalibration | None) -> Self:
+    def with_calibration(self, own: OwnCalibration | None) -> Self:
         """This scorer with a calibration of one's own over its model's, or with None, as that was released.
 
         Raises ArtifactError for a calibration that was made over another model.
@@ -126,9 +126,9 @@ class Scorer:
         asked = self.asking(question)
         sources, sides, logits = asked._logits_of(pairs_of(inputs), batch_size, show_progress_bar)
         if activation_fn is not None:
-            return activated(activation_fn, logits[:, asked.runtime.column].copy())
+            return apply_activation(activation_fn, logits[:, asked.runtime.column].copy())
         name = asked.runtime.question
-        judged = asked.judged(logits, sides, sources.__getitem__, content_ids(sources), asked=name)[name]
+        judged = asked.judge_pairs(logits, sides, sources.__getitem__, content_ids(sources), asked=name)[name]
         return np.array([one.relevance_score for one in judged], np.float32)
 
     def rank(
@@ -151,7 +151,7 @@ class Scorer:
         `corpus_id` is the place among the documents, files of a folder in alphabetical order; equal scores keep that
         order. `return_documents` adds "document". With `activation_fn` the score is what it makes of the logit, and the
         order follows. `question` is asked in place of its own. What may be a copy is looked at more closely
-        (`ranked`). Raises what `predict` does.
+        (`rank_pairs`). Raises what `predict` does.
         """
         if top_k is not None and top_k < 1:
             raise ArgumentError(f"top_k must be at least 1, got {top_k}")
@@ -159,13 +159,16 @@ class Scorer:
         pairs = [(query, document) for document in documents]
         sources, sides, logits = asked._logits_of(pairs, batch_size, show_progress_bar)
         if activation_fn is None:
-            best = asked.ranked(logits, sides, sources.__getitem__, content_ids(sources), top_k)
+            best = asked.rank_pairs(logits, sides, sources.__getitem__, content_ids(sources), top_k)
             scores = [one.relevance_score for _, one in best]
         else:
-            values, name = activated(activation_fn, logits[:, asked.runtime.column].copy()), asked.runtime.question
+            values, name = (
+                apply_activation(activation_fn, logits[:, asked.runtime.column].copy()),
+                asked.runtime.question,
+            )
             places = best_first(values)[:top_k]
             contents = content_ids(sources)
-            judged = asked.judged(logits[places], sides[places], sources.__getitem__, contents, asked=name)[name]
+            judged = asked.judge_pairs(logits[places], sides[places], sources.__getitem__, contents, asked=name)[name]
             best, scores = list(zip(places.tolist(), judged, strict=True)), values[places].tolist()
         return [
             RankedDocument(
@@ -187,7 +190,7 @@ class Scorer:
         Copies are looked at more closely where the model says so. Raises what `predict` does.
         """
         sources, sides, logits = self._logits_of(pairs_of(inputs), ENCODE_BATCH, show_progress_bar=False)
-        judged = self.judged(logits, sides, sources.__getitem__, content_ids(sources))
+        judged = self.judge_pairs(logits, sides, sources.__getitem__, content_ids(sources))
         return [dict(zip(judged, answers, strict=True)) for answers in zip(*judged.values(), strict=True)]
 
     @property
@@ -217,7 +220,7 @@ class Scorer:
         They find candidates fast; `predict` and `rank` say how alike two pictures are. Raises PictureError for the
         first picture that cannot be read, RemoteError for a web address that gives none.
         """
-        embeddings = self.panels(listed(inputs), batch_size, show_progress_bar).embeddings
+        embeddings = self.panels(list_sources(inputs), batch_size, show_progress_bar).embeddings
         return embeddings[0] if is_picture(inputs) else embeddings
 
     def similarity(self, embeddings_a: np.ndarray, embeddings_b: np.ndarray) -> np.ndarray:
@@ -228,23 +231,25 @@ class Scorer:
 
     def pixels(self, source: PictureSource, *, name: str | None = None) -> np.ndarray:
         """The picture as the network sees it: uint8 (S, S, 3). Raises PictureError."""
-        return self.decoder.run(self._decoding(self.fetched([source])[0], name))
+        return self.decoder.run(self._decode_call(self.fetch_sources([source])[0], name))
 
     def query_pixels(self, source: PictureSource) -> np.ndarray:
         """A query as the network sees it, the whole of it and then its crops, if its question has any: uint8
         (V, S, S, 3). Raises PictureError.
         """
         size, crops = self.runtime.panel_size, self.runtime.crops
-        return self.decoder.run(partial(query_pixels, self.fetched([source])[0], size, crops, self.limits))
+        return self.decoder.run(partial(query_pixels, self.fetch_sources([source])[0], size, crops, self.limits))
 
     def decode(
         self, sources: Sequence[PictureSource], names: Sequence[str | None] | None = None
     ) -> list[np.ndarray | PictureError]:
         """`pixels` of several pictures, in order; where one cannot be read, its error stands in its place."""
-        return self.decoder.each(list(map(self._decoding, self.fetched(sources), names or [None] * len(sources))))
+        return self.decoder.run_all(
+            list(map(self._decode_call, self.fetch_sources(sources), names or [None] * len(sources)))
+        )
 
-    def fetched(self, sources: Iterable[PictureSource]) -> list[PictureSource]:
-        """The sources, with the bytes of those that are web addresses in their place.
+    def fetch_sources(self, sources: Iterable[PictureSource]) -> list[PictureSource]:
+        """Fetch the sources that are web addresses, and put their bytes in their place.
 
         Raises RemoteError for an address that gives none, and RemoteRefusedError where none may be asked.
         """
@@ -260,7 +265,7 @@ class Scorer:
         with Console(quiet=not show_progress_bar).progress(total=len(sources), unit="picture") as bar:
             for start in range(0, len(sources), batch_size):
                 decoded = self.decode(sources[start : start + batch_size])
-                parts.append(self.encode_pixels(np.stack([_good(pixels) for pixels in decoded])))
+                parts.append(self.encode_pixels(np.stack([_raise_error(pixels) for pixels in decoded])))
                 bar.update(len(decoded))
         if not parts:
             shape = self.runtime.token_shape
@@ -295,7 +300,7 @@ class Scorer:
         """Calibrated probabilities float32 in [0, 1] that the answer to its question is yes, by the network alone."""
         return self.runtime.relevance(logits)
 
-    def judged(
+    def judge_pairs(
         self,
         logits: np.ndarray,
         pairs: np.ndarray,
@@ -306,9 +311,10 @@ class Scorer:
         asked: str | None = None,
         most: int | None = None,
     ) -> dict[str, list[Judgement]]:
-        """Judgements by question of pairs int64 (P, 2) of pictures by number, with `all_logits` (P, Q), which may be
-        `held` (P, Q) against their rivals (`diptych_runtime.judgement`). Those with one id among their `contents`, if
-        it is known, are the same.
+        """Judge pairs int64 (P, 2) of pictures by number from their `all_logits` (P, Q), by question.
+
+        These may be `held` (P, Q) against their rivals (`diptych_runtime.judgement`). Pairs with one id among their
+        `contents`, if it is known, are the same.
 
         What deserves it for the question that is `asked`, or for any, is looked at more closely: the `original` of a
         picture is asked for once, and where there is none, or it cannot be read, the pair is judged without. With
@@ -320,22 +326,23 @@ class Scorer:
         seen = self.look_closer(pairs, needs_closer_look(questions, known, asked, most) & ~same, original)
         return judge_pairs(questions, logits, seen, held=held, same=same)
 
-    def look_closer(self, pairs: np.ndarray, worth: np.ndarray, original: Original) -> list[Evidence | None]:
-        """The evidence of closer looks at the pairs int64 (P, 2) that are `worth` one, bool (P,); None of the others,
-        and where an `original` is missing (see `judged`).
+    def look_closer(self, pairs: np.ndarray, needs_look: np.ndarray, original: Original) -> list[Evidence | None]:
+        """Look closer at the pairs int64 (P, 2) that `needs_look`, bool (P,), names: their evidence.
+
+        None of the others, and where an `original` is missing (see `judge_pairs`).
         """
         seen: list[Evidence | None] = [None] * len(pairs)
-        numbers = np.unique(pairs[worth]).tolist()
+        numbers = np.unique(pairs[needs_look]).tolist()
         views = dict(zip(numbers, self.views([original(number) for number in numbers]), strict=True))
-        found = self.evidence([(views[a], views[b]) for a, b in pairs[worth].tolist()])
-        for place, evidence in zip(np.flatnonzero(worth).tolist(), found, strict=True):
+        found = self.evidence([(views[a], views[b]) for a, b in pairs[needs_look].tolist()])
+        for place, evidence in zip(np.flatnonzero(needs_look).tolist(), found, strict=True):
             seen[place] = evidence
         return seen
 
     def views(self, sources: Sequence[PictureSource | None]) -> list[View | None]:
         """The view of each picture for a closer look; None where the file is missing or unreadable."""
-        had = self.fetched(source for source in sources if source is not None)
-        described = iter(self.decoder.each([partial(describe, source, self.limits) for source in had]))
+        had = self.fetch_sources(source for source in sources if source is not None)
+        described = iter(self.decoder.run_all([partial(describe, source, self.limits) for source in had]))
         found = [None if source is None else next(described) for source in sources]
         return [None if isinstance(view, PictureError) else view for view in found]
 
@@ -355,8 +362,8 @@ class Scorer:
     ) -> tuple[list[PictureSource], np.ndarray, np.ndarray]:
         """The distinct pictures of pairs, the pairs int64 (P, 2) of places among them, and `all_logits` (P, Q)."""
         _check_batch(batch_size)
-        named, sides = distinct(pairs)
-        sources = self.fetched(named)
+        named, sides = find_distinct(pairs)
+        sources = self.fetch_sources(named)
         tokens = self.panels(sources, show_progress_bar=show_progress_bar).tokens
         logits = np.empty((len(pairs), len(self.runtime.questions)), np.float32)
         with Console(quiet=not show_progress_bar).progress(total=len(pairs), unit="pair") as bar:
@@ -366,7 +373,7 @@ class Scorer:
                 bar.update(len(chosen))
         return sources, sides, logits
 
-    def ranked(
+    def rank_pairs(
         self,
         logits: np.ndarray,
         pairs: np.ndarray,
@@ -374,8 +381,10 @@ class Scorer:
         contents: Sequence[str | None] | None = None,
         top: int | None = None,
     ) -> list[tuple[int, Judgement]]:
-        """The places and judgements of the `top` best of pairs with `all_logits` (P, Q) to its question (see `judged`),
-        by their probability, and equals in the order of the network. Not all deserve a look for that
+        """Rank pairs by their probability: the places and judgements of the `top` best, from `all_logits` (P, Q).
+
+        They are judged as `judge_pairs` does. Equals come in the order of the network. Not all
+        deserve a look for that
         (`select_competing`).
         """
         name, same = self.runtime.question, have_one_content(pairs, contents)
@@ -383,11 +392,11 @@ class Scorer:
         if top is not None:
             chosen = select_competing(self.runtime.manifest.questions, logits, name, top) | same
             places = places[chosen[places]]
-        judged = self.judged(logits[places], pairs[places], original, contents, asked=name)[name]
+        judged = self.judge_pairs(logits[places], pairs[places], original, contents, asked=name)[name]
         order = best_first(np.array([one.relevance_score for one in judged]))[:top]
         return [(int(places[place]), judged[place]) for place in order.tolist()]
 
-    def _decoding(self, source: PictureSource, name: str | None) -> Callable[[], np.ndarray]:
+    def _decode_call(self, source: PictureSource, name: str | None) -> Callable[[], np.ndarray]:
         return partial(panel_pixels, source, self.runtime.panel_size, self.limits, name=name)
 
     def _check_finite(self, what: str, *arrays: np.ndarray) -> None:
@@ -398,7 +407,7 @@ class Scorer:
             )
 
 
-def _good(pixels: np.ndarray | PictureError) -> np.ndarray:
+def _raise_error(pixels: np.ndarray | PictureError) -> np.ndarray:
     if isinstance(pixels, PictureError):
         raise pixels
     return pixels

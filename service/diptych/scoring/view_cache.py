@@ -24,7 +24,7 @@ class ViewCache:
         self._bytes = 0
         self._lock = Lock()
 
-    def views(
+    def get_views(
         self, ids: list[str], describe: Callable[[list[str]], Mapping[str, View | None]]
     ) -> dict[str, View | None]:
         """The views of pictures by id; `describe` gives those that are not held, None for a picture without a file."""

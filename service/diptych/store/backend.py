@@ -76,7 +76,7 @@ class Backend(Protocol):
         """Raise NoOriginalsError if it has no place for the files of pictures."""
         ...
 
-    def known(self, ids: Sequence[str]) -> set[str]:
+    def known_ids(self, ids: Sequence[str]) -> set[str]:
         """The given ids that are stored."""
         ...
 
@@ -107,7 +107,7 @@ class Backend(Protocol):
         """The number of pictures."""
         ...
 
-    def indexed(self) -> tuple[int, int | None]:
+    def index_state(self) -> tuple[int, int | None]:
         """The number of pictures that a search looks through, and of changes that led there; None where changes are not
         counted.
         """

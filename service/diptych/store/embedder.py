@@ -43,17 +43,17 @@ class Rebuild:
     failed: int = 0
     removed: int = 0
 
-    def embed(self, store: Keeper, records: Sequence[Record]) -> list[tuple[Record, bytes, bytes]]:
+    def embed_pictures(self, store: Keeper, records: Sequence[Record]) -> list[tuple[Record, bytes, bytes]]:
         """Embed pictures of a store: (record, embedding, tokens) of those that can be read; the others are refused."""
         good = []
         for record, made in zip(records, self.embed_stored(store, records), strict=True):
             if isinstance(made, PictureError):
-                self.refuse(store, record, made)
+                self.refuse_picture(store, record, made)
             else:
                 good.append((record, *made))
         return good
 
-    def refuse(self, store: Keeper, record: Record, error: Exception) -> None:
+    def refuse_picture(self, store: Keeper, record: Record, error: Exception) -> None:
         """Count a picture that cannot be embedded, say why, and remove it if it may go."""
         self.failed += 1
         if self.on_error is not None:
@@ -62,12 +62,12 @@ class Rebuild:
             store.remove([record.id])
             self.removed += 1
 
-    def advance(self, done: int, embedded: int) -> None:
+    def count_batch(self, done: int, embedded: int) -> None:
         """Count a batch of `done` pictures, of which the `embedded` ones are safely written."""
         self.embedded += embedded
         if self.on_progress is not None:
             self.on_progress(done)
 
-    def report(self, pictures: int) -> RebuildReport:
+    def make_report(self, pictures: int) -> RebuildReport:
         """The report of a collection that has so many pictures now."""
         return RebuildReport(pictures, self.embedded, self.failed, self.removed)

@@ -45,9 +45,9 @@ def rebuild_store(where: Location, work: Rebuild, adopted: AdoptedModel | None =
     """
     found = parse_location(where)
     if isinstance(found, Address):
-        from diptych.store.milvus.backend import rebuild as rebuild_milvus
+        from diptych.store.milvus.backend import rebuild_collection as rebuild_milvus
 
         return rebuild_milvus(found, work)
-    from diptych.store.sqlite.rebuild import rebuild as rebuild_folder
+    from diptych.store.sqlite.rebuild import rebuild_folder
 
     return rebuild_folder(found, work, adopted)

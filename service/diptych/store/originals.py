@@ -68,7 +68,7 @@ def _hash_file(path: str | None) -> str | None:
         return None
 
 
-def original(store: Keeper, record: Record, limits: PictureLimits) -> bytes:
+def read_original(store: Keeper, record: Record, limits: PictureLimits) -> bytes:
     """The bytes of a picture's file exactly as they were added; never those of another file in its place.
 
     Raises UnknownPictureError if they were kept and are damaged, or were not and the file is gone or has changed.

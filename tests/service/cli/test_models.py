@@ -76,7 +76,7 @@ def test_a_collection_that_is_being_written_or_is_none_is_left_alone(diptych, st
     assert refused.code == 1
     assert "is being written by process" in refused.err
     with Store.open(store, read_only=True) as opened:
-        assert opened.adopted() is None
+        assert opened.adopted_model() is None
     nowhere = diptych("models", "use", "better", "--store", tmp_path / "none", *WAY)
     assert "holds no collection" in nowhere.err
     unknown = diptych("models", "use", "bettr", "--store", store, *WAY)

@@ -23,7 +23,7 @@ from diptych.cli.options import open_engine, open_scorer, open_workers, read_pic
 from diptych.command_tree import amount, number
 from diptych.console import Console
 from diptych.errors import BatchError
-from diptych.scoring.decode_pool import DecodePool, ThreadDecoder, decoder
+from diptych.scoring.decode_pool import DecodePool, ThreadDecoder, make_decoder
 from diptych.scoring.scorer import Scorer
 from diptych.store.location import Address, parse_location
 from diptych_runtime.paths import given_path
@@ -118,9 +118,9 @@ def test_the_options_of_an_engine_make_its_executor_and_its_configuration(tmp_pa
 
 
 def test_a_worker_of_a_batch_which_may_start_no_process_decodes_itself(monkeypatch):
-    assert isinstance(decoder(False, 3), ThreadDecoder)
+    assert isinstance(make_decoder(False, 3), ThreadDecoder)
     monkeypatch.setattr(multiprocessing, "current_process", lambda: SimpleNamespace(daemon=True))
-    alone = decoder(True, 3)
+    alone = make_decoder(True, 3)
     assert isinstance(alone, ThreadDecoder)
     assert alone.threads == 3
 

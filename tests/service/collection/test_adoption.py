@@ -9,11 +9,11 @@ import pytest
 from embedded import tamper
 
 from diptych import Collection, Scorer
-from diptych.collection.adoption import adopt
+from diptych.collection.adoption import adopt_model
 from diptych.errors import StoreError, StoreInUseError
 from diptych.store.sqlite.adopted import AdoptedModel
 from diptych.store.sqlite.database import Store
-from diptych.store.sqlite.verify import verify
+from diptych.store.sqlite.verify import verify_store
 from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration, OwnQuestion, released_digest
 
 
@@ -21,7 +21,7 @@ from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration, OwnQues
 def store(collection):
     """The folder of a closed collection of 12 pictures, with a model adopted whose panel graph is known."""
     collection.close()
-    adopt(collection.directory, collection.scorer, "tiny")
+    adopt_model(collection.directory, collection.scorer, "tiny")
     return collection.directory
 
 
@@ -49,35 +49,35 @@ def test_with_the_same_panel_graph_nothing_is_embedded_and_everything_else_stays
     with Collection.open(store, scorer) as collection:
         a, b = (record.id for record in collection.list(2))
         collection.label(a, b, "same")
-    done = adopt(store, other, "better")
+    done = adopt_model(store, other, "better")
     assert (done.kept, done.rebuilt, done.calibration) == (12, None, False)
     assert features_of(store) == before
     caplog.clear()
     with Collection.open(store, other) as collection:
         assert not caplog.records, "the index is the one that was there"
-        assert collection.store.adopted() == AdoptedModel(
+        assert collection.store.adopted_model() == AdoptedModel(
             "better", other.runtime.revision, other.runtime.released.digests["panel.onnx"]
         )
         assert len(collection.labels()) == 1
         assert len(collection.search(str(collection.list(1)[0].path)).matches) == 10
-        assert verify(collection.store).healthy, "checksums are of the new revision too"
+        assert verify_store(collection.store).healthy, "checksums are of the new revision too"
     with pytest.raises(StoreError, match="embedded by another model"):
         Collection.open(store, scorer)
 
 
 def test_with_another_panel_graph_every_picture_is_embedded_anew(store, stranger):
     seen = []
-    done = adopt(store, stranger, "stranger", on_progress=seen.append)
+    done = adopt_model(store, stranger, "stranger", on_progress=seen.append)
     assert (done.kept, sum(seen)) == (0, 12)
     assert done.rebuilt is not None
     assert done.rebuilt.embedded == 12
     with Store.open(store, read_only=True) as opened:
-        assert opened.revisions() == {"ffffffffffff": 12}
+        assert opened.count_revisions() == {"ffffffffffff": 12}
 
 
 def test_pictures_of_a_revision_that_is_not_known_here_are_embedded_anew(collection, other):
     collection.close()
-    done = adopt(collection.directory, other, "better")
+    done = adopt_model(collection.directory, other, "better")
     assert done.kept == 0
     assert done.rebuilt is not None
     assert done.rebuilt.embedded == 12
@@ -85,10 +85,10 @@ def test_pictures_of_a_revision_that_is_not_known_here_are_embedded_anew(collect
 
 def test_while_another_process_writes_it_is_refused_and_nothing_changes(store, other, scorer):
     with Collection.open(store, scorer), pytest.raises(StoreInUseError, match="is being written by process"):
-        adopt(store, other, "better")
+        adopt_model(store, other, "better")
     with Store.open(store, read_only=True) as opened:
-        assert opened.adopted() == AdoptedModel("tiny", scorer.runtime.revision, _panel(scorer))
-        assert list(opened.revisions()) == [scorer.runtime.revision]
+        assert opened.adopted_model() == AdoptedModel("tiny", scorer.runtime.revision, _panel(scorer))
+        assert list(opened.count_revisions()) == [scorer.runtime.revision]
 
 
 def test_a_fault_in_the_middle_leaves_the_model_before(store, other, scorer):
@@ -96,10 +96,10 @@ def test_a_fault_in_the_middle_leaves_the_model_before(store, other, scorer):
     nameless = AdoptedModel(cast(str, object()), other.runtime.revision, _panel(other))
     with Store.open(store) as opened:
         with pytest.raises(TypeError, match="not JSON serializable"):
-            opened.adopt(nameless, {scorer.runtime.revision})
-        assert opened.adopted() == AdoptedModel("tiny", scorer.runtime.revision, _panel(scorer))
-        assert list(opened.revisions()) == [scorer.runtime.revision]
-        assert verify(opened).healthy
+            opened.adopt_model(nameless, {scorer.runtime.revision})
+        assert opened.adopted_model() == AdoptedModel("tiny", scorer.runtime.revision, _panel(scorer))
+        assert list(opened.count_revisions()) == [scorer.runtime.revision]
+        assert verify_store(opened).healthy
 
 
 def test_a_calibration_over_the_model_before_goes_and_one_over_the_new_one_stays(store, other):
@@ -107,28 +107,28 @@ def test_a_calibration_over_the_model_before_goes_and_one_over_the_new_one_stays
     questions = {name: OwnQuestion(2.0, 1.0, {"0.01": 0.9}) for name in manifest.questions}
     fitting = OwnCalibration("better", manifest.revision, released_digest(manifest), "2026-11-25", questions)
     fitting.save(store / CALIBRATION)
-    assert not adopt(store, other, "better").calibration
+    assert not adopt_model(store, other, "better").calibration
     OwnCalibration("tiny", "0" * 12, released_digest(manifest), "2026-11-25", questions).save(store / CALIBRATION)
-    assert adopt(store, other, "better").calibration
+    assert adopt_model(store, other, "better").calibration
     assert not (store / CALIBRATION).exists()
 
 
 def test_once_the_pictures_are_of_another_model_the_adopted_one_is_none(store, stranger):
-    from diptych.collection.rebuild import rebuild
+    from diptych.collection.rebuild import rebuild_collection
 
-    rebuild(store, stranger)
+    rebuild_collection(store, stranger)
     with Store.open(store, read_only=True) as opened:
-        assert opened.adopted() is None
+        assert opened.adopted_model() is None
 
 
 @pytest.mark.parametrize("value", ["[]", "nope", '{"a": 1}', '{"model": 1, "revision": 2, "panel": 3}', "9" * 5000])
 def test_an_adopted_model_that_diptych_did_not_write_is_none_and_can_be_replaced(store, scorer, value):
     with Store.open(store) as opened:
         tamper(opened, "UPDATE facts SET value=? WHERE key='model'", value)
-        assert opened.adopted() is None
-    adopt(store, scorer, "tiny")
+        assert opened.adopted_model() is None
+    adopt_model(store, scorer, "tiny")
     with Store.open(store, read_only=True) as opened:
-        assert opened.adopted() == AdoptedModel("tiny", scorer.runtime.revision, _panel(scorer))
+        assert opened.adopted_model() == AdoptedModel("tiny", scorer.runtime.revision, _panel(scorer))
 
 
 def features_of(folder) -> dict[str, tuple[bytes, bytes]]:

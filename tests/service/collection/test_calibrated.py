@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from diptych import Collection, Scorer
-from diptych.collection.collection import calibrated
+from diptych.collection.collection import with_own_calibration
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration, OwnQuestion, released_digest
 
@@ -18,8 +18,8 @@ def own(scorer: Scorer, **changes) -> OwnCalibration:
 
 
 def test_without_one_the_scorer_is_the_very_same(scorer, tmp_path):
-    assert calibrated(scorer, tmp_path) is scorer
-    assert calibrated(scorer, None) is scorer
+    assert with_own_calibration(scorer, tmp_path) is scorer
+    assert with_own_calibration(scorer, None) is scorer
 
 
 def test_it_is_laid_over_the_scorer_of_the_collection_and_over_no_other(scorer, collection):
@@ -34,13 +34,13 @@ def test_it_is_laid_over_the_scorer_of_the_collection_and_over_no_other(scorer, 
 
 def test_a_scorer_with_a_calibration_of_its_own_keeps_that(scorer, tmp_path):
     own(scorer).save(tmp_path / CALIBRATION)
-    chosen = scorer.calibrated(own(scorer, made="2020-01-01"))
-    assert calibrated(chosen, tmp_path) is chosen
+    chosen = scorer.with_calibration(own(scorer, made="2020-01-01"))
+    assert with_own_calibration(chosen, tmp_path) is chosen
 
 
 def test_one_that_was_made_over_another_model_is_left_out_with_a_warning(scorer, tmp_path, caplog):
     own(scorer, revision="0123456789ab").save(tmp_path / CALIBRATION)
-    assert calibrated(scorer, tmp_path) is scorer
+    assert with_own_calibration(scorer, tmp_path) is scorer
     assert "made over another model or calibration (tiny 0123456789ab)" in caplog.text
     assert "make it again with `diptych calibrate" in caplog.text
 

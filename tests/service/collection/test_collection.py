@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from diptych import Collection, Scorer
-from diptych.collection.rebuild import rebuild
+from diptych.collection.rebuild import rebuild_collection
 from diptych.errors import ModelMismatchError, UnknownPictureError
 from diptych.store.records import NewPicture
 from diptych_runtime.errors import ArtifactError, PictureError
@@ -83,7 +83,7 @@ def test_rebuilding_embeds_from_files_and_kept_bytes_and_reports_what_is_missing
     collection.close()
     other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
     failures = {}
-    report = rebuild(
+    report = rebuild_collection(
         collection.directory, other, on_error=lambda record, error: failures.update({record.id: str(error)})
     )
     assert (report.embedded, report.failed, report.pictures) == (11, 3, 14)
@@ -92,7 +92,7 @@ def test_rebuilding_embeds_from_files_and_kept_bytes_and_reports_what_is_missing
     assert "added without a file or its bytes" in failures[lost]
     with pytest.raises(ModelMismatchError, match="3 of the 14 pictures"):
         Collection.open(collection.directory, other)
-    rebuild(collection.directory, other, drop=True)
+    rebuild_collection(collection.directory, other, drop=True)
     with Collection.open(collection.directory, other) as again:
         assert len(again) == 11
         assert kept in found(again, photo_bytes(60))
@@ -105,7 +105,7 @@ def test_bytes_that_were_kept_and_cannot_be_decoded_now_are_no_content_that_is_l
     collection.close()
     strict = copy.copy(collection.scorer)
     strict.limits = replace(strict.limits, pixels=400 * 300 - 1)
-    report = rebuild(collection.directory, strict, everything=True, drop=True)
+    report = rebuild_collection(collection.directory, strict, everything=True, drop=True)
     assert (report.embedded, report.failed, report.removed, report.pictures) == (11, 2, 1, 12)
     with Collection.open(collection.directory, collection.scorer) as again:
         assert again.content(kept)[0] == large

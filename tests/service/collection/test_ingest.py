@@ -10,8 +10,8 @@ from diptych.collection.ingest import (
     METADATA_DEPTH,
     AlreadyStored,
     Incoming,
-    batches,
     checked_metadata,
+    make_batches,
     read_new,
     to_rows,
 )
@@ -40,16 +40,16 @@ def nested(depth: int) -> dict:
 
 def test_batches_keep_the_order_and_hold_at_most_64_files(tmp_path):
     paths = sized(tmp_path, *[1] * (2 * BATCH + 3))
-    found = list(batches(iter(paths)))
+    found = list(make_batches(iter(paths)))
     assert [len(batch) for batch in found] == [BATCH, BATCH, 3]
     assert [path for batch in found for path in batch] == paths
-    assert list(batches([])) == []
+    assert list(make_batches([])) == []
 
 
 def test_large_files_make_small_batches_and_the_largest_one_alone(tmp_path):
     half, over = BATCH_BYTES // 2, BATCH_BYTES + 1
     paths = sized(tmp_path, half, half, 1, over, over, 1, half)
-    assert [[path.name for path in batch] for batch in batches(paths)] == [
+    assert [[path.name for path in batch] for batch in make_batches(paths)] == [
         ["000", "001"],
         ["002"],
         ["003"],
@@ -59,7 +59,7 @@ def test_large_files_make_small_batches_and_the_largest_one_alone(tmp_path):
 
 
 def test_a_file_that_is_gone_still_comes_through_to_be_refused_by_name(tmp_path):
-    assert list(batches([tmp_path / "gone.jpg"])) == [[tmp_path / "gone.jpg"]]
+    assert list(make_batches([tmp_path / "gone.jpg"])) == [[tmp_path / "gone.jpg"]]
 
 
 def test_what_is_there_already_is_recognised_by_its_bytes_and_not_decoded_again(store, scorer, photo_bytes):

@@ -11,12 +11,12 @@ import pytest
 from embedded import BEFORE_5
 
 from diptych.collection.collection import Collection
-from diptych.collection.rebuild import rebuild
+from diptych.collection.rebuild import rebuild_collection
 from diptych.errors import StoreError
 from diptych.scoring.scorer import Scorer
 from diptych.store.sqlite.database import Store
-from diptych.store.sqlite.schema import DATABASE, checksum
-from diptych.store.sqlite.verify import verify
+from diptych.store.sqlite.schema import DATABASE, row_checksum
+from diptych.store.sqlite.verify import verify_store
 from diptych_runtime.errors import ArtifactError, PictureError
 
 PAGE = 4096
@@ -26,7 +26,7 @@ UNUSED = 1_000_000 - 2 * PAGE  # bytes that `former` has free, without what tabl
 def healthy(folder) -> bool:
     try:
         with Store.open(folder, read_only=True) as store:
-            return verify(store).healthy
+            return verify_store(store).healthy
     except StoreError:
         return False
 
@@ -54,7 +54,7 @@ def test_whichever_page_of_the_database_is_damaged_it_is_mended_or_said_to_be_pa
             file.write(b"\x55" * 64)
         damaged = not healthy(folder)
         try:
-            report = rebuild(folder, scorer)
+            report = rebuild_collection(folder, scorer)
         except StoreError as error:
             reasons.append(str(error))
         else:
@@ -93,11 +93,11 @@ def test_pictures_whose_disk_may_be_away_are_not_dropped_unless_all_may_go(colle
     collection.add(np.zeros((40, 40, 3), np.uint8))
     collection.close()
     sign = taken_away(gallery, how)
-    report = rebuild(folder, scorer, everything=True, drop=True)
+    report = rebuild_collection(folder, scorer, everything=True, drop=True)
     assert (report.failed, report.removed, report.pictures) == (13, 1, 12), "only what never had a file goes"
     assert report.spared[sign] == 12 - below
     assert sum(report.spared.values()) == 12
-    again = rebuild(folder, scorer, everything=True, drop=True, allow_removal=True)
+    again = rebuild_collection(folder, scorer, everything=True, drop=True, allow_removal=True)
     assert (again.removed, again.pictures, again.spared) == (12, 0, {})
 
 
@@ -108,7 +108,7 @@ def test_a_file_that_is_gone_from_among_others_is_dropped_and_so_is_one_with_ano
     (gallery / "01.jpg").unlink()
     (gallery / "02.jpg").write_bytes(photo_bytes(90))
     (gallery / "04.jpg").write_bytes(b"no picture")
-    report = rebuild(collection.directory, scorer, everything=True, drop=True)
+    report = rebuild_collection(collection.directory, scorer, everything=True, drop=True)
     assert (report.removed, report.pictures, report.spared) == (3, 9, {})
 
 
@@ -123,12 +123,12 @@ def test_an_index_of_the_database_that_names_another_picture_is_made_anew(whole,
         changed[at] ^= 1
         database.write_bytes(changed)
         with Store.open(whole, read_only=True) as store:
-            found = store.damage()
+            found = store.find_damage()
         if any("missing from index" in fault for fault in found):
             break
     else:
         pytest.fail(f"no place of {places} is in an index")
-    assert rebuild(whole, scorer).mended
+    assert rebuild_collection(whole, scorer).mended
     assert healthy(whole)
 
 
@@ -146,7 +146,7 @@ def test_a_file_that_is_whole_and_cannot_be_decoded_here_is_not_dropped(collecti
     monkeypatch.setattr(scorer, "pixels", pixels)
     if not kept:
         Path(record.path).write_bytes(Path(record.path).read_bytes() + b"changed")
-    report = rebuild(collection.directory, scorer, everything=True, drop=True, allow_removal=True)
+    report = rebuild_collection(collection.directory, scorer, everything=True, drop=True, allow_removal=True)
     assert (report.failed, report.removed) == (1, 0 if kept else 1)
 
 
@@ -161,7 +161,7 @@ def former(collection):
             pixels = scorer.pixels(Path(path))[None]
             tokens = unrounded.pack_tokens(scorer.runtime._panel.run(None, {"pixels": pixels})[0].astype(np.float16))[0]
             connection.execute("UPDATE pictures SET tokens=? WHERE row=?", (tokens, row))
-            connection.execute("UPDATE digests SET tokens=? WHERE row=?", (checksum(tokens), row))
+            connection.execute("UPDATE digests SET tokens=? WHERE row=?", (row_checksum(tokens), row))
         connection.executescript(
             f"{BEFORE_5} PRAGMA user_version=3; CREATE TABLE room (b); INSERT INTO room VALUES (zeroblob(1000000));"
             "DROP TABLE room"
@@ -179,7 +179,7 @@ def test_tokens_that_an_earlier_version_kept_are_those_of_the_files_to_the_bit(f
         assert set(found) == {record.id for record in collection.list()}
         scores = scorer.logits(scorer.panels([gallery / "01.jpg"]).tokens, collection.panel(new.id)[0][None])
         assert found[new.id].raw_score == pytest.approx(float(scores[0]))
-        assert verify(collection.store).healthy
+        assert verify_store(collection.store).healthy
 
 
 def test_a_rebuild_keeps_former_tokens_in_fewer_bytes_and_reads_no_file_for_it(former, gallery, scorer):
@@ -187,13 +187,13 @@ def test_a_rebuild_keeps_former_tokens_in_fewer_bytes_and_reads_no_file_for_it(f
         before = {record.id: collection.panel(record.id)[0] for record in collection.list()}
         size = collection.store.path.stat().st_size
     shutil.rmtree(gallery)
-    report = rebuild(former, scorer)
+    report = rebuild_collection(former, scorer)
     assert (report.pictures, report.embedded, report.failed, report.compacted) == (12, 0, 0, 12)
     with Collection.open(former, scorer) as collection:
         kept = collection.store.panels(list(before))
         assert {len(tokens) for tokens, _ in kept.values()} == {scorer.runtime.codec.nbytes}
         assert all(np.array_equal(collection.panel(id)[0], tokens) for id, tokens in before.items())
-        assert verify(collection.store).healthy
+        assert verify_store(collection.store).healthy
         assert collection.store.path.stat().st_size < size - UNUSED
 
 
@@ -205,9 +205,9 @@ def test_a_rebuild_that_ended_before_the_database_became_smaller_is_made_good_by
     with monkeypatch.context() as patch:
         patch.setattr("diptych.store.sqlite.rebuild._mend_database", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            rebuild(former, scorer)
+            rebuild_collection(former, scorer)
     assert healthy(former)
-    assert rebuild(former, scorer).compacted == 0
+    assert rebuild_collection(former, scorer).compacted == 0
     assert (former / DATABASE).stat().st_size < size - UNUSED
 
 
@@ -223,7 +223,7 @@ def test_an_artifact_of_an_earlier_version_neither_loses_nor_compares_what_is_ke
     del manifest["byte_channels"]
     (before / "manifest.json").write_text(json.dumps(manifest))
     scorer = Scorer.load(str(before), provider="cpu", threads=1)
-    report = rebuild(collection.directory, scorer, drop=True, allow_removal=True)
+    report = rebuild_collection(collection.directory, scorer, drop=True, allow_removal=True)
     assert (report.pictures, report.embedded, report.failed, report.removed) == (12, 0, 0, 0)
     said = r"have 12 of 12 channels in 8 bits, and this artifact keeps 0: .* export its checkpoint again"
     with Collection.open(collection.directory, scorer) as opened, pytest.raises(ArtifactError, match=said):
@@ -237,7 +237,7 @@ def test_tokens_that_are_damaged_under_a_right_checksum_are_made_anew(collection
     with closing(sqlite3.connect(collection.directory / DATABASE)) as connection, connection:
         for row, tokens in ((2, bytes(kept)), (5, b"T9" + bytes(kept - 2)), (7, b"T8")):
             connection.execute("UPDATE pictures SET tokens=? WHERE row=?", (tokens, row))
-            connection.execute("UPDATE digests SET tokens=? WHERE row=?", (checksum(tokens), row))
+            connection.execute("UPDATE digests SET tokens=? WHERE row=?", (row_checksum(tokens), row))
     assert not healthy(collection.directory)
-    assert rebuild(collection.directory, scorer).embedded == 3
+    assert rebuild_collection(collection.directory, scorer).embedded == 3
     assert healthy(collection.directory)

@@ -69,7 +69,7 @@ def test_what_is_made_is_there_after_a_new_start(root, scorer, photo_bytes):
 
 def test_one_collection_is_called_default_and_stays_its_owners(collection):
     one = Collections.of(collection)
-    assert (one.names(), one.fixed) == (["default"], True)
+    assert (one.names(), one.is_fixed) == (["default"], True)
     with one.borrow(None) as found, one.borrow("default") as named:
         assert found is named is collection
     for change in (lambda: one.create("shoes"), lambda: one.remove("default", 12)):
@@ -161,7 +161,7 @@ def test_a_damaged_collection_takes_no_other_down_and_is_opened_when_it_is_mende
     with again as collections:
         assert collections.names() == ["bags", "shoes"]
         assert list(collections.open_ones()) == ["shoes"]
-        assert list(collections.damaged()) == ["bags"]
+        assert list(collections.list_faults()) == ["bags"]
         summary = collections.summary("bags")
         assert (summary.pictures, summary.generation) == (None, None)
         assert "file is not a database" in str(summary.fault)
@@ -178,7 +178,7 @@ def test_a_damaged_collection_takes_no_other_down_and_is_opened_when_it_is_mende
             collections.resolve(None)
         (root / "bags" / DATABASE).write_bytes(whole)
         assert not collections.create("bags")
-        assert collections.damaged() == {}
+        assert collections.list_faults() == {}
         assert collections.summary("bags").pictures == 1
 
 
@@ -190,7 +190,7 @@ def test_a_collection_of_another_model_is_mended_by_the_command_that_is_named(
         collections.create("old")
         fill(collections, "old", photo_bytes(1))
     with Collections.open(root, scorer) as collections:
-        assert "was embedded by another model" in collections.damaged()["old"]
+        assert "was embedded by another model" in collections.list_faults()["old"]
         with pytest.raises(DamagedCollectionError, match=f"index rebuild --store {root / 'old'}"):
             collections.borrow("old").__enter__()
         rebuild = ("index", "rebuild", "--store", root / "old", "--model", artifact, "--threads", 1)
@@ -213,7 +213,7 @@ def test_damage_that_nobody_foresaw_takes_no_other_down(root, scorer, monkeypatc
 
     monkeypatch.setattr(Collection, "open", broken)
     with caplog.at_level(logging.ERROR), Collections.open(root, scorer) as collections:
-        assert collections.damaged() == {"bags": "ZeroDivisionError: of a kind that no one has seen"}
+        assert collections.list_faults() == {"bags": "ZeroDivisionError: of a kind that no one has seen"}
         assert list(collections.open_ones()) == ["shoes"]
 
 
@@ -298,7 +298,7 @@ def test_kill_9_leaves_every_collection_whole_or_gone(artifact, scorer, environm
                     state, name, pictures = line.split()
                     known[name] = (state, int(pictures))
         with Collections.open(root, scorer) as collections:
-            assert collections.damaged() == {}
+            assert collections.list_faults() == {}
             there = {one.name: one.pictures for one in collections.summaries()}
         for name, (state, pictures) in known.items():
             if state == "made":
@@ -361,7 +361,7 @@ def test_many_at_once_borrow_more_collections_than_may_be_open(scorer, tmp_path)
                 return len(collection)
 
         assert list(pool.map(visit, range(300))) == [0] * 300
-        assert collections.damaged() == {}
+        assert collections.list_faults() == {}
         assert len(collections.open_ones()) <= 2
 
 
@@ -376,4 +376,4 @@ def test_a_collection_that_could_not_be_opened_is_tried_again_after_a_while(scor
         monkeypatch.setattr(registry, "AGAIN_SECONDS", 0.0)
         with collections.borrow("c0000") as collection:
             assert len(collection) == 0
-        assert collections.damaged() == {}
+        assert collections.list_faults() == {}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from diptych.collection.root import NAMES, Root, check_name, collections_in, strangers
+from diptych.collection.root import NAMES, Root, check_name, collections_in, find_strangers
 from diptych.collection.sync import seen_files as sync
 from diptych.dedupe import pair_cache as dedupe
 from diptych.errors import CollectionKeptError, CollectionNameError, StoreError
@@ -102,12 +102,12 @@ def test_every_file_that_diptych_writes_into_a_store_is_known_to_be_its_own(root
     beside = [f"{DATABASE}-wal", f"{DATABASE}-shm", f".{CACHE}.tmp", f".{DATABASE}.backup", f".{MANIFEST}.77.tmp"]
     for name in (*NAMES, *beside):
         (folder / name).touch()
-    assert strangers(folder) == []
+    assert find_strangers(folder) == []
     for name in ("cat.jpg", f"{DATABASE}.old", "collection.sqlite.jpg", ".hidden"):
         (folder / name).touch()
     (folder / CACHE).unlink()
     (folder / CACHE).mkdir()
-    assert strangers(folder) == sorted([".hidden", CACHE, "cat.jpg", "collection.sqlite.jpg", f"{DATABASE}.old"])
+    assert find_strangers(folder) == sorted([".hidden", CACHE, "cat.jpg", "collection.sqlite.jpg", f"{DATABASE}.old"])
 
 
 def test_a_collection_is_not_removable_with_strangers_in_its_folder_or_as_a_link(root, tmp_path):

@@ -40,10 +40,10 @@ def scenes(tmp_path_factory):
         yield collection
 
 
-def closer_look(collection, ledger, **changes) -> CloserLook:
+def closer_look(collection, pair_cache, **changes) -> CloserLook:
     records = collection.list(10)
     ids = [record.id for record in records]
-    look = CloserLook(collection, ids, {record.id: record.path for record in records}, ledger, **changes)
+    look = CloserLook(collection, ids, {record.id: record.path for record in records}, pair_cache, **changes)
     look.verification = LOOK
     return look
 
@@ -60,7 +60,7 @@ def every_pair(count: int) -> np.ndarray:
 def test_copies_agree_and_others_do_not(scenes):
     names = [record.path.rsplit("/", 1)[1] for record in scenes.list(10)]
     pairs = every_pair(4)
-    scores = closer_look(scenes, PairCache(None, "x")).scores(pairs, np.full(len(pairs), 0.9))
+    scores = closer_look(scenes, PairCache(None, "x")).adjust_scores(pairs, np.full(len(pairs), 0.9))
     copies = np.array([{names[a], names[b]} == {"0.png", "copy.png"} for a, b in pairs])
     assert scores[copies].item() > 0.9
     assert scores[~copies].max() < 0.1
@@ -69,37 +69,37 @@ def test_copies_agree_and_others_do_not(scenes):
 def test_what_the_network_calls_different_is_not_looked_at(scenes, monkeypatch):
     monkeypatch.setattr(Scorer, "evidence", lambda *_: pytest.fail("it was looked at"))
     scores = np.full(6, 0.05)
-    assert closer_look(scenes, PairCache(None, "x")).scores(every_pair(4), scores).tolist() == scores.tolist()
+    assert closer_look(scenes, PairCache(None, "x")).adjust_scores(every_pair(4), scores).tolist() == scores.tolist()
 
 
 def test_what_is_not_looked_at_passes_no_threshold_of_what_is(scenes):
     look = closer_look(scenes, PairCache(None, "x"))
     look.verification = replace(LOOK, above=0.95)
-    found = look.scores(every_pair(4), np.full(6, 0.94))
+    found = look.adjust_scores(every_pair(4), np.full(6, 0.94))
     assert 0.499 < found.max() < min(LOOK.thresholds.values())
 
 
 def test_no_pair_is_looked_at_twice_whatever_the_model(scenes, tmp_path, monkeypatch):
     pairs, told = every_pair(4), []
-    with PairCache(tmp_path / "ledger.sqlite", "one") as ledger:
-        first = closer_look(scenes, ledger, tick=told.append).scores(pairs, np.full(6, 0.9))
+    with PairCache(tmp_path / "pair_cache.sqlite", "one") as pair_cache:
+        first = closer_look(scenes, pair_cache, tick=told.append).adjust_scores(pairs, np.full(6, 0.9))
     assert sum(told) == 6
     monkeypatch.setattr(Scorer, "evidence", lambda *_: pytest.fail("it was looked at"))
-    with PairCache(tmp_path / "ledger.sqlite", "another") as ledger:
-        assert closer_look(scenes, ledger).scores(pairs, np.full(6, 0.9)).tolist() == first.tolist()
+    with PairCache(tmp_path / "pair_cache.sqlite", "another") as pair_cache:
+        assert closer_look(scenes, pair_cache).adjust_scores(pairs, np.full(6, 0.9)).tolist() == first.tolist()
 
 
 def test_what_was_looked_at_before_an_interruption_is_kept(scenes, monkeypatch):
     monkeypatch.setattr(module, "BATCH", 2)
-    ledger, told = PairCache(None, "x"), []
+    pair_cache, told = PairCache(None, "x"), []
 
     def tick(done: int) -> None:
         told.append(done)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        closer_look(scenes, ledger, tick=tick).scores(every_pair(4), np.full(6, 0.9))
-    closer_look(scenes, ledger, tick=told.append).scores(every_pair(4), np.full(6, 0.9))
+        closer_look(scenes, pair_cache, tick=tick).adjust_scores(every_pair(4), np.full(6, 0.9))
+    closer_look(scenes, pair_cache, tick=told.append).adjust_scores(every_pair(4), np.full(6, 0.9))
     assert told == [2, 2, 2]
 
 
@@ -136,21 +136,21 @@ def test_what_local_features_of_a_crowd_vote_for_is_looked_at_whatever_the_netwo
     pairs = every_pair(4)
     copies = np.array([{names[a], names[b]} == {"0.png", "copy.png"} for a, b in pairs])
     told = Counted()
-    ledger = PairCache(None, "x")
-    look = closer_look(scenes, ledger, tick=told)
-    alone = look.scores(pairs, np.where(copies, 0.05, 0.9))
+    pair_cache = PairCache(None, "x")
+    look = closer_look(scenes, pair_cache, tick=told)
+    alone = look.adjust_scores(pairs, np.where(copies, 0.05, 0.9))
     assert alone[copies].item() < 0.1
-    found = look.elect(network(np.full(5, 0.9)), pairs[~copies], np.ones(4, bool), 2)
+    found = look.elect_pairs(network(np.full(5, 0.9)), pairs[~copies], np.ones(4, bool), 2)
     assert pairs[copies].tolist()[0] in found.tolist()
     assert (found == np.unique(found, axis=0)).all()
     assert (told.expected, told.described) == ([(4, 0)], 4)
-    scores = look.scores(pairs, np.where(copies, 0.05, 0.9))
+    scores = look.adjust_scores(pairs, np.where(copies, 0.05, 0.9))
     assert scores[copies].item() > 0.9
     assert look.looks[tuple(pairs[copies][0].tolist())] == "taken"
     assert scores[~copies].tolist() == alone[~copies].tolist()
 
     again = Counted()
-    assert closer_look(scenes, ledger, tick=again).elect(
+    assert closer_look(scenes, pair_cache, tick=again).elect_pairs(
         network(np.full(5, 0.9)), pairs[~copies], np.ones(4, bool), 2
     ).tolist() == (found.tolist())
     assert (again.expected, again.described) == ([(0, 4)], 0), "signatures are kept"
@@ -159,20 +159,22 @@ def test_what_local_features_of_a_crowd_vote_for_is_looked_at_whatever_the_netwo
 def test_only_pictures_of_a_crowd_are_described_for_their_votes_and_two_references_are_no_pair(scenes, monkeypatch):
     pairs = every_pair(4)
     look = closer_look(scenes, PairCache(None, "x"))
-    assert look.elect(network(np.full(2, 0.9)), pairs[:2], np.zeros(4, bool), 2).tolist() == pairs[:2].tolist()
+    assert look.elect_pairs(network(np.full(2, 0.9)), pairs[:2], np.zeros(4, bool), 2).tolist() == pairs[:2].tolist()
     monkeypatch.setattr(Scorer, "views", lambda *_: pytest.fail("it was described"))
     look = closer_look(scenes, PairCache(None, "x"))
-    assert look.elect(network(np.full(6, 0.9)), pairs, np.ones(4, bool), 20).tolist() == pairs.tolist(), "none has ten"
+    assert look.elect_pairs(network(np.full(6, 0.9)), pairs, np.ones(4, bool), 20).tolist() == pairs.tolist(), (
+        "none has ten"
+    )
     look.verification = None
-    assert look.elect(network(np.full(6, 0.9)), pairs, np.ones(4, bool), 2).tolist() == pairs.tolist()
+    assert look.elect_pairs(network(np.full(6, 0.9)), pairs, np.ones(4, bool), 2).tolist() == pairs.tolist()
 
 
 def test_a_picture_of_a_crowd_that_is_gone_votes_for_none(scenes, monkeypatch):
     monkeypatch.setattr(Scorer, "views", lambda self, sources: [None] * len(sources))
-    pairs, ledger = every_pair(4), PairCache(None, "x")
-    look = closer_look(scenes, ledger)
-    assert look.elect(network(np.full(5, 0.9)), pairs[:5], np.ones(4, bool), 2).tolist() == pairs[:5].tolist()
-    assert ledger.signatures(look.ids) == {}, "another run asks again"
+    pairs, pair_cache = every_pair(4), PairCache(None, "x")
+    look = closer_look(scenes, pair_cache)
+    assert look.elect_pairs(network(np.full(5, 0.9)), pairs[:5], np.ones(4, bool), 2).tolist() == pairs[:5].tolist()
+    assert pair_cache.get_signatures(look.ids) == {}, "another run asks again"
 
 
 def test_keypoints_are_computed_once_for_all_searches_that_share_them(scenes, monkeypatch):
@@ -184,10 +186,10 @@ def test_keypoints_are_computed_once_for_all_searches_that_share_them(scenes, mo
 
     monkeypatch.setattr(Scorer, "views", views)
     held = ViewCache()
-    alone = closer_look(scenes, PairCache(None, "x")).scores(every_pair(4), np.full(6, 0.9))
+    alone = closer_look(scenes, PairCache(None, "x")).adjust_scores(every_pair(4), np.full(6, 0.9))
     assert len(described) == 4
     for _ in range(2):
-        shared = closer_look(scenes, PairCache(None, "x"), views=held).scores(every_pair(4), np.full(6, 0.9))
+        shared = closer_look(scenes, PairCache(None, "x"), views=held).adjust_scores(every_pair(4), np.full(6, 0.9))
         assert shared.tolist() == alone.tolist()
     assert len(described) == 8
 
@@ -203,7 +205,7 @@ def test_the_pairs_of_one_picture_lie_close_together_in_whatever_order_they_come
     held, described = ViewCache(20 * VIEW.nbytes), []
     for start in range(0, len(order), 4):
         ids = sorted({str(one) for n in order[start : start + 4] for one in pairs[n]})
-        held.views(ids, lambda missing: described.extend(missing) or dict.fromkeys(missing, VIEW))
+        held.get_views(ids, lambda missing: described.extend(missing) or dict.fromkeys(missing, VIEW))
     assert len(described) == len(set(described)) == 302
     assert breadth_first([]) == []
 
@@ -215,11 +217,11 @@ def test_a_file_of_a_collection_that_has_changed_since_is_not_looked_at(looking,
     with Collection.open(tmp_path / "store", looking, create=True) as collection:
         collection.add([tmp_path / "a.png", tmp_path / "b.png"])
         second.save(tmp_path / "b.png")
-        ledger = PairCache(None, looking.runtime.revision)
-        found = duplicates_among(collection, threshold=0.01, ledger=ledger)
+        pair_cache = PairCache(None, looking.runtime.revision)
+        found = duplicates_among(collection, threshold=0.01, pair_cache=pair_cache)
         assert [member.closer_look for group in found.groups for member in group.others] == ["not taken"]
         ids = sorted(record.id for record in collection.list(2))
-        assert ledger.evidence([(ids[0], ids[1])]) == [None], "nothing is kept of another content"
+        assert pair_cache.get_evidence([(ids[0], ids[1])]) == [None], "nothing is kept of another content"
 
 
 def test_a_pair_without_its_files_keeps_the_networks_score_and_is_never_the_same(scenes, monkeypatch):
@@ -232,7 +234,7 @@ def test_a_pair_without_its_files_keeps_the_networks_score_and_is_never_the_same
     monkeypatch.setattr(scenes, "content", lost)
     strictest = max(LOOK.thresholds.values())
     given = [strictest - 0.01, strictest, 1.0]
-    found = look.scores(every_pair(3), np.array(given))
+    found = look.adjust_scores(every_pair(3), np.array(given))
     assert found.tolist() == pytest.approx([given[0], strictest, strictest])
     assert [verdict(score, LOOK.thresholds) for score in found] == ["likely"] * 3
     assert look.looks == dict.fromkeys([(0, 1), (0, 2), (1, 2)], "not taken")
@@ -270,8 +272,8 @@ def test_groups_are_made_of_what_the_closer_look_says(scenes, looking):
 def test_closer_looks_count_once_whatever_they_took_in_an_earlier_run(scenes, looking, tmp_path):
     before, scenes.scorer = scenes.scorer, looking
     try:
-        with PairCache(tmp_path / "ledger", looking.runtime.revision) as ledger:
-            first, again = (duplicates_among(scenes, threshold=0.6, ledger=ledger) for _ in range(2))
+        with PairCache(tmp_path / "pair_cache", looking.runtime.revision) as pair_cache:
+            first, again = (duplicates_among(scenes, threshold=0.6, pair_cache=pair_cache) for _ in range(2))
         assert first.closer_looks > 0
         assert first.look_seconds > 0
         assert (again.closer_looks, again.look_seconds) == (0, 0.0)
@@ -286,6 +288,6 @@ def test_a_picture_that_cannot_be_decoded_any_more_is_passed_over(scenes, tmp_pa
     look = closer_look(scenes, PairCache(None, "x"))
     look.paths = {look.ids[0]: str(tmp_path / "broken.png")}
     pairs = every_pair(4)
-    scores = look.scores(pairs, np.full(6, 0.85))
+    scores = look.adjust_scores(pairs, np.full(6, 0.85))
     assert scores[(pairs == 0).any(1)].tolist() == [0.85] * 3
     assert [pair for pair, taken in look.looks.items() if taken == "not taken"] == [(0, 1), (0, 2), (0, 3)]

@@ -18,7 +18,7 @@ from diptych.collection.collection import Collection
 from diptych.dedupe.candidates import CANDIDATES
 from diptych.dedupe.keeper import DEFAULT
 from diptych.dedupe.report import table
-from diptych.dedupe.scan import scan
+from diptych.dedupe.scan import scan_files
 from diptych.pictures.walk import TRASH
 
 ORIGINALS = {"a/1.jpg", "a/2.jpg", "a/3.jpg"}
@@ -181,11 +181,11 @@ def test_outputs_that_cannot_be_written_are_an_error_before_any_work(dedupe, pho
 
 def test_a_folder_that_vanishes_midway_is_an_error_and_nothing_is_forgotten(dedupe, photos, tmp_path, monkeypatch):
     def vanish(*args, **words):
-        found = scan(*args, **words)
+        found = scan_files(*args, **words)
         photos.rename(tmp_path / "elsewhere")
         return found
 
-    monkeypatch.setattr("diptych.dedupe.scan.scan", vanish)
+    monkeypatch.setattr("diptych.dedupe.scan.scan_files", vanish)
     result = dedupe(photos)
     assert (result.code, f"expected a folder of pictures, and {photos} does not exist" in result.err) == (1, True)
     monkeypatch.undo()
@@ -303,7 +303,7 @@ def test_names_with_line_ends_and_escapes_are_shown_as_one_line_and_can_be_selec
 def test_cells_that_a_spreadsheet_would_compute_begin_with_an_apostrophe_on_request(
     dedupe, photos, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(table, "_row", lambda number, *_: {"path": "=1+1", "score": -0.5, "keeper": True})
+    monkeypatch.setattr(table, "_make_row", lambda number, *_: {"path": "=1+1", "score": -0.5, "keeper": True})
     for words, path in (((), "=1+1"), (("--spreadsheet",), "'=1+1")):
         assert dedupe(photos, "-o", tmp_path / "groups.csv", *words).code == 0
         lines = (tmp_path / "groups.csv").read_text().splitlines()

@@ -41,7 +41,7 @@ def make(folder: Path, *names: str) -> list[str]:
 )
 def test_what_programs_and_cameras_write_beside_a_picture_belongs_to_it(tmp_path, picture, companion):
     make(tmp_path, picture, companion)
-    assert [one.path for one in Companions().of(str(tmp_path / picture))] == [str(tmp_path / companion)]
+    assert [one.path for one in Companions().find_for(str(tmp_path / picture))] == [str(tmp_path / companion)]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_what_programs_and_cameras_write_beside_a_picture_belongs_to_it(tmp_path
 )
 def test_what_only_looks_like_it_does_not(tmp_path, other):
     make(tmp_path, "IMG_1.jpg", other)
-    assert Companions().of(str(tmp_path / "IMG_1.jpg")) == []
+    assert Companions().find_for(str(tmp_path / "IMG_1.jpg")) == []
 
 
 def test_only_regular_files_in_the_same_folder_count(tmp_path):
@@ -62,13 +62,13 @@ def test_only_regular_files_in_the_same_folder_count(tmp_path):
     (tmp_path / "IMG_1.mov").symlink_to(tmp_path / "sub" / "IMG_1.xmp")
     (tmp_path / "IMG_1.xmp").mkdir()
     os.mkfifo(tmp_path / "IMG_1.aae")
-    assert Companions().of(one) == []
-    assert Companions().of(str(tmp_path / "gone" / "a.jpg")) == []
+    assert Companions().find_for(one) == []
+    assert Companions().find_for(str(tmp_path / "gone" / "a.jpg")) == []
 
 
 def test_the_sidecar_of_a_raw_file_or_a_film_belongs_to_the_picture_too(tmp_path):
     one, *others = make(tmp_path, "IMG_1.JPG", "IMG_1.ARW", "IMG_1.ARW.xmp", "IMG_1.MOV", "IMG_1.MOV.json")
-    assert [found.path for found in Companions().of(one)] == others
+    assert [found.path for found in Companions().find_for(one)] == others
 
 
 def test_a_folder_is_listed_once_for_all_of_its_pictures(tmp_path, monkeypatch):
@@ -77,7 +77,7 @@ def test_a_folder_is_listed_once_for_all_of_its_pictures(tmp_path, monkeypatch):
     scans, scandir = [], os.scandir
     monkeypatch.setattr(os, "scandir", lambda folder: scans.append(folder) or scandir(folder))
     companions = Companions()
-    assert all(len(companions.of(path)) == 2 for path in paths[::3])
+    assert all(len(companions.find_for(path)) == 2 for path in paths[::3])
     assert scans == [str(tmp_path)]
 
 

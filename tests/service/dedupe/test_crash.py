@@ -41,7 +41,7 @@ def test_kill_9_while_moving_loses_nothing_and_undo_restores_everything(
     left = {(named.match(name) or [name, name])[1]: data for name, data in bytes_of(many).items()}
     assert left | gone == before, "each is somewhere, one perhaps under the name by which it is held"
     (path,) = out.glob("diptych-journal-*.jsonl")
-    assert {Path(entry.target).name for entry in undo_log.read(path).entries} >= gone.keys()
+    assert {Path(entry.target).name for entry in undo_log.read_journal(path).entries} >= gone.keys()
     result = diptych("dedupe", "--undo", path, "--json")
     assert (result.code, result.json["left"]) == (0, [])
     assert bytes_of(many) == before

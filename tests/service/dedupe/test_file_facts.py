@@ -10,7 +10,7 @@ from diptych import Collection
 from diptych.dedupe import file_facts
 from diptych.dedupe.file_facts import with_file_facts
 from diptych.dedupe.find import of_record
-from diptych.dedupe.keeper import preference
+from diptych.dedupe.keeper import preference_order
 from diptych.dedupe.pair_cache import PairCache
 
 
@@ -37,8 +37,8 @@ def test_what_the_files_say_is_read_once_and_what_is_gone_stays_as_it_is(stored,
     pictures = [of_record(record) for record in collection.list(10)]
     assert {one.bytes for one in pictures} == {0}
     ticks = []
-    with PairCache(None, None) as ledger:
-        found = with_file_facts(collection, pictures, {one.id for one in pictures}, ledger, ticks.append)
+    with PairCache(None, None) as pair_cache:
+        found = with_file_facts(collection, pictures, {one.id for one in pictures}, pair_cache, ticks.append)
         assert ticks == [0]
         by_name = {one.path.rsplit("/", 1)[-1]: one for one in found}
         assert by_name["camera.jpg"].bytes == len(files["camera.jpg"])
@@ -52,10 +52,10 @@ def test_what_the_files_say_is_read_once_and_what_is_gone_stays_as_it_is(stored,
             next(p for p in pictures if p.id == kept).modified,
         )
         camera, plain = by_name["camera.jpg"], by_name["plain.png"]
-        assert preference([plain, camera], ["with-exif"]) == [1, 0]
+        assert preference_order([plain, camera], ["with-exif"]) == [1, 0]
         monkeypatch.setattr(file_facts, "read_facts", lambda *_: pytest.fail("it was read again"))
-        assert with_file_facts(collection, pictures, {one.id for one in pictures}, ledger) == found
-        assert with_file_facts(collection, pictures, set(), ledger) == pictures
+        assert with_file_facts(collection, pictures, {one.id for one in pictures}, pair_cache) == found
+        assert with_file_facts(collection, pictures, set(), pair_cache) == pictures
 
 
 def test_files_of_impossible_times_are_grouped_and_told_without_a_date(tmp_path, scorer, dedupe, photo_bytes):
@@ -70,8 +70,11 @@ def test_files_of_impossible_times_are_grouped_and_told_without_a_date(tmp_path,
         rows = dedupe(folder, "--keep", rule, "--json", *written).json["rows"]
         assert (rows[0]["path"], rows[0]["time"]) == (str(folder / "known.jpg"), "2001-09-09T01:46:40+00:00")
         assert [row["time"] for row in rows[1:]] == [""] * 4
-    with Collection.open(tmp_path / "collection", scorer, create=True) as collection, PairCache(None, None) as ledger:
+    with (
+        Collection.open(tmp_path / "collection", scorer, create=True) as collection,
+        PairCache(None, None) as pair_cache,
+    ):
         collection.add(folder / "far.jpg")
         (picture,) = map(of_record, collection.list(10))
-        (found,) = with_file_facts(collection, [picture], {picture.id}, ledger)
+        (found,) = with_file_facts(collection, [picture], {picture.id}, pair_cache)
     assert (found.time, found.bytes) == (None, len(photo_bytes(1)))

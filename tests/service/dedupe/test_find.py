@@ -7,7 +7,7 @@ from exported import drawn_collection
 
 from diptych import Collection, Scorer
 from diptych.dedupe.find import duplicates_among, of_record
-from diptych.dedupe.groups import grouped, matches_of
+from diptych.dedupe.groups import group_items, matches_of
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.threshold import by_rates
 from diptych.errors import DedupeError, UnknownPictureError
@@ -51,21 +51,21 @@ def test_groups_do_not_depend_on_the_order_of_pictures_or_on_what_the_ledger_kno
     pictures = [of_record(record) for record in drawn.list(1000)]
     expected = plain(duplicates_among(drawn, pictures, threshold=0.5).groups)
     random = np.random.default_rng(0)
-    with PairCache(None, drawn.scorer.runtime.revision) as ledger:
+    with PairCache(None, drawn.scorer.runtime.revision) as pair_cache:
         for threshold, keep in ((0.99, ["newest"]), (0.2, ["shortest"])):
-            duplicates_among(drawn, pictures, threshold=threshold, keep=keep, ledger=ledger)
+            duplicates_among(drawn, pictures, threshold=threshold, keep=keep, pair_cache=pair_cache)
         shuffled = [pictures[place] for place in random.permutation(len(pictures))]
-        again = duplicates_among(drawn, shuffled, threshold=0.5, ledger=ledger)
+        again = duplicates_among(drawn, shuffled, threshold=0.5, pair_cache=pair_cache)
     assert plain(again.groups) == expected
 
 
 def test_a_second_run_computes_nothing_and_one_on_more_pictures_only_what_is_new(drawn):
     pictures = [of_record(record) for record in drawn.list(1000)]
-    with PairCache(None, drawn.scorer.runtime.revision) as ledger:
-        first = duplicates_among(drawn, pictures[:-5], threshold=0.9, ledger=ledger)
+    with PairCache(None, drawn.scorer.runtime.revision) as pair_cache:
+        first = duplicates_among(drawn, pictures[:-5], threshold=0.9, pair_cache=pair_cache)
         assert first.computed == first.scored > 300
-        assert duplicates_among(drawn, pictures[:-5], threshold=0.9, ledger=ledger).computed == 0
-        grown = duplicates_among(drawn, pictures, threshold=0.9, ledger=ledger)
+        assert duplicates_among(drawn, pictures[:-5], threshold=0.9, pair_cache=pair_cache).computed == 0
+        grown = duplicates_among(drawn, pictures, threshold=0.9, pair_cache=pair_cache)
     assert 0 < grown.computed < grown.scored / 2
     assert plain(grown.groups) == plain(duplicates_among(drawn, pictures, threshold=0.9).groups)
 
@@ -77,7 +77,7 @@ def test_its_pairs_give_its_groups_without_asking(drawn):
     pairs = [(place[a], place[b]) for a, b, _ in found.pairs]
     scores = [score for *_, score in found.pairs]
     assert min(scores) >= found.bound
-    groups = grouped(range(len(found.pictures)), matches_of(pairs, scores, 0.5), 0.5)
+    groups = group_items(range(len(found.pictures)), matches_of(pairs, scores, 0.5), 0.5)
     by_rank = [found.pictures[p].path for p in found.order]
     expected = sorted(sorted([group.keeper.path, *(m.picture.path for m in group.others)]) for group in found.groups)
     assert sorted(sorted(by_rank[place] for place in group) for group in groups) == expected
@@ -145,10 +145,10 @@ def collection_of_two(artifact_of_two, gallery, tmp_path):
 
 def test_copies_are_asked_for_and_the_ledger_serves_no_question_the_scores_of_another(collection_of_two):
     copy, thing = (collection_of_two.scorer.asking(name) for name in ("copy", "thing"))
-    with PairCache(None, copy.runtime.revision) as ledger:
+    with PairCache(None, copy.runtime.revision) as pair_cache:
         for asked in (copy, thing, copy):
             question = asked.runtime.question
-            found = duplicates_among(collection_of_two, ledger=ledger, bound=1e-6, question=question)
+            found = duplicates_among(collection_of_two, pair_cache=pair_cache, bound=1e-6, question=question)
             for a, b, score in found.pairs:
                 tokens = [collection_of_two.panel(id)[0][None] for id in (a, b)]
                 alone = {one.runtime.question: float(one.relevance(one.logits(*tokens))[0]) for one in (copy, thing)}
@@ -156,7 +156,7 @@ def test_copies_are_asked_for_and_the_ledger_serves_no_question_the_scores_of_an
                 assert score == pytest.approx(expected, abs=1e-6)
             assert found.pairs
         assert found.computed == 0, "the scores of copies are still known"
-        unasked = duplicates_among(collection_of_two, ledger=ledger, bound=1e-6)
+        unasked = duplicates_among(collection_of_two, pair_cache=pair_cache, bound=1e-6)
         assert (unasked.pairs, unasked.computed) == (found.pairs, 0)
     assert unasked.threshold == by_rates(copy.runtime.thresholds, 12)
 
@@ -176,11 +176,11 @@ def alike(monkeypatch):
     asked = set()
 
     def make(scores):
-        def of(self, pairs):
+        def score_pairs(self, pairs):
             asked.update((min(pair), max(pair)) for pair in pairs.tolist())
             return np.array([scores.get((min(pair), max(pair)), 0.1) for pair in pairs.tolist()])
 
-        monkeypatch.setattr("diptych.dedupe.find.PairScores.of", of)
+        monkeypatch.setattr("diptych.dedupe.find.PairScores.score_pairs", score_pairs)
         return asked
 
     return make

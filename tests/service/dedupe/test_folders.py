@@ -120,11 +120,11 @@ def test_the_features_of_references_serve_every_folder_that_is_compared_with_the
     store = store_of([photos], small.runtime.revision)
     assert find_duplicates(new, scorer=small, reference=[photos], threshold=1.0).to_remove == [str(new / "again.jpg")]
     assert [path.name for path in store.parent.iterdir()] == [store.name]
-    with PairCache(store / LEDGER, small.runtime.revision) as ledger:
-        assert set(ledger.files([str(new)])) == {str(new / "again.jpg")}
+    with PairCache(store / LEDGER, small.runtime.revision) as pair_cache:
+        assert set(pair_cache.get_files([str(new)])) == {str(new / "again.jpg")}
     find_duplicates(photos, scorer=small)
-    with PairCache(store / LEDGER, small.runtime.revision) as ledger:
-        assert ledger.files([str(new)]) == {}, "what is compared with the references no more is forgotten"
+    with PairCache(store / LEDGER, small.runtime.revision) as pair_cache:
+        assert pair_cache.get_files([str(new)]) == {}, "what is compared with the references no more is forgotten"
 
 
 def test_a_collection_has_no_references(photos, small, tmp_path):

@@ -3,36 +3,36 @@ import itertools
 import numpy as np
 import pytest
 
-from diptych.dedupe.groups import grouped, matches_of
+from diptych.dedupe.groups import group_items, matches_of
 
 
 def test_a_chain_is_not_one_group_but_a_keeper_with_what_matches_it():
     matches = matches_of([(0, 1), (1, 2), (2, 3)], [0.9, 0.9, 0.9], 0.5)
-    assert grouped(range(4), matches, 0.5) == [[0, 1], [2, 3]]
-    assert grouped([1, 0, 2, 3], matches, 0.5) == [[1, 0, 2]]
+    assert group_items(range(4), matches, 0.5) == [[0, 1], [2, 3]]
+    assert group_items([1, 0, 2, 3], matches, 0.5) == [[1, 0, 2]]
 
 
 def test_a_pair_at_the_threshold_matches_and_one_below_does_not():
     pairs = [(0, 1), (2, 3)]
-    assert grouped(range(4), matches_of(pairs, [0.7, 0.6999], 0.7), 0.7) == [[0, 1]]
+    assert group_items(range(4), matches_of(pairs, [0.7, 0.6999], 0.7), 0.7) == [[0, 1]]
 
 
 def test_a_weaker_match_of_the_best_picture_tears_no_copy_from_its_original():
     matches = matches_of([(0, 1), (1, 2)], [0.64, 0.95], 0.5)
-    assert grouped(range(3), matches, 0.5) == [[1, 2]], "0 matches one of two that are surer of each other"
-    assert grouped(range(3), matches_of([(0, 1), (1, 2)], [0.95, 0.64], 0.5), 0.5) == [[0, 1]]
+    assert group_items(range(3), matches, 0.5) == [[1, 2]], "0 matches one of two that are surer of each other"
+    assert group_items(range(3), matches_of([(0, 1), (1, 2)], [0.95, 0.64], 0.5), 0.5) == [[0, 1]]
 
 
 def test_of_matches_as_sure_that_of_the_first_to_keep_comes_first():
     pairs = [(1, 2), (0, 1)]
-    assert grouped([0, 1, 2], matches_of(pairs, [0.9, 0.9], 0.5), 0.5) == [[0, 1]]
-    assert grouped([2, 1, 0], matches_of(pairs, [0.9, 0.9], 0.5), 0.5) == [[2, 1]]
+    assert group_items([0, 1, 2], matches_of(pairs, [0.9, 0.9], 0.5), 0.5) == [[0, 1]]
+    assert group_items([2, 1, 0], matches_of(pairs, [0.9, 0.9], 0.5), 0.5) == [[2, 1]]
 
 
 def test_two_groups_become_one_where_the_better_keeper_matches_all():
     pairs = [(0, 1), (2, 3), (0, 2), (0, 3)]
-    assert grouped(range(4), matches_of(pairs, [0.9, 0.9, 0.8, 0.7], 0.5), 0.5) == [[0, 1, 2, 3]]
-    assert grouped(range(4), matches_of(pairs[:3], [0.9, 0.9, 0.8], 0.5), 0.5) == [[0, 1], [2, 3]]
+    assert group_items(range(4), matches_of(pairs, [0.9, 0.9, 0.8, 0.7], 0.5), 0.5) == [[0, 1, 2, 3]]
+    assert group_items(range(4), matches_of(pairs[:3], [0.9, 0.9, 0.8], 0.5), 0.5) == [[0, 1], [2, 3]]
 
 
 def test_a_keeper_is_asked_about_what_keeps_two_groups_apart_and_nothing_further():
@@ -42,7 +42,7 @@ def test_a_keeper_is_asked_about_what_keeps_two_groups_apart_and_nothing_further
         asked.append(pairs)
         return [0.8 if pair == (0, 2) else 0.1 for pair in pairs]
 
-    assert grouped(range(4), matches, 0.5, ask) == [[0, 1, 2]]
+    assert group_items(range(4), matches, 0.5, ask) == [[0, 1, 2]]
     assert asked == [[(0, 2)], [(0, 3)]], "3 matches 2, which 0 keeps only now"
 
 
@@ -53,7 +53,7 @@ def test_all_that_keeps_groups_apart_is_asked_at_once_and_only_once():
         calls.append(pairs)
         return [0.0] * len(pairs)
 
-    grouped(range(6), matches, 0.5, ask)
+    group_items(range(6), matches, 0.5, ask)
     assert calls == [[(0, 2), (3, 5)]]
 
 
@@ -67,7 +67,7 @@ def test_a_large_cluster_is_asked_about_in_a_few_calls_and_of_no_pair_twice(scor
         calls.append(pairs)
         return [score] * len(pairs)
 
-    groups = grouped(random.permutation(300).tolist(), matches, 0.5, ask)
+    groups = group_items(random.permutation(300).tolist(), matches, 0.5, ask)
     asked = [pair for call in calls for pair in call]
     assert 1 < len(calls) <= 8
     assert len(asked) == len(set(asked)) < 8 * 300
@@ -85,7 +85,7 @@ def many(request):
 def test_every_member_matches_the_keeper_itself_and_is_in_one_group(many):
     order, pairs, scores, _ = many
     known = dict(zip(pairs, scores, strict=True))
-    groups = grouped(order, matches_of(pairs, scores, 0.4), 0.4)
+    groups = group_items(order, matches_of(pairs, scores, 0.4), 0.4)
     assert len(groups) > 5
     members = [item for group in groups for item in group]
     assert len(members) == len(set(members))
@@ -104,23 +104,23 @@ def test_groups_are_those_of_the_simple_rule_the_surest_pair_first(many):
         if known[a, b] >= 0.4 and all(known.get((keeper, item), 0) >= 0.4 for item in one + other if item != keeper):
             groups = [group for group in groups if group not in (one, other)] + [list({*one, *other})]
     expected = [sorted(group, key=order.index) for group in groups if len(group) > 1]
-    found = grouped(order, matches_of(pairs, scores, 0.4), 0.4)
+    found = group_items(order, matches_of(pairs, scores, 0.4), 0.4)
     assert found == sorted(expected, key=lambda group: order.index(group[0]))
     assert any(len(group) > 2 for group in found)
 
 
 def test_the_order_in_which_pairs_come_makes_no_difference(many):
     order, pairs, scores, random = many
-    expected = grouped(order, matches_of(pairs, scores, 0.4), 0.4)
+    expected = group_items(order, matches_of(pairs, scores, 0.4), 0.4)
     shuffled = random.permutation(len(pairs)).tolist()
     turned = [pairs[place][:: random.choice([1, -1])] for place in shuffled]
-    assert grouped(order, matches_of(turned, [scores[place] for place in shuffled], 0.4), 0.4) == expected
+    assert group_items(order, matches_of(turned, [scores[place] for place in shuffled], 0.4), 0.4) == expected
 
 
 def test_what_was_asked_gives_the_same_groups_without_asking_again(many):
     order, pairs, scores, random = many
     every = random.random((60, 60))
     matches = matches_of(pairs, scores, 0.6)
-    groups = grouped(order, matches, 0.6, lambda wanted: [every[min(pair), max(pair)] for pair in wanted])
-    assert groups != grouped(order, matches_of(pairs, scores, 0.6), 0.6), "asking found something"
-    assert grouped(order, matches, 0.6) == groups
+    groups = group_items(order, matches, 0.6, lambda wanted: [every[min(pair), max(pair)] for pair in wanted])
+    assert groups != group_items(order, matches_of(pairs, scores, 0.6), 0.6), "asking found something"
+    assert group_items(order, matches, 0.6) == groups

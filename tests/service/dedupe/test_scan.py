@@ -6,7 +6,7 @@ import pytest
 
 from diptych import Collection
 from diptych.dedupe.pair_cache import PairCache
-from diptych.dedupe.scan import listed, resolved, scan, searched
+from diptych.dedupe.scan import list_picture_files, resolve_folders, resolve_roots, scan_files
 from diptych.errors import DedupeError
 from diptych.pictures.content import describe, picture_id
 from diptych.pictures.walk import TRASH
@@ -23,14 +23,16 @@ def look(tmp_path, scorer):
 
     def run(*folders):
         refused = []
-        roots = resolved(folders)
-        files = listed(roots, lambda path, reason: refused.append((path, reason)))
+        roots = resolve_folders(folders)
+        files = list_picture_files(roots, lambda path, reason: refused.append((path, reason)))
         with (
             Collection.open(tmp_path / "store", scorer, create=True) as collection,
-            PairCache(tmp_path / "store" / "dedupe.sqlite", scorer.runtime.revision) as ledger,
+            PairCache(tmp_path / "store" / "dedupe.sqlite", scorer.runtime.revision) as pair_cache,
         ):
-            seen = scan(roots, files, collection, ledger, refuse=lambda path, reason: refused.append((path, reason)))
-            assert collection.store.known([one.id for one in seen.pictures]) == {one.id for one in seen.pictures}
+            seen = scan_files(
+                roots, files, collection, pair_cache, refuse=lambda path, reason: refused.append((path, reason))
+            )
+            assert collection.store.known_ids([one.id for one in seen.pictures]) == {one.id for one in seen.pictures}
         return seen, refused
 
     return run
@@ -47,7 +49,9 @@ def decoded(monkeypatch):
 
 
 def names(folder, *roots):
-    return [file.path.removeprefix(f"{folder}/") for file in listed(resolved(roots or [folder]), never)]
+    return [
+        file.path.removeprefix(f"{folder}/") for file in list_picture_files(resolve_folders(roots or [folder]), never)
+    ]
 
 
 def test_files_are_listed_by_path_and_a_content_is_decoded_once(photos, look, decoded):
@@ -116,11 +120,11 @@ def test_unreadable_files_are_told_with_reasons_and_the_others_are_there(photos,
 
 
 def test_a_file_that_vanishes_after_it_was_listed_is_told(photos, tmp_path, scorer):
-    roots, refused = resolved([photos]), []
-    files = listed(roots, never)
+    roots, refused = resolve_folders([photos]), []
+    files = list_picture_files(roots, never)
     (photos / "a/1.jpg").unlink()
-    with Collection.open(tmp_path / "s", scorer, create=True) as collection, PairCache(None, "x") as ledger:
-        seen = scan(roots, files, collection, ledger, refuse=lambda path, reason: refused.append(path))
+    with Collection.open(tmp_path / "s", scorer, create=True) as collection, PairCache(None, "x") as pair_cache:
+        seen = scan_files(roots, files, collection, pair_cache, refuse=lambda path, reason: refused.append(path))
     assert (len(seen.pictures), refused) == (5, [str(photos / "a/1.jpg")])
 
 
@@ -137,14 +141,14 @@ def test_a_file_that_is_seen_through_another_folder_is_no_copy(how, photos, seco
     files = names(photos, photos)
     view = second_view(how, photos)
     assert names(photos, photos, view) == files
-    assert len(listed(resolved([view, photos]), never)) == len(files)
+    assert len(list_picture_files(resolve_folders([view, photos]), never)) == len(files)
 
 
 def test_a_folder_named_twice_or_within_another_counts_once(photos):
     everything = names(photos)
     assert names(photos, photos, photos / "a", photos / "b/..", photos) == everything
-    roots = resolved([photos / "a", photos])
-    assert {file.path: file.root for file in listed(roots, never)}[str(photos / "a/1.jpg")] == 0
+    roots = resolve_folders([photos / "a", photos])
+    assert {file.path: file.root for file in list_picture_files(roots, never)}[str(photos / "a/1.jpg")] == 0
 
 
 def test_trash_and_what_is_no_picture_by_its_name_is_passed_by(photos, photo_bytes):
@@ -164,29 +168,29 @@ def test_a_name_that_is_not_utf_8_is_refused_alone(photos, look, photo_bytes):
 
 def test_a_stop_keeps_what_was_done(photos, tmp_path, scorer, monkeypatch):
     monkeypatch.setattr("diptych.collection.ingest.BATCH", 2)
-    roots = resolved([photos])
-    files = listed(roots, never)
+    roots = resolve_folders([photos])
+    files = list_picture_files(roots, never)
 
     def stop(_):
         raise KeyboardInterrupt
 
-    with Collection.open(tmp_path / "s", scorer, create=True) as collection, PairCache(None, "x") as ledger:
+    with Collection.open(tmp_path / "s", scorer, create=True) as collection, PairCache(None, "x") as pair_cache:
         with pytest.raises(KeyboardInterrupt):
-            scan(roots, files, collection, ledger, refuse=never, tick=stop)
-        assert len(ledger.files([str(photos)])) == len(collection) == 2
-        seen = scan(roots, files, collection, ledger, refuse=never)
+            scan_files(roots, files, collection, pair_cache, refuse=never, tick=stop)
+        assert len(pair_cache.get_files([str(photos)])) == len(collection) == 2
+        seen = scan_files(roots, files, collection, pair_cache, refuse=never)
     assert (len(seen.pictures), seen.new) == (6, 4)
 
 
 @pytest.mark.parametrize(("name", "reason"), [("none", "does not exist"), ("a/1.jpg", "is a file")])
 def test_what_is_no_folder_is_refused(photos, name, reason):
     with pytest.raises(DedupeError, match=f"expected a folder of pictures, and .*{name} {reason}"):
-        resolved([photos / name])
+        resolve_folders([photos / name])
 
 
 def test_folders_without_pictures_are_refused(tmp_path):
     with pytest.raises(DedupeError, match=r"there is no picture \(\.avif, \.bmp, .*\.webp\) in "):
-        listed(resolved([tmp_path]), never)
+        list_picture_files(resolve_folders([tmp_path]), never)
 
 
 def test_the_id_of_a_picture_is_that_of_the_collection(photos, look, scorer):
@@ -199,8 +203,8 @@ def test_the_id_of_a_picture_is_that_of_the_collection(photos, look, scorer):
 
 def sides(roots, references):
     """The names of the files outside of the references, and within."""
-    folders, kept = searched(roots, references)
-    files = listed(folders, never, kept)
+    folders, kept = resolve_roots(roots, references)
+    files = list_picture_files(folders, never, kept)
     names = {inside: {Path(one.path).name for one in files if one.reference is inside} for inside in (False, True)}
     return names[False], names[True]
 
@@ -211,7 +215,7 @@ def test_a_reference_below_a_folder_is_that_part_of_it(photos):
         {"1 again.jpg", "1 once more.jpg", "2.jpg"},
         {"1.jpg", "2.jpg", "3.jpg"},
     )
-    files = listed([photos / "b"], never, [photos / "a", photos / "b" / "c"])
+    files = list_picture_files([photos / "b"], never, [photos / "a", photos / "b" / "c"])
     assert {(one.root, one.reference) for one in files} == {(0, False), (1, True), (2, True)}
 
 
@@ -221,26 +225,26 @@ def test_a_folder_in_a_reference_is_refused(photos, how):
     if how == "by a link":
         folder.symlink_to(photos / "a")
     with pytest.raises(DedupeError, match="where nothing is changed; name a folder outside of it"):
-        searched([folder], [photos])
+        resolve_roots([folder], [photos])
     with pytest.raises(DedupeError, match=r"a reference, where nothing is changed"):
-        searched([photos / "b"], [photos / "a"], to=photos / "a" / "new")
+        resolve_roots([photos / "b"], [photos / "a"], to=photos / "a" / "new")
 
 
 def test_a_trash_folder_is_no_reference_and_does_not_lead_into_one(photos):
     (photos / "b" / TRASH).symlink_to(photos / "a")
     with pytest.raises(DedupeError, match="where nothing is changed"):
-        searched([photos / "b"], [photos / "a"])
+        resolve_roots([photos / "b"], [photos / "a"])
     (photos / "b" / TRASH).unlink()
     (photos / "b" / TRASH / "1").mkdir(parents=True)
     with pytest.raises(DedupeError, match="lies in the trash of a run"):
-        searched([photos / "a"], [photos / "b" / TRASH / "1"])
+        resolve_roots([photos / "a"], [photos / "b" / TRASH / "1"])
 
 
 def test_a_folder_whose_name_is_not_utf_8_is_named(tmp_path):
     folder = Path(os.fsdecode(os.fsencode(tmp_path / "n") + b"\xff"))
     folder.mkdir()
     with pytest.raises(PictureError, match="is not UTF-8; rename it"):
-        searched([folder])
+        resolve_roots([folder])
 
 
 @pytest.mark.parametrize("how", ["bind", "fuse", "overlay"])
@@ -248,9 +252,9 @@ def test_a_reference_that_is_seen_through_another_folder_is_one(photos, second_v
     view = second_view(how, photos / "a")
     if how != "overlay":  # whose folders are others
         with pytest.raises(DedupeError, match="where nothing is changed"):
-            searched([view], [photos])
+            resolve_roots([view], [photos])
     with pytest.raises(DedupeError, match=r"no picture .* that is not in a reference folder"):
-        listed([view], never, [photos / "a"])
+        list_picture_files([view], never, [photos / "a"])
     assert sides([photos], [view])[0] == {"1 again.jpg", "1 once more.jpg", "2.jpg"}
 
 
@@ -265,6 +269,6 @@ def test_a_folder_needs_pictures_and_a_reference_needs_none(photos, tmp_path):
     (tmp_path / "empty").mkdir()
     assert sides([photos], [tmp_path / "empty"])[1] == set()
     with pytest.raises(DedupeError, match=r"there is no picture \(.*\) that is not in a reference folder in .*empty"):
-        listed([tmp_path / "empty"], never, [photos])
+        list_picture_files([tmp_path / "empty"], never, [photos])
     with pytest.raises(DedupeError, match="nowhere does not exist"):
-        searched([photos], [tmp_path / "nowhere"])
+        resolve_roots([photos], [tmp_path / "nowhere"])

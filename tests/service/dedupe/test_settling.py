@@ -11,7 +11,7 @@ from PIL import Image
 from diptych.dedupe import settling
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.replacement import UNKNOWN
-from diptych.dedupe.settling import PixelComparisons, settle
+from diptych.dedupe.settling import PixelComparisons, settle_group
 from diptych_runtime.closer_look.comparison import NOTHING, Comparison, Side
 from diptych_runtime.decoder import PictureLimits
 
@@ -47,7 +47,7 @@ def sizes(picture):
 def test_by_default_the_better_one_takes_the_place_of_the_preferred(sizes):
     small, _, large = sizes
     for members in ([small, large], [large, small]):
-        found = settle(members, by_width)
+        found = settle_group(members, by_width)
         assert (found.stays, found.replaced) == ([large.id], {small.id: large.id})
         assert found.reasons[small.id] == "sharper"
         assert (found.edits[small.id], found.edits[large.id]) == ("smaller", "")
@@ -61,60 +61,60 @@ def test_where_nothing_goes_the_likeliest_original_comes_first_but_for_chosen_ru
         one, other = (replace(part, losses=part.losses | {"anything": 9.0}) for part in (seen.a, seen.b))
         return Comparison(one, other)
 
-    assert settle([small, large], unsure).stays == [large.id, small.id]
-    assert settle([small, large], unsure, ["oldest"]).stays == [small.id, large.id]
+    assert settle_group([small, large], unsure).stays == [large.id, small.id]
+    assert settle_group([small, large], unsure, ["oldest"]).stays == [small.id, large.id]
     reference = picture(width=50, reference=True)
-    assert settle([reference, small, large], unsure).stays[0] == reference.id
+    assert settle_group([reference, small, large], unsure).stays[0] == reference.id
 
 
 def test_rules_that_a_person_chose_are_followed_and_let_no_better_one_go(sizes):
     small, _, large = sizes
-    found = settle([small, large], by_width, ["oldest"])
+    found = settle_group([small, large], by_width, ["oldest"])
     assert (found.stays, found.replaced) == ([small.id, large.id], {})
     assert (found.reasons, found.edits[large.id]) == ({large.id: "sharper"}, "larger")
-    found = settle([large, small], by_width, ["oldest"])
+    found = settle_group([large, small], by_width, ["oldest"])
     assert (found.stays, found.replaced) == ([large.id], {small.id: large.id})
 
 
 def test_of_a_chain_each_goes_for_the_one_that_stays(sizes):
     small, middle, large = (one.id for one in sizes)
-    found = settle(sizes, by_width)
+    found = settle_group(sizes, by_width)
     assert (found.stays, found.replaced) == ([large], {small: large, middle: large})
 
 
 def test_what_the_end_of_a_chain_cannot_stand_for_stays(sizes):
     small, middle, large = (one.id for one in sizes)
-    found = settle(sizes, without(by_width, (small, large)))
+    found = settle_group(sizes, without(by_width, (small, large)))
     assert (found.stays, found.replaced) == ([large, small], {middle: large})
     assert found.reasons[small] == UNKNOWN
 
 
 def test_a_reference_stays_and_is_the_one_to_keep(picture):
     reference, middle, large = picture(width=100, reference=True), picture(width=200), picture(width=300)
-    found = settle([reference, large, middle], by_width)
+    found = settle_group([reference, large, middle], by_width)
     assert (found.stays, found.replaced) == ([reference.id, large.id], {middle.id: large.id})
     assert found.reasons[large.id] == "sharper"
-    found = settle([reference, picture(width=50)], by_width)
+    found = settle_group([reference, picture(width=50)], by_width)
     assert (found.stays, list(found.reasons.values())) == ([reference.id], ["sharper"])
 
 
 def test_the_reason_of_what_stays_is_what_the_one_to_keep_lacks_or_the_rule_that_prefers_it(sizes):
     small, middle, large = (one.id for one in sizes)
     older = replace(sizes[0], taken=1.0)
-    found = settle([older, sizes[2], sizes[1]], by_width, ["oldest"])
+    found = settle_group([older, sizes[2], sizes[1]], by_width, ["oldest"])
     assert (found.stays, found.replaced) == ([large, small], {middle: large})
     assert found.reasons == {middle: "sharper", small: "an earlier date"}
 
 
 def test_what_can_be_told_of_nothing_stays_with_the_reason(picture):
     one, other = picture(), picture()
-    found = settle([one, other], lambda a, b: None)
+    found = settle_group([one, other], lambda a, b: None)
     assert (found.stays, found.replaced, found.reasons) == ([one.id, other.id], {}, {other.id: UNKNOWN})
 
 
 def test_the_one_for_which_most_go_comes_first(picture):
     alone, kept, *others = (picture() for _ in range(4))
-    found = settle([alone, kept, *others], without(same, *((alone.id, one.id) for one in (kept, *others))))
+    found = settle_group([alone, kept, *others], without(same, *((alone.id, one.id) for one in (kept, *others))))
     assert found.stays == [kept.id, alone.id]
     assert set(found.replaced.values()) == {kept.id}
 
@@ -125,7 +125,7 @@ def test_a_picture_is_compared_with_five_that_stay_at_most(picture):
     def compare(a, b):
         asked.add(frozenset((a.id, b.id)))
 
-    found = settle(members, compare)
+    found = settle_group(members, compare)
     assert len(found.stays) == 12
     for place, one in enumerate(members):
         before = {other.id for other in members[:place]}
@@ -134,20 +134,20 @@ def test_a_picture_is_compared_with_five_that_stay_at_most(picture):
 
 def test_a_format_decides_only_where_all_pixels_agree(picture):
     png, jpeg = picture(format="PNG", taken=9.0, bytes=9000), picture(format="JPEG", taken=5.0)
-    found = settle([png, jpeg], same)
+    found = settle_group([png, jpeg], same)
     assert (found.stays, found.reasons) == ([png.id], {jpeg.id: "a better format"})
-    found = settle([png, jpeg], alike)
+    found = settle_group([png, jpeg], alike)
     assert (found.stays, found.reasons) == ([jpeg.id], {png.id: "an earlier date"})
-    found = settle([png, jpeg], alike, ["format"])
+    found = settle_group([png, jpeg], alike, ["format"])
     assert (found.stays, found.reasons) == ([png.id], {jpeg.id: "a better format"}), "the rule was chosen"
-    found = settle([jpeg, picture(taken=5.0, bytes=2000)], alike)
+    found = settle_group([jpeg, picture(taken=5.0, bytes=2000)], alike)
     assert list(found.reasons.values()) == ["more bytes"], "of one format, bytes do say something"
 
 
 def test_rules_decide_between_those_that_can_stand_for_each_other(picture):
     old, new = picture(taken=1.0), picture(taken=2.0)
-    assert settle([old, new], alike).reasons == {new.id: "an earlier date"}
-    found = settle([new, old], alike, ["newest"])
+    assert settle_group([old, new], alike).reasons == {new.id: "an earlier date"}
+    found = settle_group([new, old], alike, ["newest"])
     assert (found.stays, found.reasons) == ([new.id], {old.id: "a later date"})
 
 
@@ -159,10 +159,10 @@ class Files:
     def __init__(self, pictures: dict[str, bytes]) -> None:
         self.pictures, self.read = pictures, list[str]()
 
-    def views(self, ids) -> dict[str, Any]:
+    def get_views(self, ids) -> dict[str, Any]:
         return {id: SimpleNamespace() if id in self.pictures else None for id in ids}
 
-    def source(self, id) -> bytes | None:
+    def find_source(self, id) -> bytes | None:
         self.read.append(id)
         return self.pictures.get(id)
 
@@ -225,7 +225,7 @@ def test_a_file_that_is_gone_or_damaged_is_compared_with_nothing_and_asked_for_a
     with PairCache(None, "x") as cache:
         assert PixelComparisons(files, cache).compare(here, gone) is None  # type: ignore[arg-type]
         assert PixelComparisons(files, cache).compare(here, damaged) is None  # type: ignore[arg-type]
-        assert cache.comparison(*sorted((here.id, gone.id))) is None
+        assert cache.get_comparison(*sorted((here.id, gone.id))) is None
     assert compared == []
 
 

@@ -12,7 +12,7 @@ from diptych.batch.workers.tasks import WorkerConfig
 from diptych.dedupe import pair_scores
 from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.pair_cache import PairCache
-from diptych.dedupe.workers import recover, shared
+from diptych.dedupe.workers import recover_scores, score_by_workers
 from diptych.errors import BatchError, UnknownPictureError
 
 
@@ -23,7 +23,7 @@ def small_parts(monkeypatch):
 
 
 @pytest.fixture
-def crew(artifact):
+def workers(artifact):
     with Serial() as engine:
         yield WorkerPool(engine, WorkerConfig(str(artifact), "cpu", 1))
 
@@ -34,98 +34,103 @@ def ids(collection):
 
 
 @pytest.fixture
-def ledger(scorer):
-    with PairCache(None, scorer.runtime.revision) as ledger:
-        yield ledger
+def pair_cache(scorer):
+    with PairCache(None, scorer.runtime.revision) as pair_cache:
+        yield pair_cache
 
 
 PAIRS = np.array(list(itertools.combinations(range(1, 11), 2)))
 
 
-def test_workers_give_the_scores_that_one_process_gives(collection, ids, ledger, crew):
-    expected = pair_scores.PairScores(collection, ids, ledger).of(PAIRS)
+def test_workers_give_the_scores_that_one_process_gives(collection, ids, pair_cache, workers):
+    expected = pair_scores.PairScores(collection, ids, pair_cache).score_pairs(PAIRS)
     with PairCache(None, collection.scorer.runtime.revision) as other:
-        found = pair_scores.PairScores(collection, ids, other, crew=crew)
-        assert found.of(PAIRS).tolist() == expected.tolist()
-        assert found.computed == found.scored == len(PAIRS) == 45
-        assert len(other.scores(ids, "match")[0]) == 45
+        found = pair_scores.PairScores(collection, ids, other, workers=workers)
+        assert found.score_pairs(PAIRS).tolist() == expected.tolist()
+        assert found.computed == found.requested_count == len(PAIRS) == 45
+        assert len(other.get_scores(ids, "match")[0]) == 45
     assert not (collection.directory / "pairs.parts").exists()
 
 
-def test_a_few_pairs_are_not_worth_handing_out(collection, ids, ledger, artifact, monkeypatch):
+def test_a_few_pairs_are_not_worth_handing_out(collection, ids, pair_cache, artifact, monkeypatch):
     monkeypatch.setattr(pair_scores, "_WORTH", 46)
 
     class Idle:
         def run(self, work, attempts):
             pytest.fail("it was asked to work")
 
-    crew = WorkerPool(Idle(), WorkerConfig(str(artifact)))
-    assert len(pair_scores.PairScores(collection, ids, ledger, crew=crew).of(PAIRS)) == 45
+    workers = WorkerPool(Idle(), WorkerConfig(str(artifact)))
+    assert len(pair_scores.PairScores(collection, ids, pair_cache, workers=workers).score_pairs(PAIRS)) == 45
 
 
-def test_what_workers_had_scored_is_in_the_ledger_of_the_next_run(collection, ids, ledger, crew):
+def test_what_workers_had_scored_is_in_the_ledger_of_the_next_run(collection, ids, pair_cache, workers):
     with pytest.raises(KeyboardInterrupt):
-        pair_scores.PairScores(collection, ids, ledger, crew=WorkerPool(Ending(), crew.config)).of(PAIRS)
-    assert len(ledger.scores(ids, "match")[0]) == 8
-    recover(collection, ledger)
-    assert len(ledger.scores(ids, "match")[0]) == 24
+        pair_scores.PairScores(collection, ids, pair_cache, workers=WorkerPool(Ending(), workers.config)).score_pairs(
+            PAIRS
+        )
+    assert len(pair_cache.get_scores(ids, "match")[0]) == 8
+    recover_scores(collection, pair_cache)
+    assert len(pair_cache.get_scores(ids, "match")[0]) == 24
     assert not (collection.directory / "pairs.parts").exists()
-    again = pair_scores.PairScores(collection, ids, ledger, crew=crew)
-    assert again.missing(PAIRS) == 21
+    again = pair_scores.PairScores(collection, ids, pair_cache, workers=workers)
+    assert again.count_missing(PAIRS) == 21
     with PairCache(None, collection.scorer.runtime.revision) as other:
-        assert again.of(PAIRS).tolist() == pair_scores.PairScores(collection, ids, other).of(PAIRS).tolist()
+        assert (
+            again.score_pairs(PAIRS).tolist()
+            == pair_scores.PairScores(collection, ids, other).score_pairs(PAIRS).tolist()
+        )
 
 
-def test_scores_of_another_model_are_not_recovered(collection, ids, ledger, crew, other_artifact, tmp_path):
+def test_scores_of_another_model_are_not_recovered(collection, ids, pair_cache, workers, other_artifact, tmp_path):
     from diptych import Scorer
 
     with pytest.raises(KeyboardInterrupt):
-        list(shared(collection, ids, PAIRS, WorkerPool(Ending(), crew.config), "match"))
+        list(score_by_workers(collection, ids, PAIRS, WorkerPool(Ending(), workers.config), "match"))
     other = Scorer.load(str(other_artifact), provider="cpu", threads=1)
     with Collection.open(tmp_path / "other store", other, create=True) as elsewhere:
         (collection.directory / "pairs.parts").rename(elsewhere.directory / "pairs.parts")
-        recover(elsewhere, ledger)
-        assert len(ledger.scores(ids, "match")[0]) == 0
+        recover_scores(elsewhere, pair_cache)
+        assert len(pair_cache.get_scores(ids, "match")[0]) == 0
         assert not (elsewhere.directory / "pairs.parts").exists()
 
 
-def test_groups_are_the_same_whoever_computes(collection, crew):
+def test_groups_are_the_same_whoever_computes(collection, workers):
     alone = duplicates_among(collection, threshold=0.01, candidates=4)
-    together = duplicates_among(collection, threshold=0.01, candidates=4, crew=crew)
+    together = duplicates_among(collection, threshold=0.01, candidates=4, workers=workers)
     assert alone.groups
     assert together == alone
 
 
-def test_what_is_damaged_or_of_another_version_is_scored_again(collection, ids, ledger, crew):
+def test_what_is_damaged_or_of_another_version_is_scored_again(collection, ids, pair_cache, workers):
     def stopped():
         with pytest.raises(KeyboardInterrupt):
-            list(shared(collection, ids, PAIRS, WorkerPool(Ending(), crew.config), "match"))
+            list(score_by_workers(collection, ids, PAIRS, WorkerPool(Ending(), workers.config), "match"))
         (job,) = (collection.directory / "pairs.parts").iterdir()
         return job
 
     job = stopped()
     next(job.glob("pairs-*.part")).write_bytes(b"half")
-    recover(collection, ledger)
-    assert len(ledger.scores(ids, "match")[0]) == 8, "the other part is whole"
+    recover_scores(collection, pair_cache)
+    assert len(pair_cache.get_scores(ids, "match")[0]) == 8, "the other part is whole"
     for name, data in (("pairs.u4", b""), ("pairs.u4", b"abc"), ("job.json", b"{}"), ("names.sqlite", b"no")):
         (stopped() / name).write_bytes(data)
         with PairCache(None, collection.scorer.runtime.revision) as other:
-            recover(collection, other)
-            assert len(other.scores(ids, "match")[0]) == 0
+            recover_scores(collection, other)
+            assert len(other.get_scores(ids, "match")[0]) == 0
         assert not (collection.directory / "pairs.parts").exists()
 
 
-def test_too_little_disk_is_said_before_any_of_it_is_filled(collection, ids, crew, monkeypatch):
+def test_too_little_disk_is_said_before_any_of_it_is_filled(collection, ids, workers, monkeypatch):
     monkeypatch.setattr("diptych.batch.parts.disk.shutil.disk_usage", lambda path: SimpleNamespace(free=100))
     with pytest.raises(BatchError, match=r"needs about .* kB of disk for the tokens .* are free; make room"):
-        list(shared(collection, ids, PAIRS, crew, "match"))
+        list(score_by_workers(collection, ids, PAIRS, workers, "match"))
     assert not (collection.directory / "pairs.parts").exists()
 
 
-def test_a_picture_that_was_removed_meanwhile_is_named(collection, ids, crew):
+def test_a_picture_that_was_removed_meanwhile_is_named(collection, ids, workers):
     collection.remove(ids[5])
     with pytest.raises(UnknownPictureError, match=f"{ids[5]} was removed from .* meanwhile; start again"):
-        list(shared(collection, ids, PAIRS, crew, "match"))
+        list(score_by_workers(collection, ids, PAIRS, workers, "match"))
 
 
 def test_workers_answer_the_question_that_is_asked_and_what_they_leave_is_kept_under_it(
@@ -135,19 +140,21 @@ def test_workers_answer_the_question_that_is_asked_and_what_they_leave_is_kept_u
     means = WorkerConfig(str(artifact_of_two), "cpu", 1)
     with (
         Collection.open(tmp_path / "two", scorer, create=True) as collection,
-        PairCache(None, scorer.runtime.revision) as ledger,
+        PairCache(None, scorer.runtime.revision) as pair_cache,
         PairCache(None, scorer.runtime.revision) as own,
         Serial() as engine,
     ):
         collection.add(sorted(gallery.rglob("*.jpg")))
         ids = [record.id for record in collection.list(100)]
         for question in ("copy", "thing"):
-            expected = pair_scores.PairScores(collection, ids, own, question=question).of(PAIRS)
-            found = pair_scores.PairScores(collection, ids, ledger, crew=WorkerPool(engine, means), question=question)
-            assert found.of(PAIRS).tolist() == expected.tolist()
+            expected = pair_scores.PairScores(collection, ids, own, question=question).score_pairs(PAIRS)
+            found = pair_scores.PairScores(
+                collection, ids, pair_cache, workers=WorkerPool(engine, means), question=question
+            )
+            assert found.score_pairs(PAIRS).tolist() == expected.tolist()
         with PairCache(None, scorer.runtime.revision) as late:
             with pytest.raises(KeyboardInterrupt):
-                list(shared(collection, ids, PAIRS, WorkerPool(Ending(), means), "copy"))
-            recover(collection, late)
-            assert len(late.scores(ids, "copy")[0]) > 0
-            assert len(late.scores(ids, "thing")[0]) == 0
+                list(score_by_workers(collection, ids, PAIRS, WorkerPool(Ending(), means), "copy"))
+            recover_scores(collection, late)
+            assert len(late.get_scores(ids, "copy")[0]) > 0
+            assert len(late.get_scores(ids, "thing")[0]) == 0

@@ -154,7 +154,7 @@ def test_views_of_pictures_are_held_between_requests_and_let_go_at_the_end(clien
     described, real = [], duplicates_among
 
     def among(*words, views, **options):
-        views.views(["a"], lambda ids: described.append(ids) or dict.fromkeys(ids, VIEW))
+        views.get_views(["a"], lambda ids: described.append(ids) or dict.fromkeys(ids, VIEW))
         if unfinished:
             raise TimeIsUp
         return real(*words, views=views, **options)
@@ -178,13 +178,13 @@ def test_requests_at_once_share_the_work_and_the_ledger(client, scenes, slowly):
 
 
 def test_a_picture_that_is_removed_while_it_is_compared_asks_to_begin_again(client, scenes, monkeypatch):
-    real = pair_scores.PairScores.missing
+    real = pair_scores.PairScores.count_missing
 
     def missing(self, pairs):
         assert scenes.remove(self.ids[pairs[0][0]])
         return real(self, pairs)
 
-    monkeypatch.setattr(pair_scores.PairScores, "missing", missing)
+    monkeypatch.setattr(pair_scores.PairScores, "count_missing", missing)
     answer = client.post(PATH, json={})
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "collection_changed")
     assert "ask again" in answer.json()["error"]["message"]

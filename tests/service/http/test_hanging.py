@@ -18,8 +18,8 @@ class Hanging:
     def __init__(self, workers: DecodePool, stuck: bytes) -> None:
         self.workers, self.stuck, self.run, self.answered = workers, stuck, workers.run, 0.0
 
-    def each(self, calls: Any) -> Any:
-        return self.workers.each([self._hung(call) for call in calls])
+    def run_all(self, calls: Any) -> Any:
+        return self.workers.run_all([self._hung(call) for call in calls])
 
     def _hung(self, call: partial) -> partial:
         source = call.args[0]

@@ -128,7 +128,7 @@ class Counted:
         self.gate.wait(10)
         return call()
 
-    def each(self, calls: Any) -> Any:
+    def run_all(self, calls: Any) -> Any:
         return [call() for call in calls]
 
 

@@ -13,7 +13,7 @@ from PIL import Image
 
 from diptych.errors import StoreError
 from diptych.http.settings import Settings
-from diptych.store.sqlite.backup import lines
+from diptych.store.sqlite.backup import export_lines
 
 
 def files(*contents: bytes) -> list:
@@ -199,7 +199,7 @@ def test_a_filter_is_taken_in_json_in_a_form_and_in_a_query(reader, shelf, photo
 def test_an_export_has_a_line_for_every_picture(reader, shelf):
     answer = reader.get("/v1/images/export", params={"embeddings": "true"})
     assert answer.headers["content-type"] == "application/x-ndjson"
-    assert [loads(line) for line in answer.text.splitlines()] == list(lines(shelf.store, embeddings=True))
+    assert [loads(line) for line in answer.text.splitlines()] == list(export_lines(shelf.store, embeddings=True))
     few = reader.get("/v1/images/export", params={"filter": '{"seed": 3}'}).text.splitlines()
     assert [loads(line)["metadata"]["seed"] for line in few] == [3]
     assert reader.get("/v1/images/export", params={"filter": "3"}).status_code == 422

@@ -83,14 +83,16 @@ def test_a_closer_look_that_contradicts_the_network_is_a_disagreement(collection
     class Contradicting:
         def __init__(self, *_: object) -> None: ...
 
-        def scores(self, pairs: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        def adjust_scores(self, pairs: np.ndarray, scores: np.ndarray) -> np.ndarray:
             return np.where(np.arange(len(scores)) == 7, 0.999_999, 1e-6)
 
     monkeypatch.setattr(choose, "CloserLook", Contradicting)
     monkeypatch.setattr(
         choose,
         "PairScores",
-        lambda *_, **__: SimpleNamespace(missing=len, tick=None, of=lambda pairs: np.full(len(pairs), 1e-6)),
+        lambda *_, **__: SimpleNamespace(
+            count_missing=len, tick=None, score_pairs=lambda pairs: np.full(len(pairs), 1e-6)
+        ),
     )
     first = pairs_to_label(collection, 1)[0]
     assert (first.reason, first.relevance_score) == ("disagreement", 0.999_999)

@@ -55,7 +55,7 @@ def test_every_command_of_the_circle_runs_and_the_collection_has_the_new_model(
     from diptych.store.sqlite.database import Store
 
     with Store.open("store", read_only=True) as store:
-        adopted = store.adopted()
+        adopted = store.adopted_model()
     assert adopted is not None
     assert adopted.model == "shoes"
 

@@ -209,7 +209,7 @@ def test_many_threads_fetch_at_a_time_each_from_its_own_host(serve):
 
 def test_a_client_whose_connections_cannot_be_cut_is_not_used(serve, monkeypatch):
     server = serve(whole())
-    monkeypatch.setattr(fetch._Fetch, "_trace", lambda self, event, info: None)
+    monkeypatch.setattr(fetch._Fetch, "_trace_connection", lambda self, event, info: None)
     with remote_to(server) as fetching, pytest.raises(RuntimeError, match="does not show its connection"):
         fetching.fetch(f"http://127.0.0.1:{server.port}/")
 

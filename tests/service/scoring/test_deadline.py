@@ -42,7 +42,7 @@ def test_pictures_that_nobody_waits_for_any_more_are_not_begun():
             deadline_scope(Deadline(began + 1)),
             pytest.raises(DeadlineError, match="this picture was not done within"),
         ):
-            workers.each(calls)
+            workers.run_all(calls)
         assert time.monotonic() - began < 10, "forty of them would take 20 s"
         with deadline_scope(Deadline(cancelled=True)), pytest.raises(DeadlineError, match="nobody waits"):
             workers.run(os.getpid)

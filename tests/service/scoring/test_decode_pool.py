@@ -20,7 +20,7 @@ from waiting import alive, until
 
 from diptych.collection.collection import Collection
 from diptych.errors import DecoderEndedError, DecodingMemoryError, DecodingTimeError
-from diptych.pictures.content import describe, thumbnail
+from diptych.pictures.content import describe, make_thumbnail
 from diptych.scoring import decode_pool
 from diptych.scoring.decode_pool import DecodePool, ThreadDecoder
 from diptych.scoring.scorer import Scorer
@@ -72,7 +72,7 @@ def test_a_process_gives_what_a_thread_gives_to_the_bit(workers, photo, photo_by
         *facts, pixels = astuple(workers.run(partial(describe, data, 32, LIMITS)))
         assert facts == list(astuple(describe(data, 32, LIMITS))[:-1])
         assert pixels.tobytes() == panel.tobytes()
-        assert workers.run(partial(thumbnail, data, 17, LIMITS)) == thumbnail(data, 17, LIMITS)
+        assert workers.run(partial(make_thumbnail, data, 17, LIMITS)) == make_thumbnail(data, 17, LIMITS)
 
 
 @pytest.mark.parametrize("case", ["empty", "text", "truncated", "bomb", "pixel", "missing"])
@@ -346,10 +346,10 @@ def test_a_pool_of_nothing_is_refused(options):
 @pytest.mark.parametrize("decoder", [ThreadDecoder(1), ThreadDecoder(3), "workers"])
 def test_of_several_pictures_each_has_its_value_or_its_error_in_its_place(decoder, request, photo_bytes):
     decoder = request.getfixturevalue(decoder) if isinstance(decoder, str) else decoder
-    assert decoder.each([]) == []
+    assert decoder.run_all([]) == []
     for count in (1, 2, 3, 7, 23):
         datas = [photo_bytes(seed) if seed % 3 else b"" for seed in range(count)]
-        answers = decoder.each([partial(panel_pixels, data, 32, name=f"no. {n}") for n, data in enumerate(datas)])
+        answers = decoder.run_all([partial(panel_pixels, data, 32, name=f"no. {n}") for n, data in enumerate(datas)])
         assert len(answers) == count
         for n, (data, answer) in enumerate(zip(datas, answers, strict=True)):
             if data:
@@ -358,7 +358,7 @@ def test_of_several_pictures_each_has_its_value_or_its_error_in_its_place(decode
                 assert isinstance(answer, PictureError)
                 assert str(answer).startswith(f"no. {n} is empty")
     with pytest.raises(ZeroDivisionError):
-        decoder.each([partial(divmod, 1, n) for n in (2, 1, 0, 1)])
+        decoder.run_all([partial(divmod, 1, n) for n in (2, 1, 0, 1)])
     with pytest.raises(PictureError, match=r"^a\.jpg is empty"):
         decoder.run(partial(open_picture, b"", name="a.jpg"))
 
@@ -367,7 +367,7 @@ def test_of_several_pictures_only_those_that_end_their_process_are_lost_whatever
     ends = {3: partial(os._exit, 3), 4: partial(time.sleep, 60), 5: partial(bytearray, 96 * MIB), 18: os.abort}
     for processes in (1, 3):
         with DecodePool(processes, seconds=1, memory=64 * MIB) as workers:
-            answers = workers.each([ends.get(n) or partial(str, n) for n in range(19)])
+            answers = workers.run_all([ends.get(n) or partial(str, n) for n in range(19)])
         kinds = [type(answers.pop(n)) for n in sorted(ends, reverse=True)]
         assert kinds == [DecoderEndedError, DecodingMemoryError, DecodingTimeError, DecoderEndedError]
         assert answers == [str(n) for n in range(19) if n not in ends]
@@ -375,7 +375,7 @@ def test_of_several_pictures_only_those_that_end_their_process_are_lost_whatever
 
 def test_threads_decode_in_this_process_and_one_picture_in_the_thread_that_asks():
     assert ThreadDecoder(2).run(threading.get_ident) == threading.get_ident()
-    assert ThreadDecoder(2).each([os.getpid] * 3) == [os.getpid()] * 3
+    assert ThreadDecoder(2).run_all([os.getpid] * 3) == [os.getpid()] * 3
 
 
 def test_whatever_a_scorer_and_a_collection_decode_they_decode_where_they_are_told(

@@ -12,7 +12,7 @@ from PIL import Image
 
 from diptych import Scorer
 from diptych.bench.demo.collection import draw_scenes
-from diptych.scoring.explanation import Explanation, explain, look_in_words, overlay
+from diptych.scoring.explanation import Explanation, draw_overlay, explain_pair, look_in_words
 from diptych_runtime.attention_links import Link
 from diptych_runtime.calibration.evidence import Evidence
 
@@ -23,7 +23,7 @@ def tokens(scorer, photo_bytes):
 
 
 def test_it_says_what_the_scorer_and_the_runtime_say(scorer, tokens):
-    found = explain(scorer, *tokens, links=5)
+    found = explain_pair(scorer, *tokens, links=5)
     (attention,) = scorer.runtime.attention(tokens[:1], tokens[1:])
     assert np.array_equal(found.attention, attention)
     assert found.answer.raw_score == scorer.logits(tokens[:1], tokens[1:])[0]
@@ -35,7 +35,7 @@ def test_it_says_what_the_scorer_and_the_runtime_say(scorer, tokens):
 
 
 def test_swapping_the_pictures_swaps_the_ends_and_nothing_else(scorer, tokens):
-    a, b = explain(scorer, *tokens), explain(scorer, *tokens[::-1])
+    a, b = explain_pair(scorer, *tokens), explain_pair(scorer, *tokens[::-1])
     assert [(link.second, link.first, link.share) for link in a.links] == b.links
     assert (a.answer, a.crossing) == (b.answer, pytest.approx(b.crossing))
 
@@ -48,7 +48,7 @@ def test_a_closer_look_says_where_the_one_picture_lies_in_the_other(artifact_tha
 
     def of(a: Image.Image, b: Image.Image, original: bool = True) -> Explanation:
         sides = (a, b) if original else (None, None)
-        return explain(scorer, *scorer.panels([a, b]).tokens, original=sides.__getitem__)
+        return explain_pair(scorer, *scorer.panels([a, b]).tokens, original=sides.__getitem__)
 
     found = of(crop, scene)
     assert found.evidence is not None
@@ -104,7 +104,7 @@ def test_the_same_pixels_are_told_as_that():
 def drawn(links: list[Link], corners: np.ndarray | None = None) -> np.ndarray:
     """The overlay of a black landscape and a black portrait, of 2 x 2 patches."""
     found = Explanation("match", {}, (2, 2), 0.4, links, np.zeros((4, 4), np.float32), corners=corners)
-    data = overlay(found, Image.new("RGB", (200, 100)), Image.new("RGB", (50, 100)), side=100)
+    data = draw_overlay(found, Image.new("RGB", (200, 100)), Image.new("RGB", (50, 100)), side=100)
     with Image.open(BytesIO(data)) as picture:
         assert picture.format == "PNG"
         return np.asarray(picture.convert("RGB")).astype(int)

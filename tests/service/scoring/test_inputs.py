@@ -9,7 +9,7 @@ from PIL import Image
 
 from diptych import Collection, Scorer
 from diptych.errors import RemoteError, RemoteRefusedError
-from diptych.scoring.inputs import distinct, pairs_of, pictures_of
+from diptych.scoring.inputs import find_distinct, pairs_of, pictures_of
 from diptych_runtime.errors import PictureError
 
 ADDRESS = f"http://{PUBLIC}/photo.png"
@@ -145,7 +145,9 @@ def test_rank_takes_a_folder(scorer, gallery):
 
 def test_pictures_that_are_the_same_object_or_path_or_bytes_are_taken_once(photo, tmp_path):
     image = photo(1)
-    sources, sides = distinct([(image, b"x"), ("a.jpg", image), (tmp_path / "a", str(tmp_path / "a")), (b"x", "a.jpg")])
+    sources, sides = find_distinct(
+        [(image, b"x"), ("a.jpg", image), (tmp_path / "a", str(tmp_path / "a")), (b"x", "a.jpg")]
+    )
     assert len(sources) == 4
     assert sides.tolist() == [[0, 1], [2, 0], [3, 3], [1, 2]]
 

@@ -342,7 +342,7 @@ def test_of_many_pairs_the_likeliest_are_looked_at_and_the_others_said_not_to_be
         asked.append(number)
         return pictures[number]
 
-    judged = scorer.judged(logits, pairs, original, asked="copy", most=2)["copy"]
+    judged = scorer.judge_pairs(logits, pairs, original, asked="copy", most=2)["copy"]
     first = best_first(logits[:, scorer.runtime.column])[:2].tolist()
     assert [place for place, one in enumerate(judged) if one.closer_look == "taken"] == sorted(first)
     assert {one.closer_look for place, one in enumerate(judged) if place not in first} == {"not taken"}

@@ -72,7 +72,7 @@ def test_a_stopped_server_that_processes_are_forked_from_is_replaced(monkeypatch
         assert workers.run(partial(str, "the other one")) == "the other one"
         until(lambda: not alive(server), 20)
         until(lambda: workers._idle.qsize() == 2, 20)
-        assert server not in workers.each([os.getppid, os.getppid])
+        assert server not in workers.run_all([os.getppid, os.getppid])
 
 
 @pytest.mark.parametrize("unlucky", [1, len(decode_pool._STARTS) - 1])

@@ -6,7 +6,7 @@ import pytest
 from embedded import tamper
 
 from diptych.errors import UnknownPictureError
-from diptych.store.originals import compare_files, original
+from diptych.store.originals import compare_files, read_original
 from diptych.store.records import Record
 from diptych_runtime.decoder import PictureLimits
 
@@ -18,7 +18,7 @@ def record(collection, gallery) -> Record:
 
 
 def ask(collection, record: Record) -> bytes:
-    return original(collection.store, record, collection.scorer.limits)
+    return read_original(collection.store, record, collection.scorer.limits)
 
 
 def test_kept_bytes_are_given_whatever_became_of_the_file(collection, record, gallery, photo_bytes):
@@ -54,7 +54,7 @@ def test_a_file_that_grew_beyond_all_limits_is_not_read_to_its_end(collection, r
     with pytest.raises(
         UnknownPictureError, match=r"has 1,000,000,000,000 bytes, more than the 10,000 that are allowed .*; put it"
     ):
-        original(collection.store, record, PictureLimits(bytes=10_000))
+        read_original(collection.store, record, PictureLimits(bytes=10_000))
 
 
 ENDLESS = Path("/proc/self/pagemap")  # 256 GiB of a file that has no byte by its size

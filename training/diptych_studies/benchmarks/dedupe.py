@@ -22,10 +22,10 @@ import numpy as np
 from diptych.bench.command import run_command
 from diptych.bench.model import find_processor
 from diptych.console import format_count, format_table
-from diptych.dedupe.groups import grouped, matches_of
-from diptych.dedupe.keeper import preference
+from diptych.dedupe.groups import group_items, matches_of
+from diptych.dedupe.keeper import preference_order
 from diptych.dedupe.pair_cache import LEDGER, PairCache
-from diptych.dedupe.scan import listed, resolved
+from diptych.dedupe.scan import list_picture_files, resolve_folders
 from diptych.errors import BenchError
 from diptych.pictures.file_info import Picture
 from diptych.scoring.threads import map_pictures
@@ -85,7 +85,7 @@ def measure(
     say("hashes ...")
     revision = Manifest.load(find_artifact(model)).revision
     with PairCache(store / LEDGER, revision) as ledger:
-        known = ledger.files([str(pictures)])
+        known = ledger.get_files([str(pictures)])
     ordered = [known[path].picture for path in sorted(known)]
     for name, tolerance, seconds, groups in measure_hashes(ordered, thread_count()):
         row = {"method": name, "setting": f"{tolerance} bits", "seconds": seconds}
@@ -123,8 +123,8 @@ def text(result: dict[str, Any]) -> str:
 
 def _make(photos: Path, pictures: Path, count: int) -> dict[str, str]:
     """Copy photos, write edits of them until there are `count` pictures, and return the original of each by path."""
-    (root,) = resolved([photos])
-    names = [file.path for file in listed([root], lambda path, reason: None)]
+    (root,) = resolve_folders([photos])
+    names = [file.path for file in list_picture_files([root], lambda path, reason: None)]
     wanted = min(len(names), max(1, count // EACH))
     originals = pictures / "photos"
     originals.mkdir(parents=True)
@@ -187,7 +187,7 @@ def measure_hashes(pictures: Sequence[Picture], threads: int) -> Iterator[tuple[
     except ImportError:
         raise BenchError("hashes need imagehash; install it with `pip install 'diptych[evaluate]'`") from None
     made: dict[tuple[str, int], tuple[np.ndarray, float]] = {}
-    order = preference(pictures)
+    order = preference_order(pictures)
     for name, (function, size, tolerances) in HASHES.items():
         if (function, size) not in made:
             began = perf_counter()
@@ -200,7 +200,7 @@ def measure_hashes(pictures: Sequence[Picture], threads: int) -> Iterator[tuple[
             began = perf_counter()
             pairs = close_pairs(words, tolerance)
             matches = matches_of(pairs, [1.0] * len(pairs), 1.0)
-            groups = [[pictures[place].path for place in group] for group in grouped(order, matches, 1.0)]
+            groups = [[pictures[place].path for place in group] for group in group_items(order, matches, 1.0)]
             yield name, tolerance, seconds + perf_counter() - began, groups
 
 

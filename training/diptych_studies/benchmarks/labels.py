@@ -18,7 +18,7 @@ import numpy as np
 
 from diptych.bench.command import run_command
 from diptych.bench.model import find_processor
-from diptych.collection.adoption import adopt
+from diptych.collection.adoption import adopt_model
 from diptych.collection.collection import Collection
 from diptych.dedupe.candidates import candidate_pairs
 from diptych.errors import BenchError
@@ -64,11 +64,11 @@ def measure(folder: Path, setting: Setting, say: Callable[[str], object] = lambd
     timed("embedding", lambda: [_fill(store, scorer, labelled), _fill(other, scorer, held_out)])
     counts = timed("choosing", lambda: _label(store, scorer, setting))
     released = timed("looking", lambda: _judged(other, scorer, setting))
-    with Collection.open(store, scorer.calibrated(None), read_only=True) as collection:
+    with Collection.open(store, scorer.with_calibration(None), read_only=True) as collection:
         own = timed("calibrating", lambda: calibrate_collection(collection, force=True)).calibration
         with (folder / "pairs.csv").open("w", newline="") as stream:
             write_labels(collection.labels(), stream)
-    calibrated = _judged(other, scorer.calibrated(own), setting)
+    calibrated = _judged(other, scorer.with_calibration(own), setting)
     trained = timed(
         "training", lambda: json.loads(run_command("train", _recipe(folder, setting), "-o", folder / "run", "--json"))
     )
@@ -80,7 +80,7 @@ def measure(folder: Path, setting: Setting, say: Callable[[str], object] = lambd
         ),
     )
     tuned = Scorer.load(str(folder / "models" / adopted["model"]), setting.question, threads=setting.threads)
-    adopt(other, tuned, str(folder / "models" / adopted["model"]))
+    adopt_model(other, tuned, str(folder / "models" / adopted["model"]))
     fine_tuned = _judged(other, tuned, setting)
     ways = {"released": released, "calibrated": calibrated, "fine-tuned": fine_tuned}
     return {

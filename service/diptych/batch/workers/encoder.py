@@ -128,7 +128,7 @@ class CloserLooks:
         describe = partial(self._describe_views, stamps=stamps)
         for start in range(0, len(pairs), _LOOKED):
             batch = pairs[start : start + _LOOKED]
-            views = self.views.views(list(dict.fromkeys(name for pair in batch for name in pair)), describe)
+            views = self.views.get_views(list(dict.fromkeys(name for pair in batch for name in pair)), describe)
             seen += self.encoder.scorer.evidence([(views[a], views[b]) for a, b in batch])
         return seen
 

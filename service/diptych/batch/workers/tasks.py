@@ -22,7 +22,7 @@ from diptych.batch.tables.scores import Scores
 from diptych.batch.workers.encoder import CloserLooks, Encoder, pair_errors, score_pairs
 from diptych.errors import BatchError
 from diptych.pictures.sources import make_fetcher
-from diptych.scoring.decode_pool import decoder
+from diptych.scoring.decode_pool import make_decoder
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.kernel.precision import VARIABLE as PAIRS_VARIABLE
@@ -160,4 +160,4 @@ def load_scorer(config: WorkerConfig, revision: str) -> Scorer:
 @lru_cache(1)
 def _open_scorer(config: WorkerConfig) -> Scorer:
     runtime = Runtime.open(config.model, provider=config.provider, threads=config.threads)
-    return Scorer(runtime, decoder=decoder(config.urls, runtime.threads))
+    return Scorer(runtime, decoder=make_decoder(config.urls, runtime.threads))

@@ -141,7 +141,7 @@ def act_on(
 
     Returns the result as JSON values, and True if files were left alone; what people read is added to the `lines`.
     """
-    from diptych.dedupe.actions.plan import planned
+    from diptych.dedupe.actions.plan import make_plan
 
     roots, references = folders
     its_own = sum(one.has_its_own for group in found.groups for one in group.others)
@@ -151,7 +151,7 @@ def act_on(
             f"{format_count(left, 'picture')} left alone that {why}: look at the --report, and name those that go in a "
             "--selection"
         )
-    plan = planned(found.groups, roots, to=to, chosen=chosen, link=act == "hardlink", references=references)
+    plan = make_plan(found.groups, roots, to=to, chosen=chosen, link=act == "hardlink", references=references)
     outcome = _carry_out(console, plan, lines, dry_run=dry_run)
     data = {"act": plan.act, "journal": str(plan.journal), "dry_run": dry_run, **asdict(outcome)}
     data["staying"] = [{"path": path, "reason": reason} for path, reason in plan.staying.items()]
@@ -226,9 +226,9 @@ def revisit_journal(
 
     path = undo or empty
     assert path is not None
-    past = undo_log.read(path, folders)
+    past = undo_log.read_journal(path, folders)
     with console.progress(total=len(past.entries), unit="file") as bar:
-        outcome = (undo_log.undo if undo else undo_log.empty)(past, bar.update)
+        outcome = (undo_log.undo_moves if undo else undo_log.empty_trash)(past, bar.update)
     lines = [*(undone_text if undo else emptied_text)(outcome), *left_alone(outcome)]
     console.emit({"journal": str(path), **asdict(outcome)}, "\n".join(lines))
     return 1 if outcome.left or outcome.lost else 0

@@ -161,7 +161,7 @@ def dedupe(
     Exits with 1 if a folder cannot be listed or a file cannot be moved or put back, and with --strict if one is unread.
     """
     from diptych.dedupe.report import table
-    from diptych.dedupe.scan import listed, searched
+    from diptych.dedupe.scan import list_picture_files, resolve_roots
     from diptych.pictures.walk import Omissions
     from diptych_runtime.folders import Exclusion
 
@@ -178,11 +178,11 @@ def dedupe(
     _check_method(method, max_distance, **network, engine=engine != "local", same_orientation=same_orientation)
     how: dict[str, Any] = {"keep": _check_rules(keep), "store": store}
     _check_outputs(output, report, spreadsheet=spreadsheet)
-    places = roots, references = searched(folders, reference or (), to=move_to)
+    places = roots, references = resolve_roots(folders, reference or (), to=move_to)
     refused, omissions, exclusion = Refused(), Omissions(), Exclusion(tuple(exclude), include_hidden)
     check_outside(references, {"--output": output, "--report": report, "--store": store})
     try:
-        files = listed(roots, refused.add, references, console.remark, exclusion, omissions)
+        files = list_picture_files(roots, refused.add, references, console.remark, exclusion, omissions)
         _check_not_read((output, report), [*(file.path for file in files), selection])
         if method == "phash":
             how |= {"max_distance": max_distance, "threads": threads}
@@ -194,7 +194,7 @@ def dedupe(
             with open_workers(console, engine, address, model, provider, threads) as workers:
                 found, seen, told_by = _find_by_network(console, scorer, workers, places, files, refused, **how)
         if output:
-            table.write(output, found, refused, spreadsheet=spreadsheet)
+            table.write_table(output, found, refused, spreadsheet=spreadsheet)
         _write_report(console, report, found, [*roots, *references], told_by, refused, threads)
     except KeyboardInterrupt:
         console.remark("interrupted; what was done is kept, and the same command goes on from here")
@@ -334,19 +334,21 @@ def _find_by_network(
     """
     from diptych.dedupe.find import duplicates_among
     from diptych.dedupe.folders import check_read, forget_others, kept_features
-    from diptych.dedupe.scan import resolved, scan
+    from diptych.dedupe.scan import resolve_folders, scan_files
 
     roots, references = folders
     places = [*roots, *references]
     with kept_features(roots, scorer, store, references) as (collection, pair_cache):
         with console.progress(total=len(files), unit="picture", desc="reading") as bar:
-            seen = scan(places, files, collection, pair_cache, refuse=refused.add, tick=bar.update, crew=workers)
-        resolved(places)  # one that is gone by now would look as if it had become empty
+            seen = scan_files(
+                places, files, collection, pair_cache, refuse=refused.add, tick=bar.update, workers=workers
+            )
+        resolve_folders(places)  # one that is gone by now would look as if it had become empty
         check_read(files, seen.pictures, [entry["reason"] for entry in refused])
         if store is None:
             forget_others(collection, pair_cache, seen.pictures)
         how |= {"threshold": "auto" if threshold is None else threshold}
-        how |= {"ledger": pair_cache, "crew": workers, "apart": _default_labels(console, store, how["question"])}
+        how |= {"pair_cache": pair_cache, "workers": workers, "apart": _default_labels(console, store, how["question"])}
         with PairBars(console, "comparing") as bars:
             found = duplicates_among(collection, seen.pictures, on_pairs=bars.begin, **how)
     return found, seen, f"Model {scorer.runtime.name}, revision {scorer.runtime.revision}"
@@ -374,4 +376,4 @@ def _write_report(
         return
     total = len(page.page_data(found, roots)[1])
     with console.progress(total=total, unit="picture", desc="report") as bar:
-        page.write(report, found, roots, told_by, refused, bar.update, threads=threads or thread_count())
+        page.write_page(report, found, roots, told_by, refused, bar.update, threads=threads or thread_count())

@@ -217,10 +217,12 @@ class _Tally:
 
 
 def _remark_strangers(console: Console, store: Location) -> None:
-    from diptych.collection.root import listed, strangers
+    from diptych.collection.root import find_strangers, list_names
 
-    if isinstance(store, Path) and (others := strangers(store)):
-        console.remark(f"{store} holds what is not Diptych's: {listed(others)}; a store is best alone in its folder")
+    if isinstance(store, Path) and (others := find_strangers(store)):
+        console.remark(
+            f"{store} holds what is not Diptych's: {list_names(others)}; a store is best alone in its folder"
+        )
 
 
 def _check_cluster(store: Location, *, dry_run: bool) -> None:

@@ -105,7 +105,7 @@ def export(
     if output != "-":
         check_output(output)
     with open_store(store, read_only=True) as backend:
-        records = backup.lines(backend, filter, embeddings=embeddings)
+        records = backup.export_lines(backend, filter, embeddings=embeddings)
         bar = console.progress(records, total=backend.count(), unit="picture")
         lines = (json.dumps(line, ensure_ascii=False) + "\n" for line in bar)
         if output == "-":
@@ -153,7 +153,7 @@ def _find_ids(store: Backend, name: str) -> builtins.list[str]:
 
     if not can_be_kept(name):
         return []
-    if _ID.fullmatch(name) and store.known([name]):
+    if _ID.fullmatch(name) and store.known_ids([name]):
         return [name]
     path = full_path(name)
     return next(([*ids] for form in (path, *other_forms(path)) if (ids := store.under(form))), [])

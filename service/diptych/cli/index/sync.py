@@ -73,13 +73,13 @@ def sync(
     Files that are not pictures are counted, with the reasons. Exits with 1 if a file or folder could not be looked at,
     and with --strict if any file was refused.
     """
-    from diptych.collection.sync.run import Run, checked
-    from diptych.collection.sync.summary import data, text
+    from diptych.collection.sync.run import Run, check_folders
+    from diptych.collection.sync.summary import summary_data, summary_text
     from diptych_runtime.folders import Exclusion
 
     console = Console(as_json, quiet)
     check_one_of({"--dry-run, which looks once,": dry_run, "--every": every})
-    checked(folders)  # a wrong name is said before the model is loaded, and by --every at once
+    check_folders(folders)  # a wrong name is said before the model is loaded, and by --every at once
     scorer = open_scorer(model := model_of(model, store), provider, threads)
     with _open_collection(store, scorer, model, dry_run=dry_run) as (collection, ledger):
 
@@ -99,8 +99,8 @@ def sync(
                 interrupted = True
         outcome, total = run.outcome, len(collection)
     console.emit(
-        {**data(outcome, total), "interrupted": interrupted, "dry_run": dry_run},
-        text(outcome, total, would=dry_run),
+        {**summary_data(outcome, total), "interrupted": interrupted, "dry_run": dry_run},
+        summary_text(outcome, total, would=dry_run),
     )
     if interrupted:
         console.remark("interrupted; what was added is kept, and the same command takes up the rest")
@@ -135,8 +135,8 @@ def _follow_folders(
     console: Console, collection: Collection, new_run: Callable[[], Run], folders: Sequence[Path], every: float
 ) -> int:
     """Follow the folders until Ctrl-C, which is 130, or a signal like SIGTERM (`end_orderly`), which is 0."""
-    from diptych.collection.sync.follow import follow
-    from diptych.collection.sync.summary import data, line
+    from diptych.collection.sync.follow import follow_changes
+    from diptych.collection.sync.summary import summary_data, summary_line
 
     end_orderly()
 
@@ -148,7 +148,11 @@ def _follow_folders(
     def tell_outcome(outcome: Outcome, reasons: list[str]) -> None:
         total = len(collection)
         # One document a line.
-        said = as_json(data(outcome, total), indent=None) if console.json else escape_lines(line(outcome, total))
+        said = (
+            as_json(summary_data(outcome, total), indent=None)
+            if console.json
+            else escape_lines(summary_line(outcome, total))
+        )
         print(said, flush=True)
         for reason in shorten_list(reasons):
             console.remark(reason)
@@ -157,5 +161,5 @@ def _follow_folders(
         print(f"diptych: {one_line(reason)}", file=sys.stderr, flush=True)
 
     console.remark(f"following {', '.join(map(str, folders))} every {every:g} s; Ctrl-C ends it")
-    follow(run_once, every, tell=tell_outcome, fail=tell_failure, over=Event())
+    follow_changes(run_once, every, tell=tell_outcome, fail=tell_failure, over=Event())
     return 0

@@ -77,7 +77,7 @@ def rebuild(
     name, adopts = _choose_model(model, store)
     scorer = open_scorer(name, provider, threads)
     with console.progress(unit="picture", desc="embedding") as bar:
-        report = rebuilding.rebuild(
+        report = rebuilding.rebuild_collection(
             store,
             scorer,
             everything=everything,
@@ -171,7 +171,7 @@ def backup(
     if isinstance(store, Address):
         raise StoreError(f"{store} is backed up by Milvus's own tool; `diptych index export` writes the records")
     with Database.open(store, read_only=True) as database, console.progress(unit="page", desc="copying") as bar:
-        size = archive.backup(database, target, _make_teller(bar))
+        size = archive.back_up_collection(database, target, _make_teller(bar))
     text = f"{target}: {byte_size(size)}; open it like any collection"
     console.emit({"target": str(target), "bytes": size}, text)
     return 0
@@ -195,7 +195,7 @@ def restore(
 
     console = Console(as_json, quiet)
     with SqliteBackend.open(copy, read_only=True) as old, console.progress(unit="page", desc="copying") as bar:
-        pictures = archive.restore(old, store, replace=replace, progress=_make_teller(bar))
+        pictures = archive.restore_collection(old, store, replace=replace, progress=_make_teller(bar))
     console.emit(
         {"store": str(store), "pictures": pictures}, f"{store}: {format_count(pictures, 'picture')}, as in {copy}"
     )

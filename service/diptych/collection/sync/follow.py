@@ -8,9 +8,9 @@ from pathlib import Path
 from threading import Event, Thread
 
 from diptych.collection.collection import Collection
-from diptych.collection.sync.run import KEEP_DAYS, Outcome, Run, checked
+from diptych.collection.sync.run import KEEP_DAYS, Outcome, Run, check_folders
 from diptych.collection.sync.seen_files import SeenFiles
-from diptych.collection.sync.summary import changes, line
+from diptych.collection.sync.summary import has_changes, summary_line
 from diptych.console import shorten_list
 from diptych_runtime.errors import DiptychError
 from diptych_runtime.folders import DEFAULT, Exclusion
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 Tell = Callable[[Outcome, list[str]], object]
 
 
-def follow(
+def follow_changes(
     once: Callable[[], Outcome], every: float, *, tell: Tell, fail: Callable[[str], object], over: Event
 ) -> None:
     """Call `once` until it is `over`, with `every` seconds between two runs.
@@ -40,7 +40,7 @@ def follow(
                 fail(f"{failure}; trying again every {every:g} s")
         else:
             reasons = {*outcome.refused.values(), *outcome.closed.values()}
-            if changes(outcome) or reasons - unread or failure:
+            if has_changes(outcome) or reasons - unread or failure:
                 tell(outcome, sorted(reasons - unread))
             failure, unread = "", reasons
         over.wait(every)
@@ -59,7 +59,7 @@ class Follower:
         keep_days: float = KEEP_DAYS,
     ) -> None:
         """`keep_days` are as those of a `Run`. Raises SyncError for a path that is no folder."""
-        self.collection, self.folders, self.every = collection, checked(folders), every
+        self.collection, self.folders, self.every = collection, check_folders(folders), every
         self.exclusion, self.keep_days = exclusion, keep_days
         self._over = Event()
         self._thread = Thread(target=self._run, name="diptych-sync", daemon=True)
@@ -79,12 +79,12 @@ class Follower:
     def _run(self) -> None:
         try:
             with SeenFiles(self.collection.directory, self.collection.scorer.limits) as ledger:
-                follow(
+                follow_changes(
                     lambda: Run(self.collection, ledger, self.folders, self.exclusion, keep_days=self.keep_days).go(
-                        tick=self._tick
+                        tick=self._count_files
                     ),
                     self.every,
-                    tell=self._tell,
+                    tell=self._tell_outcome,
                     fail=lambda text: logger.warning("sync: %s", text),
                     over=self._over,
                 )
@@ -93,12 +93,12 @@ class Follower:
         except Exception:  # the service goes on without, but not in silence
             logger.exception("the folders %s are no longer followed; start again", ", ".join(self.folders))
 
-    def _tick(self, files: int) -> None:
+    def _count_files(self, files: int) -> None:
         if self._over.is_set():
             raise _EndedError
 
-    def _tell(self, outcome: Outcome, reasons: list[str]) -> None:
-        logger.info("sync: %s", line(outcome, len(self.collection)))
+    def _tell_outcome(self, outcome: Outcome, reasons: list[str]) -> None:
+        logger.info("sync: %s", summary_line(outcome, len(self.collection)))
         for reason in shorten_list(reasons):
             logger.warning("sync: %s", reason.strip())
 

@@ -109,7 +109,7 @@ def _find_emptied(removed: Mapping[str, str], there: Collection[str], roots: Seq
     return None
 
 
-def refuse(reason: str) -> None:
+def refuse_run(reason: str) -> None:
     """Raise SyncError with the reason and the next step."""
     raise SyncError(
         f"{reason}; none was removed. Mount the disk if it is not, or say that they are to go with --allow-removal"

@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 
 from diptych.collection.collection import Collection
-from diptych.collection.ingest import Added, Incoming, batches, simulate
-from diptych.collection.sync.plan import Plan, find_going, find_objection, make_plan, refuse
+from diptych.collection.ingest import Added, Incoming, make_batches, simulate_commit
+from diptych.collection.sync.plan import Plan, find_going, find_objection, make_plan, refuse_run
 from diptych.collection.sync.seen_files import Seen, SeenFiles
 from diptych.console import format_count
 from diptych.errors import SyncError
@@ -84,7 +84,7 @@ class Run:
         is checked alike and nothing written; the ledger must be read only. The metadata of removed pictures are kept
         for `keep_days`, and given back to the same content. Raises SyncError for what is no folder.
         """
-        self.collection, self.ledger, self.roots = collection, ledger, checked(folders)
+        self.collection, self.ledger, self.roots = collection, ledger, check_folders(folders)
         self.exclusion = exclusion
         self.checksum, self.allow_removal, self.dry_run = checksum, allow_removal, dry_run
         self.outcome = Outcome(keep_days=keep_days)
@@ -102,7 +102,7 @@ class Run:
         what was added until then stays, and nothing was removed.
         """
         try:
-            return self._compare(total, tick)
+            return self._compare_folders(total, tick)
         except MemoryError:
             raise SyncError(
                 f"memory ran out after {format_count(len(self._at), 'file')}; what was added is kept, and nothing was "
@@ -110,7 +110,7 @@ class Run:
                 "takes up the rest"
             ) from None
 
-    def _compare(self, total: Callable[[int], object], tick: Callable[[int], object]) -> Outcome:
+    def _compare_folders(self, total: Callable[[int], object], tick: Callable[[int], object]) -> Outcome:
         self._began = time.time_ns()
         self._forget_removed()
         self._tree = tree = Tree.below(self.roots, self.exclusion)
@@ -140,7 +140,7 @@ class Run:
 
     def _find_unsettled(self, known: dict[str, Seen]) -> list[str]:
         """The files that have to be read; the others are known from earlier runs."""
-        stored = self.collection.store.known(sorted({seen.id for seen in known.values() if seen.id is not None}))
+        stored = self.collection.store.known_ids(sorted({seen.id for seen in known.values() if seen.id is not None}))
         fresh = []
         for path, file in self._tree.files.items():
             seen = known.get(path)
@@ -157,7 +157,7 @@ class Run:
     def _settle_files(self, paths: Sequence[str], tick: Callable[[int], object], *, add: bool) -> list[str]:
         """Read files and settle their contents; without `add`, return those with content that is not stored yet."""
         later: list[str] = []
-        for batch in batches(map(Path, paths)):
+        for batch in make_batches(map(Path, paths)):
             names = [str(path) for path in batch]
             limits, threads = self.collection.scorer.limits, self.collection.scorer.runtime.threads
             read: dict[str, _Read] = dict(
@@ -175,7 +175,7 @@ class Run:
         ids = {
             path: picture_id(hashlib.sha256(one).hexdigest()) for path, one in read.items() if isinstance(one, bytes)
         }
-        stored = self.collection.store.known(list(ids.values()))
+        stored = self.collection.store.known_ids(list(ids.values()))
         return {path for path, id in ids.items() if id not in stored}
 
     def _take_batch(self, read: dict[str, _Read]) -> None:
@@ -209,22 +209,22 @@ class Run:
             if isinstance(content, Content):
                 arrivals.append(Incoming(content, path, {}, stamp=_shorten_stamp(stamp)))
         kept = self.collection.store.removed_metadata([arrival.content.id for arrival in arrivals])
-        for arrival, added in zip(arrivals, self._add(arrivals), strict=True):
+        for arrival, added in zip(arrivals, self._add_arrivals(arrivals), strict=True):
             if added.created:
                 self.outcome.added[added.id] = str(arrival.path)
                 self.outcome.returned |= {added.id} & kept.keys()
         recent = {path for path in notes if self._tree.files[path].stamp.modified > self._began - _RECENT}
         self.ledger.note({path: None if path in recent else seen for path, seen in notes.items()})
 
-    def _add(self, arrivals: Sequence[Incoming]) -> list[Added]:
-        return simulate(arrivals, self._met) if self.dry_run else self.collection.commit(arrivals)
+    def _add_arrivals(self, arrivals: Sequence[Incoming]) -> list[Added]:
+        return simulate_commit(arrivals, self._met) if self.dry_run else self.collection.commit(arrivals)
 
     def _follow_files(self, gone: Sequence[str]) -> None:
         """Let pictures follow their files, and remove those that have none and need one."""
-        checked(self.roots)  # one that is gone by now would look as if it had become empty
+        check_folders(self.roots)  # one that is gone by now would look as if it had become empty
         outcome = self.outcome
         plan = make_plan(outcome.before, self._at, self._tree.hides, self._find_elsewhere)
-        plan = plan.spare(self.collection.store.known([*plan.changed, *plan.removed], kept=True))
+        plan = plan.spare(self.collection.store.known_ids([*plan.changed, *plan.removed], kept=True))
         place = outcome.before | plan.moved | outcome.added
         outcome.copies = sum(place.get(id) != path for path, id in self._at.items())
         outcome.objection = (
@@ -282,8 +282,8 @@ class Run:
 
     def _stop_at(self, reason: str | None) -> None:
         if reason is not None and not self.dry_run:
-            checked(self.roots)  # one that went while it was listed is not to be called empty
-            refuse(reason)
+            check_folders(self.roots)  # one that went while it was listed is not to be called empty
+            refuse_run(reason)
 
 
 def excluded_text(count: int) -> str:
@@ -291,7 +291,7 @@ def excluded_text(count: int) -> str:
     return f"{count:,} of them hidden, in a trash can or the like, or by --exclude; --include-hidden keeps such"
 
 
-def checked(folders: Iterable[str | os.PathLike[str]]) -> list[str]:
+def check_folders(folders: Iterable[str | os.PathLike[str]]) -> list[str]:
     """The folders as absolute paths, each once, links left as they are. Raises SyncError for a path of no folder."""
     roots = list(dict.fromkeys(map(full_path, folders)))
     for root in roots:

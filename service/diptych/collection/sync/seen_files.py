@@ -48,19 +48,19 @@ class SeenFiles(CacheDatabase):
         """
         self.path = folder / LEDGER
         try:
-            self._connection = self._open(f"{FORMATS} {limits}", read_only=read_only)
+            self._connection = self._open_database(f"{FORMATS} {limits}", read_only=read_only)
         except sqlite3.OperationalError as error:
-            raise self._failed(error) from None
+            raise self._make_error(error) from None
         except sqlite3.DatabaseError as error:
             logger.warning("%s: %s; it is made anew, and files are read again", self.path, error)
             for suffix in () if read_only else ("", "-wal", "-shm"):
                 Path(f"{self.path}{suffix}").unlink(missing_ok=True)
-            self._connection = self._open(f"{FORMATS} {limits}", read_only=read_only, forget=True)
+            self._connection = self._open_database(f"{FORMATS} {limits}", read_only=read_only, forget=True)
 
     def files(self, roots: Iterable[str]) -> dict[str, Seen]:
         """The files known below these folders, by path."""
         found = {}
-        with self._understood():
+        with self._translate_errors():
             for root in roots:
                 query = "SELECT * FROM files WHERE path > ? AND path < ?"
                 for path, stamp, id, reason in self._connection.execute(query, paths_below(root)):
@@ -69,7 +69,7 @@ class SeenFiles(CacheDatabase):
 
     def copies(self, id: str) -> dict[str, Stamp]:
         """All files that were seen with this content, by path."""
-        with self._understood():
+        with self._translate_errors():
             found = self._connection.execute("SELECT path, stamp FROM files WHERE id=? ORDER BY path", (id,))
             return {path: _parse_stamp(stamp) for path, stamp in found}
 
@@ -85,7 +85,7 @@ class SeenFiles(CacheDatabase):
             connection.executemany("DELETE FROM files WHERE path=?", gone)
             connection.executemany("INSERT OR REPLACE INTO files VALUES (?,?,?,?)", rows)
 
-    def _open(self, reader: str, *, read_only: bool, forget: bool = False) -> sqlite3.Connection:
+    def _open_database(self, reader: str, *, read_only: bool, forget: bool = False) -> sqlite3.Connection:
         connection = self.connect(":memory:" if read_only else self.path)
         try:
             if read_only and not forget and self.path.is_file():

@@ -10,7 +10,7 @@ from diptych.console import format_count, shorten_list
 _NAMES = ("new", "changed", "moved", "removed")
 
 
-def lists(outcome: Outcome) -> dict[str, list[dict[str, str]]]:
+def list_changes(outcome: Outcome) -> dict[str, list[dict[str, str]]]:
     """Pictures that are new, changed (with the id there `was` at this path), moved, removed and unplaced, one by one;
     and those of the new ones that got their metadata back.
 
@@ -29,13 +29,13 @@ def lists(outcome: Outcome) -> dict[str, list[dict[str, str]]]:
     }
 
 
-def data(outcome: Outcome, total: int) -> dict[str, Any]:
+def summary_data(outcome: Outcome, total: int) -> dict[str, Any]:
     """All of a run; `total` is how many pictures the collection has by then."""
     entries = {
         name: [{"path": path, "reason": reason} for path, reason in found.items()]
         for name, found in (("refused", outcome.refused), ("closed", outcome.closed))
     }
-    return lists(outcome) | {
+    return list_changes(outcome) | {
         "unchanged": outcome.plan.unchanged,
         "copies": outcome.copies,
         **entries,
@@ -47,15 +47,15 @@ def data(outcome: Outcome, total: int) -> dict[str, Any]:
     }
 
 
-def changes(outcome: Outcome) -> bool:
+def has_changes(outcome: Outcome) -> bool:
     """True if the run changed the collection."""
     plan = outcome.plan
     return bool(outcome.added or plan.moved or plan.changed or plan.removed or plan.unplaced)
 
 
-def line(outcome: Outcome, total: int, *, would: bool = False) -> str:
+def summary_line(outcome: Outcome, total: int, *, would: bool = False) -> str:
     """The counts of a run."""
-    found = lists(outcome)
+    found = list_changes(outcome)
     counts = ", ".join(f"{len(found[name]):,} {name}" for name in _NAMES)
     unplaced = f"{len(found['unplaced']):,} without a file, " if found["unplaced"] else ""
     excluded = outcome.excluded.intersection(outcome.plan.removed.values())
@@ -69,15 +69,15 @@ def line(outcome: Outcome, total: int, *, would: bool = False) -> str:
     )
 
 
-def text(outcome: Outcome, total: int, *, would: bool = False) -> str:
+def summary_text(outcome: Outcome, total: int, *, would: bool = False) -> str:
     """The counts of a run, and the reasons of unreadable files; of a dry run also the planned changes."""
-    found = lists(outcome) if would else {}
+    found = list_changes(outcome) if would else {}
     acts = [f"  {name}: {_show_entry(entry)}" for name, entries in found.items() for entry in entries]
     reasons = [f"  {reason}" for reason in outcome.refused.values()]
     shut = [f"  {reason}; its pictures stay" for reason in outcome.closed.values()]
     objection = [f"it would be refused without --allow-removal: {outcome.objection}"] if outcome.objection else []
     found_lines = [*shorten_list(acts), *shorten_list(reasons), *shorten_list(shut), *outcome.omissions.lines()]
-    return "\n".join([line(outcome, total, would=would), *found_lines, *objection])
+    return "\n".join([summary_line(outcome, total, would=would), *found_lines, *objection])
 
 
 def _show_entry(entry: dict[str, str]) -> str:

@@ -11,17 +11,17 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from diptych.dedupe.actions.move_file import ChangedError, change_of, give_back, kept_beside, move, private_beside
+from diptych.dedupe.actions.move_file import ChangedError, change_of, give_back, kept_beside, move_file, private_beside
 from diptych_runtime.atomic import sync_folder
 
 LINK = ".diptych-link"
 
 
 def move_and_link(source: Path, target: Path, id: str, keeper: Path) -> None:
-    """Move a file as `move` does, and leave a hard link to its `keeper`, a file of the same bytes, in its place.
+    """Move a file as `move_file` does, and leave a hard link to its `keeper`, a file of the same bytes, in its place.
 
-    Raises ChangedError and OSError as `move` does, and ChangedError where there can be no such link, or where it would
-    have another owner or other permissions; then the file is back at `source`, if nothing else is there by now.
+    Raises ChangedError and OSError as `move_file` does, and ChangedError where there can be no such link, or where it
+    would have another owner or other permissions; then the file is back at `source`, if nothing else is there by now.
     """
     link = private_beside(source, LINK)
     try:
@@ -31,36 +31,36 @@ def move_and_link(source: Path, target: Path, id: str, keeper: Path) -> None:
         where = "lies on another file system" if error.errno == errno.EXDEV else f"takes none: {error.strerror}"
         raise ChangedError(f"cannot become a hard link, as the one to keep, {keeper}, {where}") from None
     try:
-        _check(link, source, id, keeper)
-        move(source, target, id)
-        _place(link, source, target, id)
+        _check_link(link, source, id, keeper)
+        move_file(source, target, id)
+        _place_link(link, source, target, id)
     finally:
-        drop(link, keeper, id, source)
+        remove_link(link, keeper, id, source)
 
 
 def put_back_over_link(source: Path, target: Path, id: str, keeper: Path) -> bool:
     """Move a file from `target` back to `source`, where a link was left in its place; False if something else is there.
 
-    Raises ChangedError and OSError as `move` does, and ChangedError if something else has the name that a killed run
-    gave a link; then the link is where it was.
+    Raises ChangedError and OSError as `move_file` does, and ChangedError if something else has the name that a killed
+    run gave a link; then the link is where it was.
     """
     for link in links_of(source):
-        if not redundant(link, keeper, id) and not give_back(link, source):
+        if not is_redundant(link, keeper, id) and not give_back(link, source):
             raise ChangedError(f"stays, as {link} is another file by now; give that its name back first")
     if os.path.lexists(source):
         link = private_beside(source, LINK)
         source.rename(link)  # so that nobody saves anything under the name that is taken away
-        if not redundant(link, keeper, id):
+        if not is_redundant(link, keeper, id):
             if not give_back(link, source):
                 raise ChangedError(f"stays, as {source} was saved anew meanwhile; what it was before is {link}")
             return False
         try:
-            move(target, source, id)
+            move_file(target, source, id)
         except BaseException:
             give_back(link, source)
             raise
     else:
-        move(target, source, id)
+        move_file(target, source, id)
     clear_links(source, id, keeper)
     return True
 
@@ -68,7 +68,7 @@ def put_back_over_link(source: Path, target: Path, id: str, keeper: Path) -> boo
 def clear_links(source: Path, id: str, keeper: Path) -> None:
     """Remove the links beside a file that a killed run left, where the file is whole."""
     for link in links_of(source):
-        drop(link, keeper, id, source)
+        remove_link(link, keeper, id, source)
 
 
 def links_of(path: Path) -> list[Path]:
@@ -76,18 +76,16 @@ def links_of(path: Path) -> list[Path]:
     return kept_beside(path, LINK)
 
 
-def redundant(link: Path, keeper: Path, id: str) -> bool:
-    """True if a name can go once a picture with this id is whole at its own place: it has the same bytes, or the keeper
-    is the same file.
-    """
+def is_redundant(link: Path, keeper: Path, id: str) -> bool:
+    """True if a link has the picture's bytes or is its keeper: it can go once the picture is whole at its place."""
     with suppress(OSError):
         if os.path.samestat(link.lstat(), keeper.lstat()):
             return True
     return change_of(link, id) is None
 
 
-def drop(link: Path, keeper: Path, id: str, source: Path) -> None:
-    """Remove a link's private name where the same bytes have another; else it stays, and the next run names it."""
+def remove_link(link: Path, keeper: Path, id: str, source: Path) -> None:
+    """Remove a link's private name where the bytes have another; else it stays, and the next run names it."""
     with suppress(FileNotFoundError):
         kept = os.path.samestat(link.lstat(), keeper.lstat()) if os.path.lexists(keeper) else False
         if kept or (change_of(source, id) is None and change_of(link, id) is None):
@@ -95,13 +93,13 @@ def drop(link: Path, keeper: Path, id: str, source: Path) -> None:
             sync_folder(link.parent)
 
 
-def _check(link: Path, source: Path, id: str, keeper: Path) -> None:
+def _check_link(link: Path, source: Path, id: str, keeper: Path) -> None:
     """Raise ChangedError unless the link shows the source's bytes to the same people. Raises OSError."""
     _check_keeper(link, keeper, id)
     before, after = source.lstat(), link.lstat()
     if os.path.samestat(before, after):
         raise ChangedError(f"is the same file as the one to keep, {keeper}, already")
-    if _access(source, before) != _access(link, after):
+    if _access_rights(source, before) != _access_rights(link, after):
         raise ChangedError(
             f"has another owner or other permissions than the one to keep, {keeper}, which a link shares"
         )
@@ -112,14 +110,14 @@ def _check_keeper(path: Path, keeper: Path, id: str) -> None:
         raise ChangedError(f"stays, as the one to keep, {keeper}, {reason}")
 
 
-def _access(path: Path, status: os.stat_result) -> tuple[object, ...]:
+def _access_rights(path: Path, status: os.stat_result) -> tuple[object, ...]:
     acl = b""
     with suppress(OSError, AttributeError):  # AttributeError: no extended attributes on this system
         acl = os.getxattr(path, "system.posix_acl_access", follow_symlinks=False)
     return status.st_mode, status.st_uid, status.st_gid, acl
 
 
-def _place(link: Path, source: Path, target: Path, id: str) -> None:
+def _place_link(link: Path, source: Path, target: Path, id: str) -> None:
     """Give the link the name of the file that was moved, or else that file."""
     try:
         os.link(link, source, follow_symlinks=False)
@@ -129,7 +127,7 @@ def _place(link: Path, source: Path, target: Path, id: str) -> None:
             raise ChangedError(f"is {target} now, as another file has come into its place") from None
         if not os.path.lexists(source):
             try:
-                move(target, source, id)
+                move_file(target, source, id)
             except (ChangedError, OSError) as failed:
                 raise ChangedError(f"is {target} now, and cannot be put back: {failed}") from error
             if isinstance(error, OSError):

@@ -30,7 +30,7 @@ class ChangedError(Exception):
     """The error of a file that has changed since it was scored; its message completes "the file ..."."""
 
 
-def move(source: Path, target: Path, id: str, *, keeper: Path | None = None) -> None:
+def move_file(source: Path, target: Path, id: str, *, keeper: Path | None = None) -> None:
     """Move the file whose content has this id; folders are made. One that takes its `keeper` along stays.
 
     The source takes a name of its own first (`held_of`), by which nobody saves it, and only what is found under that
@@ -47,8 +47,8 @@ def move(source: Path, target: Path, id: str, *, keeper: Path | None = None) -> 
             raise ChangedError(reason)
         if keeper is not None:
             _check_kept(keeper, held)
-        if not _linked(held, target):
-            _copy(held, target, id)
+        if not _try_link(held, target):
+            _copy_file(held, target, id)
     except BaseException as error:
         try:
             stays = None if give_back(held, source) else f"was saved anew meanwhile; what it was before is {held}"
@@ -96,7 +96,7 @@ def parts_of(path: Path) -> list[Path]:
 def give_back(held: Path, path: Path) -> bool:
     """Give a file that is held its name back; False if there is another one at it by now, and it stays held."""
     try:
-        if not _linked(held, path):
+        if not _try_link(held, path):
             _rename_unlinked(held, path)
             return True
     except FileExistsError:
@@ -149,24 +149,24 @@ def private_beside(path: Path, ending: str) -> Path:
     """Free name beside a path, made of its own name, or the digest of one too long, and this ending."""
     name, more = path.name, f".{uuid4().hex}{ending}"
     if len(os.fsencode(f".{name}{more}")) > _LONGEST:
-        name = _digest(name)
+        name = _name_digest(name)
     return path.with_name(f".{name}{more}")
 
 
 def kept_beside(path: Path, ending: str) -> list[Path]:
     """The files beside a path that have a private name of it with this ending."""
-    names = f"{re.escape(path.name)}|{_digest(path.name)}"
+    names = f"{re.escape(path.name)}|{_name_digest(path.name)}"
     named = re.compile(rf"\.({names})(\.[0-9a-f]{{32}})?{re.escape(ending)}", re.DOTALL)
     with suppress(OSError):
         return sorted(one for one in path.parent.iterdir() if named.fullmatch(one.name))
     return []
 
 
-def _digest(name: str) -> str:
+def _name_digest(name: str) -> str:
     return hashlib.sha256(os.fsencode(name)).hexdigest()
 
 
-def _copy(held: Path, target: Path, id: str) -> None:
+def _copy_file(held: Path, target: Path, id: str) -> None:
     part, before = private_beside(target, PART), held.stat()
     try:
         with held.open("rb") as old, part.open("xb") as new:
@@ -177,18 +177,18 @@ def _copy(held: Path, target: Path, id: str) -> None:
             os.chown(part, before.st_uid, before.st_gid)
         shutil.copystat(held, part)
         # Who opened it before it got its other name may still write into it.
-        if change_of(part, id) or _state(held.stat()) != _state(before):
+        if change_of(part, id) or _file_state(held.stat()) != _file_state(before):
             raise ChangedError("was being written while it was copied")
-        if not _linked(part, target):
+        if not _try_link(part, target):
             _rename_unlinked(part, target)
-        if _state(held.stat()) != _state(before):
+        if _file_state(held.stat()) != _file_state(before):
             target.unlink()
             raise ChangedError("was being written while it was copied")
     finally:
         part.unlink(missing_ok=True)
 
 
-def _state(status: os.stat_result) -> tuple[int, ...]:
+def _file_state(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
@@ -199,7 +199,7 @@ def _rename_unlinked(old: Path, new: Path) -> None:
     old.rename(new)
 
 
-def _linked(source: Path, target: Path) -> bool:
+def _try_link(source: Path, target: Path) -> bool:
     """Give a file a second name, which fails where there is one; False if the file systems do not do that."""
     try:
         os.link(source, target, follow_symlinks=False)

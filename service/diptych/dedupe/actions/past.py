@@ -32,7 +32,7 @@ class Entry:
     belongs_to: str = ""
 
 
-def checked(line: dict[str, Any]) -> Entry:
+def parse_entry(line: dict[str, Any]) -> Entry:
     """The entry on a line of a journal. Raises TypeError and ValueError for one that names no files."""
     entry = Entry(**line)
     for name, value in asdict(entry).items():
@@ -78,7 +78,7 @@ class Past:
     the folders of files that were on another disk than the folder searched.
 
     One that is `foreign` was not written by a run of this user, as far as is known; it may act in the folders that the
-    user has `named`, to which `bounded` adds that in whose trash it lies.
+    user has `named`, to which `limit_folders` adds that in whose trash it lies.
     """
 
     act: str
@@ -93,7 +93,7 @@ class Past:
     named: list[Path] = field(default_factory=list)
 
     @property
-    def locked(self) -> list[Path]:
+    def folders_to_lock(self) -> list[Path]:
         """The folders in which no other run may move files meanwhile."""
         return [*self.roots, *self.references]
 
@@ -101,7 +101,7 @@ class Past:
         """True for a keeper whose content may be read: a foreign journal may name any file, also one without an end."""
         return not self.foreign or any(is_within(keeper.parent, top, hidden=True) for top in self.named)
 
-    def hindrance(self, entry: Entry) -> str | None:
+    def reason_against(self, entry: Entry) -> str | None:
         """The reason why nothing may be done in the folders that a file is from and went to; None if there is none."""
         source, target = Path(entry.source), Path(entry.target)
         roots = [root for root in self.roots if source.is_relative_to(root)]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from diptych.dedupe.actions.hard_link import move_and_link
-from diptych.dedupe.actions.move_file import ChangedError, alone_in, change_of, move
+from diptych.dedupe.actions.move_file import ChangedError, alone_in, change_of, move_file
 from diptych.dedupe.actions.past import LINKED, Entry, device_of, led_out
 from diptych.dedupe.actions.undo_log import Outcome, UndoLog
 from diptych.dedupe.companions import EDITED, Companions
@@ -57,7 +57,7 @@ class Plan:
         return [step for step in self.steps if not step.owners]
 
 
-def planned(
+def make_plan(
     groups: Sequence[Group],
     roots: Sequence[Path],
     *,
@@ -66,8 +66,7 @@ def planned(
     link: bool = False,
     references: Sequence[Path] = (),
 ) -> Plan:
-    """The plan of files that go from their folder to `to`, or without it into a trash folder within their own; nothing
-    is done yet.
+    """Plan which files go to the folder `to`, or without it into a trash folder within their own; nothing is done yet.
 
     A picture goes for which another stands (`Member.replaced_by`), or that was `chosen` by path. Companions go with
     their pictures, and a picture of which one would be lost stays, unless it was chosen. With `link`, what goes are
@@ -79,7 +78,7 @@ def planned(
     """
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     if to is None:
-        tops = [_free(root / TRASH / stamp) for root in roots]
+        tops = [_find_free_path(root / TRASH / stamp) for root in roots]
         folders = [root / TRASH for root in roots]
         if linked := next((folder for folder in folders if folder.is_symlink()), None):
             raise DedupeError(
@@ -89,13 +88,13 @@ def planned(
         journal = tops[0] / "journal.jsonl"
     else:
         to = apart_from(roots, to)
-        folders = tops = [to] if len(roots) == 1 else _distinct(to, roots)
-        journal = _free(to / f"diptych-journal-{stamp}.jsonl")
-    going = _suggested(groups) if chosen is None else _chosen(groups, chosen, references)
+        folders = tops = [to] if len(roots) == 1 else _name_target_folders(to, roots)
+        journal = _find_free_path(to / f"diptych-journal-{stamp}.jsonl")
+    going = _list_suggested_moves(groups) if chosen is None else _list_chosen_moves(groups, chosen, references)
     unlinked, companions, staying = 0, Companions(), dict[str, str]()
     if link:
         suggested = {picture.path for picture, _ in going}
-        going = _linkable(groups, None if chosen is None else set(chosen))
+        going = _list_linkable_copies(groups, None if chosen is None else set(chosen))
         if references:  # in which another name of the file may lie, whatever it ends in
             going = [(one, kept) for one, kept in going if _names_of(kept) <= 1]
         unlinked = len(suggested - {picture.path for picture, _ in going})
@@ -104,7 +103,7 @@ def planned(
         reasons += [(one.picture.path, one.kept_because) for group in groups for one in group.others if one.has_its_own]
         staying = {path: reason for path, reason in reasons if reason}
         going = [(picture, keeper) for picture, keeper in going if picture.path not in staying]
-    steps = [_step(picture, keeper, roots, tops) for picture, keeper in going]
+    steps = [_make_step(picture, keeper, roots, tops) for picture, keeper in going]
     if not link:
         steps, unread = _with_companions(steps, companions)
         staying |= unread
@@ -137,7 +136,9 @@ def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
     outcome, keepers = Outcome(), _Keepers()
     with (
         alone_in([*plan.roots, *plan.references]),
-        UndoLog.begin(plan.journal, plan.act, plan.folders, plan.roots, plan.references, _mounted(plan)) as journal,
+        UndoLog.begin(
+            plan.journal, plan.act, plan.folders, plan.roots, plan.references, _mounted_folders(plan)
+        ) as journal,
     ):
         gone, beside = set[str](), _companions_of(plan.steps)
         for step in plan.steps:
@@ -165,7 +166,7 @@ def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
                     if plan.act == LINKED:
                         move_and_link(source, target, entry.id, keeper)
                     else:
-                        move(source, target, entry.id, keeper=keeper)
+                        move_file(source, target, entry.id, keeper=keeper)
                     outcome.count(entry)
                     gone.add(entry.source)
                 except ChangedError as error:
@@ -176,7 +177,7 @@ def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
     return outcome
 
 
-def _step(picture: Picture, keeper: Picture, roots: Sequence[Path], tops: Sequence[Path]) -> Step:
+def _make_step(picture: Picture, keeper: Picture, roots: Sequence[Path], tops: Sequence[Path]) -> Step:
     """The step of a picture that goes from one of the folders to the place below the top that it has there."""
     root = roots[picture.root]
     target = tops[picture.root] / Path(picture.path).relative_to(root)
@@ -194,7 +195,7 @@ def _with_companions(steps: Sequence[Step], companions: Companions) -> tuple[lis
     for step in steps:
         found.append(step)
         before.add(step.entry.source)
-        for companion in companions.of(step.entry.source):
+        for companion in companions.find_for(step.entry.source):
             if companion.kind == EDITED or companion.path in going or not companion.owners <= before:
                 continue
             try:
@@ -219,7 +220,7 @@ def _companions_of(steps: Sequence[Step]) -> dict[str, list[Step]]:
     return found
 
 
-def _mounted(plan: Plan) -> list[Path]:
+def _mounted_folders(plan: Plan) -> list[Path]:
     """The folders of files that are on another disk than the folder that was searched."""
     parents = {(Path(step.entry.source).parent, step.root) for step in plan.steps}
     return sorted(parent for parent, root in parents if device_of(parent) != device_of(root))
@@ -254,12 +255,12 @@ class _Keepers:
         return reason
 
 
-def _suggested(groups: Sequence[Group]) -> list[tuple[Picture, Picture]]:
+def _list_suggested_moves(groups: Sequence[Group]) -> list[tuple[Picture, Picture]]:
     """Each picture that goes, with the one that stands for it."""
     return [(one.picture, one.replaced_by) for group in groups for one in group.others if one.replaced_by is not None]
 
 
-def _linkable(groups: Sequence[Group], chosen: set[str] | None) -> list[tuple[Picture, Picture]]:
+def _list_linkable_copies(groups: Sequence[Group], chosen: set[str] | None) -> list[tuple[Picture, Picture]]:
     """The exact copies among the pictures that go, each with the first of its bytes that stays.
 
     None of those in references is such a one: a link would share what is changed in its place with them.
@@ -278,7 +279,7 @@ def _linkable(groups: Sequence[Group], chosen: set[str] | None) -> list[tuple[Pi
     return found
 
 
-def _chosen(
+def _list_chosen_moves(
     groups: Sequence[Group], chosen: Sequence[str], references: Sequence[Path]
 ) -> list[tuple[Picture, Picture]]:
     for path in chosen:
@@ -311,7 +312,7 @@ def _names_of(picture: Picture) -> int:
         return 0
 
 
-def _free(path: Path) -> Path:
+def _find_free_path(path: Path) -> Path:
     """The path, or the first numbered one like it at which there is nothing."""
     number, free = 1, path
     while free.exists():
@@ -320,7 +321,7 @@ def _free(path: Path) -> Path:
     return free
 
 
-def _distinct(to: Path, roots: Sequence[Path]) -> list[Path]:
+def _name_target_folders(to: Path, roots: Sequence[Path]) -> list[Path]:
     """A folder below `to` for each root, by its name, with a number where that was taken."""
     tops: list[Path] = []
     for root in roots:

@@ -50,9 +50,10 @@ class Written:
     roots: list[Mark | None] = field(default_factory=list)
 
 
-def relocated(past: Past, written: Written, path: Path) -> Past:
-    """A journal's content with each folder where it is now that the journal lies at `path`; the folders that cannot be
-    found or are others by now are `unknown`.
+def relocate_folders(past: Past, written: Written, path: Path) -> Past:
+    """Find each folder of a journal where it is now that the journal lies at `path`.
+
+    Folders that cannot be found or are others by now are `unknown`.
 
     Raises DedupeError for a journal that was copied without its files, while it is still where it was.
     """
@@ -65,44 +66,46 @@ def relocated(past: Past, written: Written, path: Path) -> Past:
         inside = [number for number, root in enumerate(past.roots) if Path(place).is_relative_to(root)]
         return max(inside, key=lambda number: len(past.roots[number].parts), default=None)
 
-    def now(place: str) -> str:
+    def place_now(place: str) -> str:
         if place and (number := root_of(place)) is not None and (root := places[number]) is not None:
             return str(root / Path(place).relative_to(past.roots[number]))
         return place
 
-    def went(place: str) -> str:
+    def target_now(place: str) -> str:
         if found.went_beside(place):
-            return str(found.shifted(place)) if found.beside else place
-        return now(place)
+            return str(found.shift_path(place)) if found.beside else place
+        return place_now(place)
 
-    def top(folder: Path) -> Path:
+    def folder_now(folder: Path) -> Path:
         if found.beside and written.at.is_relative_to(folder) and folder.name == TRASH:
             trash = found.path.parent.parent
             return trash if trash.name == TRASH else found.path.parent
-        return Path(went(str(folder)))
+        return Path(target_now(str(folder)))
 
     return replace(
         past,
-        folders=[top(folder) for folder in past.folders],
+        folders=[folder_now(folder) for folder in past.folders],
         roots=[there or root for root, there in zip(past.roots, places, strict=True)],
         entries=[
             replace(
                 one,
-                source=now(one.source),
-                target=went(one.target),
-                keeper=now(one.keeper),
-                belongs_to=now(one.belongs_to),
+                source=place_now(one.source),
+                target=target_now(one.target),
+                keeper=place_now(one.keeper),
+                belongs_to=place_now(one.belongs_to),
             )
             for one in past.entries
         ],
         # A copy may have on one disk what lay on two.
-        mounted=[Path(now(str(place))) for place in past.mounted if found.is_original(root_of(str(place)), places)],
+        mounted=[
+            Path(place_now(str(place))) for place in past.mounted if found.is_original(root_of(str(place)), places)
+        ],
         unknown={root: found.reason(root) for root, there in zip(past.roots, places, strict=True) if there is None},
     )
 
 
-def bounded(past: Past, path: Path, named: Sequence[Path]) -> Past:
-    """A journal's content with the folders `unknown` in which it may not act: all but those that the user has `named`.
+def limit_folders(past: Past, path: Path, named: Sequence[Path]) -> Past:
+    """Make the folders `unknown` in which a journal may not act: all but those that the user has `named`.
 
     Without a name a journal of this user may act wherever it says, and a foreign one in the folder whose trash it lies
     in. That one takes files only from there, or where it lies itself, and never puts any into a hidden folder that was
@@ -145,14 +148,14 @@ class _Places:
 
     def __init__(self, past: Past, written: Written, path: Path) -> None:
         self._past, self._written = past, written
-        self.path, self._was = self._found(path), real_path(written.at)
+        self.path, self._was = self._locate_journal(path), real_path(written.at)
         # A journal that lies elsewhere while there is one at its place was copied, unless its folder is the same.
         here = self.path == written.at or is_marked(self.path.parent, written.folder)
         self.copied = not here and os.path.lexists(self._was)
         self._in_trash = past.act != "move" and self.path.parent.parent.name == TRASH
-        self.beside = here or self._in_trash or self._any_target(self.shifted, self.went_beside)
+        self.beside = here or self._in_trash or self._any_target(self.shift_path, self.went_beside)
 
-    def _found(self, path: Path) -> Path:
+    def _locate_journal(self, path: Path) -> Path:
         """The journal's path: as it was written if that leads to it, as it is named, or behind a link."""
         named, real = Path(full_path(path)), real_path(path)
         if real == real_path(self._written.at):
@@ -161,7 +164,7 @@ class _Places:
             return real
         return named
 
-    def shifted(self, place: str | Path) -> Path:
+    def shift_path(self, place: str | Path) -> Path:
         """A place that has moved as the journal has."""
         if self.path == self._written.at:
             return Path(place)
@@ -176,7 +179,7 @@ class _Places:
         """The folders that files are from, where they are now; None for one that is not to be found."""
         marks = self._written.roots or [None] * len(self._past.roots)
         return [
-            self._own(root, mark) if self._is_own(root) else self._other(root, mark)
+            self._locate_own_root(root, mark) if self._is_own(root) else self._locate_other_root(root, mark)
             for root, mark in zip(self._past.roots, marks, strict=True)
         ]
 
@@ -197,7 +200,7 @@ class _Places:
     def _is_own(self, root: Path) -> bool:
         return self._past.act != "move" and self._written.at.is_relative_to(root / TRASH)
 
-    def _own(self, root: Path, mark: Mark | None) -> Path | None:
+    def _locate_own_root(self, root: Path, mark: Mark | None) -> Path | None:
         """The folder in whose trash the journal was written."""
         if not self._in_trash:
             return root if self._is_same(root, mark) or self._any_target(Path, self.went_beside) else None
@@ -206,13 +209,13 @@ class _Places:
             return above
         if is_marked(root, mark) or (mark is None and root.is_dir()):
             return root  # the trash was moved alone
-        moved = mark is None or any(os.path.lexists(self.shifted(kept.keeper)) for kept in self._kept_in(root))
+        moved = mark is None or any(os.path.lexists(self.shift_path(kept.keeper)) for kept in self._kept_in(root))
         return above if moved else None
 
-    def _other(self, root: Path, mark: Mark | None) -> Path | None:
-        moved = self.shifted(root)
+    def _locate_other_root(self, root: Path, mark: Mark | None) -> Path | None:
+        moved = self.shift_path(root)
         if self.copied and self._past.act != "move":
-            there = moved != root and self._any_target(self.shifted, lambda place: Path(place).is_relative_to(root))
+            there = moved != root and self._any_target(self.shift_path, lambda place: Path(place).is_relative_to(root))
             return moved if there else None
         if self._is_same(root, mark):
             return root

@@ -27,7 +27,7 @@ def seal_of(line: dict[str, Any], first: str, key: bytes) -> str:
 def kept_key() -> bytes | None:
     """The key of this user, or None if none was made yet or it cannot be read."""
     try:
-        with open_own(_place()) as file:
+        with open_own(_key_file()) as file:
             key = file.read(_BYTES + 1)
     except (OSError, NoHomeError):
         return None
@@ -39,7 +39,7 @@ def own_key() -> bytes | None:
     if (key := kept_key()) is not None:
         return key
     with suppress(OSError, NoHomeError):
-        place = _place()
+        place = _key_file()
         made = place.with_name(f".{place.name}.{secrets.token_hex(8)}")
         place.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -58,7 +58,7 @@ def own_key() -> bytes | None:
     return kept_key()
 
 
-def _place() -> Path:
+def _key_file() -> Path:
     """The file of the key, in the folder for the data of this user. Raises NoHomeError."""
     return (
         data_folder(otherwise="name a folder for the key of your journals with XDG_DATA_HOME") / "diptych-journals.key"

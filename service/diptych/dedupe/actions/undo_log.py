@@ -18,12 +18,12 @@ from diptych.dedupe.actions.move_file import (
     change_of,
     give_back,
     held_of,
-    move,
+    move_file,
     parts_of,
     same_file,
 )
-from diptych.dedupe.actions.past import FORMAT, KEEPERS, LINKED, Entry, Past, checked, checked_name
-from diptych.dedupe.actions.relocation import Written, bounded, mark_of, relocated
+from diptych.dedupe.actions.past import FORMAT, KEEPERS, LINKED, Entry, Past, checked_name, parse_entry
+from diptych.dedupe.actions.relocation import Written, limit_folders, mark_of, relocate_folders
 from diptych.dedupe.actions.seal import kept_key, own_key, seal_of
 from diptych.errors import DedupeError
 from diptych.pictures.walk import TRASH
@@ -62,7 +62,7 @@ class Outcome:
 class UndoLog:
     """A file of JSON lines, each of which is on the disk when `note` returns: `with Journal.begin(path, ...) as j:`.
 
-    Each is sealed with this user's own key, together with the seal of the first, so that `read` knows it again.
+    Each is sealed with this user's own key, together with the seal of the first, so that `read_journal` knows it again.
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -127,21 +127,22 @@ class UndoLog:
         os.fsync(self._descriptor)
 
 
-def read(path: Path, named: Sequence[Path] = ()) -> Past:
+def read_journal(path: Path, named: Sequence[Path] = ()) -> Past:
     """Read a journal. A last line that was cut short was never acted on and does not count; one that lacks but its end
     does, as an editor may have saved it.
 
-    Its folders are `relocated` where the journal lies elsewhere by now, or others have come into their places, and
-    `bounded` by those that the user has `named`. Raises DedupeError for what is no journal.
+    Its folders are found anew (`relocate_folders`) where the journal lies elsewhere by now, or others have come into
+    their places, and are bounded by those that the user has `named` (`limit_folders`). Raises DedupeError for what is
+    no journal.
     """
     try:
         if path.exists() and not path.is_file():
             raise DedupeError(f"{path} is no file; name the journal that `diptych dedupe` printed")
-        first, entries, foreign = _content(path)
+        first, entries, foreign = _read_lines(path)
         if first["journal"] not in range(1, FORMAT + 1):
             raise DedupeError(f"{path} is a journal of format {first['journal']}; use the Diptych that wrote it")
         names = ("folders", "roots", "references", "mounted")
-        folders, roots, references, mounted = (_places(first, name) for name in names)
+        folders, roots, references, mounted = (_read_folders(first, name) for name in names)
         if foreign and len(roots) + len(folders) + len(references) + len(mounted) > _MOST_FOLDERS:
             raise ValueError(f"it names more than {_MOST_FOLDERS:,} folders")
         if first["act"] not in ("move", "delete", LINKED):
@@ -152,7 +153,7 @@ def read(path: Path, named: Sequence[Path] = ()) -> Past:
         written = Written(
             Path(checked_name(first.get("at", str(path)), "at")), marks.get("folder"), marks.get("roots", [])
         )
-        return bounded(relocated(past, written, path), path, named)
+        return limit_folders(relocate_folders(past, written, path), path, named)
     except OSError as error:
         raise DedupeError(f"the journal {path} cannot be read: {error.strerror}") from None
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
@@ -161,7 +162,7 @@ def read(path: Path, named: Sequence[Path] = ()) -> Past:
         ) from None
 
 
-def _content(path: Path) -> tuple[dict[str, Any], list[Entry], bool]:
+def _read_lines(path: Path) -> tuple[dict[str, Any], list[Entry], bool]:
     """The first line of a journal and its entries, and True where a line is not sealed with this user's key.
 
     Then it is read only as far as `_MOST_BYTES` and `_MOST_FILES`. Raises OSError, DedupeError for an empty file, and
@@ -183,7 +184,7 @@ def _content(path: Path) -> tuple[dict[str, Any], list[Entry], bool]:
             if first is None:
                 first = line | {"seal": seal}
             else:
-                entries.append(checked(line))
+                entries.append(parse_entry(line))
             if foreign and (file.tell() > _MOST_BYTES or len(entries) > _MOST_FILES):
                 raise ValueError(f"it has more than {_MOST_BYTES:,} bytes or {_MOST_FILES:,} files")
     if first is None:
@@ -191,28 +192,28 @@ def _content(path: Path) -> tuple[dict[str, Any], list[Entry], bool]:
     return first, entries, foreign
 
 
-def _places(first: dict[str, Any], name: str) -> list[Path]:
+def _read_folders(first: dict[str, Any], name: str) -> list[Path]:
     listed = first.get(name, [])
     if not isinstance(listed, list):
         raise TypeError(f"expected a list of {name}, got {listed!r}")
     return [Path(checked_name(place, name)) for place in listed]
 
 
-def undo(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
+def undo_moves(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
     """Put every file back where it was, the last one first, over no other file. Doing it twice does no harm.
 
     Raises DedupeError while another run moves files there.
     """
     outcome = Outcome()
-    with alone_in(past.locked):
+    with alone_in(past.folders_to_lock):
         for entry in reversed(past.entries):
             source, target = Path(entry.source), Path(entry.target)
             try:
-                if reason := past.hindrance(entry):
+                if reason := past.reason_against(entry):
                     outcome.leave(entry.target, reason)
                     continue
                 _put_back(entry, source, target, outcome, linked=past.act == LINKED)
-                _clear(target.parent, past.folders)
+                _remove_empty_folders(target.parent, past.folders)
             except ChangedError as error:
                 outcome.leave(entry.target, f"it {error}; it is left where it is")
             except OSError as error:
@@ -222,7 +223,7 @@ def undo(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
     return outcome
 
 
-def empty(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
+def empty_trash(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
     """Delete for good the files that a journal of "delete" or "hardlink" put aside, if they are unchanged and their
     keepers, or the links in their places, still exist. A companion is deleted only if its picture does not stay.
 
@@ -240,11 +241,11 @@ def empty(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
             "back with --undo and run dedupe again, or delete the folder yourself"
         )
     outcome, staying = Outcome(), set[str]()
-    with alone_in(past.locked):
+    with alone_in(past.folders_to_lock):
         for entry in past.entries:
             target = Path(entry.target)
             try:
-                reason = past.hindrance(entry) or _hindrance(past, entry, target)
+                reason = past.reason_against(entry) or _reason_to_keep(past, entry, target)
                 if not reason and entry.belongs_to in staying:
                     reason = f"it belongs to {entry.belongs_to}, which stays"
                 if reason:
@@ -258,7 +259,7 @@ def empty(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
                 else:
                     target.unlink()
                     outcome.count(entry)
-                _clear(target.parent, past.folders)
+                _remove_empty_folders(target.parent, past.folders)
             except OSError as error:
                 outcome.leave(entry.target, f"it cannot be deleted: {error.strerror}")
                 staying.add(entry.source)
@@ -267,7 +268,7 @@ def empty(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
     return outcome
 
 
-def _hindrance(past: Past, entry: Entry, target: Path) -> str | None:
+def _reason_to_keep(past: Past, entry: Entry, target: Path) -> str | None:
     """The reason why a file that was put aside must not be deleted; None if there is none.
 
     Where it was linked, the link in its place is what has to be there.
@@ -315,7 +316,7 @@ def _put_back(entry: Entry, source: Path, target: Path, outcome: Outcome, *, lin
         part.unlink(missing_ok=True)
     for path, other in ((target, source), (source, target)):
         for held in held_of(path):
-            if _copied(held, other, entry.id):
+            if _is_whole_copy(held, other, entry.id):
                 (other if path == source else held).unlink()
             if held.exists() and not give_back(held, path):
                 outcome.leave(str(held), f"there is another file at {path} by now; move that away first")
@@ -325,10 +326,10 @@ def _put_back(entry: Entry, source: Path, target: Path, outcome: Outcome, *, lin
     if linked and apart and put_back_over_link(source, target, entry.id, Path(entry.keeper)):
         outcome.count(entry)
     elif moved and not there and not linked:
-        move(target, source, entry.id)
+        move_file(target, source, entry.id)
         outcome.count(entry)
     elif moved:
-        _part(entry, source, target, outcome)
+        _remove_second_copy(entry, source, target, outcome)
     elif there:
         outcome.already += 1
     else:
@@ -337,14 +338,14 @@ def _put_back(entry: Entry, source: Path, target: Path, outcome: Outcome, *, lin
         clear_links(source, entry.id, Path(entry.keeper))
 
 
-def _copied(held: Path, other: Path, id: str) -> bool:
+def _is_whole_copy(held: Path, other: Path, id: str) -> bool:
     """True if a move across file systems was killed when both copies were whole: then one of them may go."""
     if not os.path.lexists(other) or other.is_symlink() or other.samefile(held):
         return False
     return change_of(held, id) is None and change_of(other, id) is None
 
 
-def _part(entry: Entry, source: Path, target: Path, outcome: Outcome) -> None:
+def _remove_second_copy(entry: Entry, source: Path, target: Path, outcome: Outcome) -> None:
     """Take the second of two names or copies away, if it is one: nothing that is the last."""
     if source.is_symlink() or target.is_symlink():
         link = source if source.is_symlink() else target
@@ -360,7 +361,7 @@ def _part(entry: Entry, source: Path, target: Path, outcome: Outcome) -> None:
         outcome.leave(str(target), f"there is another file at {source} by now; move that away first")
 
 
-def _clear(folder: Path, within: Sequence[Path]) -> None:
+def _remove_empty_folders(folder: Path, within: Sequence[Path]) -> None:
     """Remove a folder that is empty by now, and those above it, but none outside the folders that files went into."""
     while any(folder.is_relative_to(top) for top in within):
         try:

@@ -9,12 +9,12 @@ from numbers import Integral
 import numpy as np
 
 from diptych.dedupe.duplicates import Duplicates
-from diptych.dedupe.find import named
-from diptych.dedupe.groups import grouped, matches_of
+from diptych.dedupe.find import make_groups
+from diptych.dedupe.groups import group_items, matches_of
 from diptych.dedupe.hashes import near
 from diptych.dedupe.hashes.near import check_count, close_pairs
 from diptych.dedupe.hashes.phash import BITS
-from diptych.dedupe.keeper import DEFAULT, preference
+from diptych.dedupe.keeper import DEFAULT, preference_order
 from diptych.dedupe.labelled import NONE, IdPairs, places_of
 from diptych.dedupe.settling import Settled
 from diptych.pictures.file_info import Picture
@@ -59,7 +59,7 @@ def duplicates_by_hash(
     `apart` do not match. Raises DedupeError for unknown rules.
     """
     found = sorted(pictures, key=lambda picture: picture.path)
-    order = preference(found, keep)
+    order = preference_order(found, keep)
     ids = list(dict.fromkeys(found[number].id for number in order))
     several = {picture.id for picture in found if picture.frames > 1}
     hashes = {id: None if id in several else phash for id, phash in hashes.items()}
@@ -83,7 +83,7 @@ def duplicates_by_hash(
     limit = score_of(max_distance)
     close, scores = [(a, b) for a, b in pairs.tolist()], [score_of(distance) for distance in distances.tolist()]
     matches = matches_of(close, scores, limit)
-    groups = grouped(range(len(contents)), matches, limit)
+    groups = group_items(range(len(contents)), matches, limit)
     taken = {item for group in groups for item in group}
     groups += [[item] for item, same in enumerate(contents) if item not in taken and len(same) > 1]
     matching: dict[int, dict[int, float]] = {}
@@ -92,9 +92,9 @@ def duplicates_by_hash(
         alike = {} if ids[keeper] in kept else dict.fromkeys(same, score_of(0))
         matching[keeper] = alike | {place: matches[item][other] for other in others for place in contents[other]}
     least = verdict_thresholds({"exact": 1.0, "near": limit})
-    listed = [(ids[a], ids[b], score) for a, b, score in _pairs(contents, close, scores, ids, kept, most)]
+    listed = [(ids[a], ids[b], score) for a, b, score in _matching_pairs(contents, close, scores, ids, kept, most)]
     return Duplicates(
-        groups=named(
+        groups=make_groups(
             [
                 _leave_undecided([ids[place] for place in (keeper, *sorted(alike))])
                 for keeper, alike in matching.items()
@@ -129,7 +129,7 @@ def _leave_undecided(contents: Sequence[str]) -> Settled:
     return Settled(list(contents), reasons=dict.fromkeys(contents[1:], "only a hash takes it for a copy"))
 
 
-def _pairs(
+def _matching_pairs(
     contents: Sequence[Sequence[int]],
     close: Iterable[tuple[int, int]],
     scores: Iterable[float],

@@ -28,7 +28,7 @@ def close_pairs(
     With `asking`, bool (n,), two others are no pair. Raises DedupeError for more than `MOST_PAIRS`.
     """
     keys, distances, count = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
-    for first, second, distance in _met(hashes, max_distance):
+    for first, second, distance in _search_bands(hashes, max_distance):
         if asking is not None:
             compared = asking[first] | asking[second]
             first, second, distance = first[compared], second[compared], distance[compared]
@@ -49,13 +49,13 @@ def check_count(count: int, max_distance: int) -> None:
         )
 
 
-def _met(hashes: np.ndarray, most: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def _search_bands(hashes: np.ndarray, most: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Places int64 (c,) of both hashes of pairs that differ in at most so many bits, and in how many, some at a time;
     each pair once, in the first band by which it is met.
     """
     flips = range(most // 4 + 1)
     masks = [sum(1 << bit for bit in bits) for size in flips for bits in combinations(range(_BAND), size)]
-    for number, band in enumerate(_bands(hashes).T):
+    for number, band in enumerate(_split_bands(hashes).T):
         order = np.argsort(band, kind="stable")
         keys, ordered = band[order].astype(np.int32), hashes[order]  # neighbours in memory, or it takes thrice as long
         starts = np.searchsorted(keys, np.arange(2**_BAND + 1)).astype(np.int32)
@@ -64,25 +64,25 @@ def _met(hashes: np.ndarray, most: int) -> Iterator[tuple[np.ndarray, np.ndarray
             # Each pair from one side: within a band from the earlier hash, of two from the lower band.
             begin = starts[other] if mask else np.arange(1, len(keys) + 1, dtype=np.int32)
             size = np.where(other >= keys, starts[other + 1] - begin, 0)
-            for rows in _parts(size):
+            for rows in _split_rows(size):
                 many = size[rows]
                 ends = np.cumsum(many, dtype=np.int32)
                 columns = np.arange(ends[-1], dtype=np.int32) + np.repeat(begin[rows] - ends + many, many)
                 differing = np.repeat(ordered[rows], many) ^ ordered[columns]
                 distance = np.bitwise_count(differing)
                 close = np.flatnonzero(distance <= most)
-                earlier = np.bitwise_count(_bands(differing[close])[:, :number]) <= most // 4
+                earlier = np.bitwise_count(_split_bands(differing[close])[:, :number]) <= most // 4
                 close = close[~earlier.any(axis=1)]
                 row = np.searchsorted(ends, close, "right") + rows.start
                 yield order[row], order[columns[close]], distance[close]
 
 
-def _bands(hashes: np.ndarray) -> np.ndarray:
+def _split_bands(hashes: np.ndarray) -> np.ndarray:
     """The bands uint16 (n, 4) of hashes uint64 (n,)."""
     return hashes.view(np.uint16).reshape(len(hashes), 64 // _BAND)
 
 
-def _parts(count: np.ndarray) -> Iterator[slice]:
+def _split_rows(count: np.ndarray) -> Iterator[slice]:
     """Rows that together have so many candidates as are compared at once, or a single one that has more."""
     total, start = np.cumsum(count), 0
     while start < len(count):

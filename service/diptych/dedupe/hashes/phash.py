@@ -21,7 +21,7 @@ _FEWEST = 24  # clear bits; plain grounds and gradients have fewer, photos more
 _COSINES = 2 * np.cos(np.pi * np.arange(_KEPT)[:, None] * (2 * np.arange(_SIDE) + 1) / (2 * _SIDE))
 
 
-def reduced(source: PictureSource, limits: PictureLimits, *, name: str | None = None) -> np.ndarray:
+def reduce_picture(source: PictureSource, limits: PictureLimits, *, name: str | None = None) -> np.ndarray:
     """The brightness of a picture that its hash is made of, uint8 (32, 32); a JPEG is decoded at a reduced scale.
 
     Raises PictureError.
@@ -31,8 +31,9 @@ def reduced(source: PictureSource, limits: PictureLimits, *, name: str | None = 
 
 
 def perceptual_hashes(brightness: Sequence[np.ndarray]) -> list[int | None]:
-    """The 64-bit hash of each picture from its `reduced` brightness; None where too few bits are more than noise, as on
-    blank and plain pictures, all of which would match each other.
+    """The 64-bit hash of each picture from its brightness (`reduce_picture`).
+
+    None where too few bits are more than noise, as on blank and plain pictures, all of which would match each other.
     """
     if not brightness:
         return []

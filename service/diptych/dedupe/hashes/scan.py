@@ -10,9 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from diptych.dedupe.hashes.phash import perceptual_hashes, reduced
+from diptych.dedupe.hashes.phash import perceptual_hashes, reduce_picture
 from diptych.dedupe.pair_cache import LEDGER, PairCache
-from diptych.dedupe.scan import NamedBytes, PictureFile, Scan, finished, read_in_batches, remembered, sorted_out
+from diptych.dedupe.scan import (
+    NamedBytes,
+    PictureFile,
+    Scan,
+    finish_scan,
+    read_in_batches,
+    remember_pictures,
+    split_known,
+)
 from diptych.errors import StoreError
 from diptych.pictures.sources import picture_limits
 from diptych.pictures.walk import Refuse
@@ -41,8 +49,8 @@ def kept_hashes(folder: Path) -> Iterator[PairCache]:
     except OSError as error:
         raise StoreError(f"{folder} cannot be written: {error.strerror}; choose another folder") from None
     try:
-        with PairCache(folder / LEDGER, None) as ledger:
-            yield ledger
+        with PairCache(folder / LEDGER, None) as pair_cache:
+            yield pair_cache
     finally:
         lock.release()
 
@@ -50,48 +58,48 @@ def kept_hashes(folder: Path) -> Iterator[PairCache]:
 def scan_hashes(
     roots: Sequence[Path],
     files: Sequence[PictureFile],
-    ledger: PairCache,
+    pair_cache: PairCache,
     *,
     threads: int,
     refuse: Refuse,
     tick: Callable[[int], object] = lambda done: None,
     limits: PictureLimits | None = None,
 ) -> HashScan:
-    """The pictures of the files below the roots, references among them, and their hashes, which the ledger has when
+    """The pictures of the files below the roots, references among them, and their hashes, which the cache has when
     this returns.
 
-    Files that the ledger knows with their size and times are not read. What cannot be read goes to `refuse` with a
+    Files that the cache knows with their size and times are not read. What cannot be read goes to `refuse` with a
     reason. Stop at any time: the next call takes up the rest.
     """
     limits = limits or picture_limits()
-    known = ledger.files(map(str, roots))
-    hashes = ledger.hashes()
-    pictures, fresh = sorted_out(files, known, hashes)
+    known = pair_cache.get_files(map(str, roots))
+    hashes = pair_cache.get_hashes()
+    pictures, fresh = split_known(files, known, hashes)
     if pictures:
         tick(len(pictures))
 
-    def read(contents: Mapping[str, NamedBytes]) -> list[int | PictureError | None]:
-        return _hashed(contents, hashes, limits, threads)
+    def hash_contents(contents: Mapping[str, NamedBytes]) -> list[int | PictureError | None]:
+        return _hash_contents(contents, hashes, limits, threads)
 
-    for results in read_in_batches(fresh, read, limits, threads, _BATCH):
+    for results in read_in_batches(fresh, hash_contents, limits, threads, _BATCH):
         good = [one for one in results.values() if not isinstance(one, PictureError)]
         new = {picture.id: phash for picture, phash in good if picture.id not in hashes}
-        ledger.add_hashes(new)
+        pair_cache.add_hashes(new)
         hashes |= new
-        pictures += remembered([picture for picture, _ in good], fresh, ledger)
+        pictures += remember_pictures([picture for picture, _ in good], fresh, pair_cache)
         for path, error in results.items():
             if isinstance(error, PictureError):
                 refuse(path, str(error))
         tick(len(results))
-    return HashScan(finished(pictures, files, known, ledger), hashes)
+    return HashScan(finish_scan(pictures, files, known, pair_cache), hashes)
 
 
-def _hashed(
+def _hash_contents(
     contents: Mapping[str, NamedBytes], known: Hashes, limits: PictureLimits, threads: int
 ) -> list[int | PictureError | None]:
     """The hashes of contents, in order; those that are not known are made."""
     missing = [id for id in contents if id not in known]
-    reduce = partial(_reduced, limits=limits)
+    reduce = partial(_reduce_content, limits=limits)
     seen = map_pictures(reduce, [contents[id] for id in missing], threads)
     made = dict(zip(missing, seen, strict=True))
     good = {id: one for id, one in made.items() if isinstance(one, np.ndarray)}
@@ -100,6 +108,6 @@ def _hashed(
     return [errors[id] if id in errors else found[id] if id in found else known[id] for id in contents]
 
 
-def _reduced(content: NamedBytes, limits: PictureLimits) -> np.ndarray:
+def _reduce_content(content: NamedBytes, limits: PictureLimits) -> np.ndarray:
     data, name = content
-    return reduced(data, limits, name=name)
+    return reduce_picture(data, limits, name=name)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from diptych.dedupe.duplicates import Duplicates
-from diptych.dedupe.report.table import unwritable
-from diptych.dedupe.report.thumbnails import thumbnails
+from diptych.dedupe.report.table import write_error
+from diptych.dedupe.report.thumbnails import make_thumbnails
 from diptych.pictures.sources import picture_limits
 from diptych_runtime.atomic import replacing_stream
 from diptych_runtime.decoder import PictureLimits
@@ -21,7 +21,7 @@ _HERE = Path(__file__).parent
 _PAGE = _HERE.parents[1] / "http" / "page"
 
 
-def write(
+def write_page(
     path: Path,
     found: Duplicates,
     roots: Sequence[Path],
@@ -43,22 +43,22 @@ def write(
         "made": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         "refused": list(refused),
     }
-    script = _read(_PAGE / "groups.js") + _read(_HERE / "report.js")
-    theme = _read(_PAGE / "theme.js")
+    script = _read_text(_PAGE / "groups.js") + _read_text(_HERE / "report.js")
+    theme = _read_text(_PAGE / "theme.js")
     parts = {
         "policy": f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
-        f"script-src {_sha(theme)} {_sha(script)}",
-        "style": _read(_PAGE / "style.css") + _read(_PAGE / "groups.css"),
+        f"script-src {_script_hash(theme)} {_script_hash(script)}",
+        "style": _read_text(_PAGE / "style.css") + _read_text(_PAGE / "groups.css"),
         "theme": theme,
-        "found": _inert(data),
+        "found": _inert_json(data),
         "script": script,
     }
     try:
         with replacing_stream(path) as file:
-            for text in _filled(parts, thumbnails(shown, limits or picture_limits(), threads), tick):
+            for text in _fill_template(parts, make_thumbnails(shown, limits or picture_limits(), threads), tick):
                 file.write(text.encode("utf-8", "backslashreplace"))
     except OSError as error:
-        raise unwritable(path, error) from None
+        raise write_error(path, error) from None
 
 
 def page_data(found: Duplicates, roots: Sequence[Path]) -> tuple[dict[str, Any], list[str]]:
@@ -107,9 +107,9 @@ def page_data(found: Duplicates, roots: Sequence[Path]) -> tuple[dict[str, Any],
     return data, shown
 
 
-def _filled(parts: Mapping[str, str], pictures: Iterator[str], tick: Callable[[], object]) -> Iterator[str]:
+def _fill_template(parts: Mapping[str, str], pictures: Iterator[str], tick: Callable[[], object]) -> Iterator[str]:
     """The template with its parts, a thumbnail at a time: they are most of the file."""
-    for piece in _read(_HERE / "page.html").split("{{"):
+    for piece in _read_text(_HERE / "page.html").split("{{"):
         name, mark, rest = piece.partition("}}")
         if not mark:
             yield piece
@@ -122,14 +122,14 @@ def _filled(parts: Mapping[str, str], pictures: Iterator[str], tick: Callable[[]
             yield parts[name] + rest
 
 
-def _inert(data: Mapping[str, Any]) -> str:
+def _inert_json(data: Mapping[str, Any]) -> str:
     """JSON in which no name of a file can end the script element that it stands in."""
     return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def _sha(script: str) -> str:
+def _script_hash(script: str) -> str:
     return f"'sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
-def _read(path: Path) -> str:
+def _read_text(path: Path) -> str:
     return path.read_text("utf-8")

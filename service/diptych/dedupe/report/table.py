@@ -41,7 +41,7 @@ COLUMNS = (
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a cell begins that a spreadsheet computes
 
 
-def rows(found: Duplicates) -> Iterator[dict[str, Any]]:
+def list_rows(found: Duplicates) -> Iterator[dict[str, Any]]:
     """A row with `COLUMNS` for every picture of a group, groups numbered from 1; the score is the one to the keeper,
     and `method` the way by which they match: the *digest* of the same bytes, the *network*, or *phash*.
 
@@ -54,12 +54,12 @@ def rows(found: Duplicates) -> Iterator[dict[str, Any]]:
             member.replaced_by.path for member in group.others if member.replaced_by is not None
         }
         keeper = Member(group.keeper, 1.0, True, kept_because=", ".join(group.kept_because))
-        yield _row(number, keeper, None, needed)
+        yield _make_row(number, keeper, None, needed)
         for member in group.others:
-            yield _row(number, member, "digest" if member.exact else found.method, needed)
+            yield _make_row(number, member, "digest" if member.exact else found.method, needed)
 
 
-def summary(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+def summarize_groups(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """Counts as JSON values: the pictures that can be removed, with the bytes that would be free, and those that are
     left to a person to look at.
     """
@@ -87,10 +87,12 @@ def summary(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str
 
 def document(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """The counts, and the `rows`, as JSON values."""
-    return {**summary(found, refused), "rows": list(rows(found))}
+    return {**summarize_groups(found, refused), "rows": list(list_rows(found))}
 
 
-def write(path: Path, found: Duplicates, refused: Sequence[Mapping[str, str]], *, spreadsheet: bool = False) -> None:
+def write_table(
+    path: Path, found: Duplicates, refused: Sequence[Mapping[str, str]], *, spreadsheet: bool = False
+) -> None:
     """Write the groups as .csv or .json, by the ending; the file appears as a whole. Raises DedupeError.
 
     For a `spreadsheet`, texts in the .csv that it would take for formulas begin with an apostrophe.
@@ -101,22 +103,22 @@ def write(path: Path, found: Duplicates, refused: Sequence[Mapping[str, str]], *
             if path.suffix.lower() == ".csv":
                 writer = csv.writer(text, lineterminator="\n")
                 writer.writerow(COLUMNS)
-                for row in rows(found):
-                    writer.writerow(_cell(value, spreadsheet=spreadsheet) for value in row.values())
+                for row in list_rows(found):
+                    writer.writerow(_format_cell(value, spreadsheet=spreadsheet) for value in row.values())
             else:
                 json.dump(document(found, refused), text, ensure_ascii=False, indent=1)
             text.flush()
             text.detach()
     except OSError as error:
-        raise unwritable(path, error) from None
+        raise write_error(path, error) from None
 
 
-def unwritable(path: Path, error: OSError) -> DedupeError:
+def write_error(path: Path, error: OSError) -> DedupeError:
     """The error for an output that could not be written."""
     return DedupeError(f"{path} cannot be written: {error.strerror}; nothing is left of it")
 
 
-def _cell(value: Any, *, spreadsheet: bool) -> Any:
+def _format_cell(value: Any, *, spreadsheet: bool) -> Any:
     if isinstance(value, bool):
         return int(value)
     if spreadsheet and isinstance(value, str) and value.startswith(_FORMULA):
@@ -124,7 +126,7 @@ def _cell(value: Any, *, spreadsheet: bool) -> Any:
     return value
 
 
-def _row(group: int, member: Member, method: str | None, needed: Container[str]) -> dict[str, Any]:
+def _make_row(group: int, member: Member, method: str | None, needed: Container[str]) -> dict[str, Any]:
     """The row of a picture that is in a group by this method, or of the first one; those `needed` by path stand for
     others.
     """

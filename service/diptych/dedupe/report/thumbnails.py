@@ -18,14 +18,14 @@ _QUALITY = 55
 _BATCH = 64
 
 
-def thumbnails(paths: Sequence[str], limits: PictureLimits, threads: int) -> Iterator[str]:
+def make_thumbnails(paths: Sequence[str], limits: PictureLimits, threads: int) -> Iterator[str]:
     """A WebP in base64 for each path, in order; empty where a file cannot be read any more."""
     for start in range(0, len(paths), _BATCH):
-        made = map_pictures(partial(thumbnail, limits=limits), paths[start : start + _BATCH], threads)
+        made = map_pictures(partial(make_thumbnail, limits=limits), paths[start : start + _BATCH], threads)
         yield from ("" if isinstance(one, PictureError) else b64encode(one).decode() for one in made)
 
 
-def thumbnail(path: str, limits: PictureLimits) -> bytes:
+def make_thumbnail(path: str, limits: PictureLimits) -> bytes:
     """The picture as a WebP whose longer side has at most `SIDE` pixels. Raises PictureError."""
     picture = open_picture(path, limits, least=SIDE)
     picture.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS, reducing_gap=2.0)

@@ -80,6 +80,6 @@ def describe_collections(here: Context) -> list[CollectionItem]:
 
 
 def _check_changeable(here: Context) -> None:
-    if here.collections.fixed:
+    if here.collections.is_fixed:
         message = "This service makes and removes no collections; start it with `diptych serve --collections ROOT`."
         raise RequestError(501, "fixed_collections", message)

@@ -49,7 +49,7 @@ async def duplicates(request: Request, here: Here, request_id: RequestId) -> Pai
             threshold=body.threshold,
             keep=body.keep,
             bound=BOUND,
-            ledger=cache,
+            pair_cache=cache,
             on_pairs=progress.begin,
             question=COPY,
             views=here.pair_caches.views,

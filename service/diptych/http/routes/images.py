@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.convertors import StringConvertor, register_url_convertor
 
 from diptych.collection.collection import Collection
-from diptych.collection.ingest import Incoming, checked_metadata, simulate
+from diptych.collection.ingest import Incoming, checked_metadata, simulate_commit
 from diptych.errors import UnknownPictureError
 from diptych.http.bodies import describe_body
 from diptych.http.context import Context, Here, MayChange, Proven, Stored, refuse_picture
@@ -27,7 +27,7 @@ from diptych.http.schemas.responses import (
     ImageItem,
     ImageList,
 )
-from diptych.store.sqlite.backup import lines
+from diptych.store.sqlite.backup import export_lines
 from diptych_runtime.errors import PictureError
 
 
@@ -134,7 +134,7 @@ async def export(
 ) -> Response:
     """Every picture of the collection as a line of JSON, in the order they were added."""
     where = None if filter is None else read_filter(filter)
-    records = lines(collection.backend, where, embeddings=embeddings)
+    records = export_lines(collection.backend, where, embeddings=embeddings)
     return await here.stream_items(
         records,
         lambda records: (json.dumps(record, ensure_ascii=False) + "\n" for record in records),
@@ -227,6 +227,6 @@ def _foresee_pictures(arrivals: Sequence[Incoming | PictureError], positions: Se
             fault = Fault(message=str(arrival), code=arrival.code)
             items.append(ForeseenItem(position=position, id=None, created=False, error=fault))
         else:
-            (added,) = simulate([arrival], met)
+            (added,) = simulate_commit([arrival], met)
             items.append(ForeseenItem(position=position, id=added.id, created=added.created, error=None))
     return DryRunAnswer(data=items, refused=sum(item.error is not None for item in items))

@@ -73,7 +73,7 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
     def score_pairs() -> list[ScoreItem]:
         (tokens, _), original, contents = here.load_panels([*queries, *documents], body.collection)
         logits = here.score_logits(scorer, tokens[: len(queries)], tokens[len(queries) :])
-        judged = scorer.judged(logits, _pair_places(len(queries), len(documents)), original, contents)
+        judged = scorer.judge_pairs(logits, _pair_places(len(queries), len(documents)), original, contents)
         return [
             ScoreItem(
                 index=index,
@@ -143,7 +143,7 @@ async def _rank_documents(here: Context, request_id: str, request: Request, body
     def rank_documents() -> list[RerankItem]:
         (tokens, _), original, contents = here.load_panels([*query, *documents], body.collection)
         logits = here.score_logits(scorer, tokens[:1], tokens[1:])
-        found = scorer.ranked(logits, _pair_places(1, len(documents)), original, contents, body.top_n or None)
+        found = scorer.rank_pairs(logits, _pair_places(1, len(documents)), original, contents, body.top_n or None)
         items = [RerankItem(index=place, document=find_sent(place), **asdict(judgement)) for place, judgement in found]
         for item in items:
             item.relevance_score = item.raw_score if body.is_raw else item.relevance_score
@@ -177,11 +177,11 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
     def explain_pair() -> ExplainAnswer:
         (tokens, _), original, contents = here.load_panels(pair, body.collection)
         with here.metrics.time_stage("pair"):
-            found = explanation.explain(scorer, *tokens, links=body.links, original=original, contents=contents)
+            found = explanation.explain_pair(scorer, *tokens, links=body.links, original=original, contents=contents)
         here.metrics.count_items("pairs", 1)
         drawn = None
         if body.overlay:
-            drawn = explanation.overlay(
+            drawn = explanation.draw_overlay(
                 found,
                 *(
                     here.decode_picture(picture, position, body.collection, explanation.SIDE)
@@ -197,7 +197,9 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
             grid=found.grid,
             crossing=found.crossing,
             evidence=found.evidence,
-            placement=None if (corners := explanation.placed(found)) is None else Placement.model_validate(corners),
+            placement=None
+            if (corners := explanation.list_corners(found)) is None
+            else Placement.model_validate(corners),
             links=[
                 LinkItem(patches=(found.place(link.first), found.place(link.second)), share=link.share)
                 for link in found.links

@@ -85,7 +85,7 @@ async def info(here: Here, collection: CollectionQuery = None) -> Info:
         ),
         collection=figures,
         collections=listed,
-        collections_fixed=here.collections.fixed,
+        collections_fixed=here.collections.is_fixed,
     )
 
 
@@ -135,5 +135,5 @@ async def ready(here: Here) -> Ready:
     await here.health.check_decoding()
     if any(collection.backend.folder is None for collection in here.collections.open_ones().values()):
         await run_in_threadpool(here.health.check_servers)  # servers, which may be away for a while
-    damaged = list(here.collections.damaged())
+    damaged = list(here.collections.list_faults())
     return Ready(warm_up_seconds=done.seconds, same=done.same, other=done.other, damaged=damaged)

@@ -23,18 +23,18 @@ MANIFEST = "candidates.json"
 _NUMBERS = {"generation": int, "count": int, "made_for": int, "recall": int | float}
 
 
-def save(directory: Path, vectors: Vectors, facts: Mapping[str, Any]) -> None:
+def save_vectors(directory: Path, vectors: Vectors, facts: Mapping[str, Any]) -> None:
     """Write the vectors and then the manifest of `facts`. Raises OSError if the disk does not take them."""
     path = directory / CACHE
     # A kill between the two leaves a manifest whose digest is not that of the vectors: the cache is then made anew.
     with replacing_stream(path, path.with_name(f".{CACHE}.tmp")) as file:
         taken = _Digesting(file)
         vectors.write(cast("Any", taken))
-    manifest = {**facts, "sha256": _sign(taken.found, facts)}
+    manifest = {**facts, "sha256": _manifest_digest(taken.found, facts)}
     write_atomic(directory / MANIFEST, json.dumps(manifest, indent=2).encode())
 
 
-def load(directory: Path, manifest: Mapping[str, Any]) -> tuple[Vectors | None, str | None]:
+def load_vectors(directory: Path, manifest: Mapping[str, Any]) -> tuple[Vectors | None, str | None]:
     """The vectors, if they and the manifest have its digest and belong together, or else the fault."""
     reason = find_fault(directory, manifest)
     if reason is not None:
@@ -79,7 +79,7 @@ def read_layout(directory: Path) -> dict[str, Any] | None:
 def find_fault(directory: Path, manifest: Mapping[str, Any]) -> str | None:
     """The fault of the cache's bytes, if they and the manifest do not have its digest."""
     try:
-        found = digest(directory, manifest)
+        found = cache_digest(directory, manifest)
     except OSError as error:
         return f"it cannot be read ({error.strerror})"
     if found != manifest.get("sha256"):
@@ -87,13 +87,13 @@ def find_fault(directory: Path, manifest: Mapping[str, Any]) -> str | None:
     return None
 
 
-def digest(directory: Path, manifest: Mapping[str, Any]) -> str:
+def cache_digest(directory: Path, manifest: Mapping[str, Any]) -> str:
     """The digest of the cache and its manifest: a generation too high would leave out changes in the replay."""
     with open_own(directory / CACHE) as file:
-        return _sign(hashlib.file_digest(file, "sha256"), manifest)
+        return _manifest_digest(hashlib.file_digest(file, "sha256"), manifest)
 
 
-def _sign(found: Any, manifest: Mapping[str, Any]) -> str:
+def _manifest_digest(found: Any, manifest: Mapping[str, Any]) -> str:
     facts = {key: value for key, value in manifest.items() if key != "sha256"}
     found = found.copy()
     found.update(json.dumps(facts, sort_keys=True).encode())

@@ -17,7 +17,7 @@ import numpy as np
 
 from diptych.store.index import cache
 from diptych.store.index.layout import Kind, lists_for, needs_relayout
-from diptych.store.index.vectors import Vectors, centroids
+from diptych.store.index.vectors import Vectors, find_centroids
 from diptych.store.records import Change
 from diptych_runtime.errors import ArgumentError
 from diptych_runtime.paths import shell_word
@@ -94,7 +94,7 @@ class CandidateIndex:
         """
         index = cls(dimension, revision, store.identity)
         index.kind = store.index_kind()
-        reason = index._load(store.directory, store.sequence())
+        reason = index._load_cache(store.directory, store.sequence())
         if reason is None:
             index.catch_up(store)
             reason = index._find_difference(store)
@@ -135,7 +135,7 @@ class CandidateIndex:
         after = 0
         while found := store.embeddings(after, _STEP):
             after = max(found)
-            fresh._update(found, fresh.generation, store.directory)
+            fresh._update_vectors(found, fresh.generation, store.directory)
         recall = fresh._vectors.tune()
         fresh.catch_up(store)
         with self._changing:
@@ -157,26 +157,26 @@ class CandidateIndex:
             sample += [
                 usable[place] for place in np.flatnonzero(random.random(len(usable)) < _SAMPLED * wanted / count)
             ]
-        return Vectors(self.dimension, centroids(np.stack(sample), wanted) if len(sample) > 1 else None)
+        return Vectors(self.dimension, find_centroids(np.stack(sample), wanted) if len(sample) > 1 else None)
 
     def catch_up(self, store: Source) -> None:
         """Replay the changes of the database since `generation`; doing it twice does no harm.
 
         Where the journal does not go back that far, it is made anew.
         """
-        if not self._replay(store):
+        if not self._replay_changes(store):
             with self._renewing:  # once, however many searches find that
-                if not self._replay(store):
+                if not self._replay_changes(store):
                     logger.info("%s: more has changed than the journal holds; the index is made anew", store.directory)
                     self.relayout(store)
 
-    def _replay(self, store: Source) -> bool:
+    def _replay_changes(self, store: Source) -> bool:
         """Replay the changes of the database; False if the journal does not go back to `generation`."""
         with self._changing:
             while (changes := store.changes(self.generation, _STEP)) and changes[0].sequence == self.generation + 1:
                 # A row that changed several times is in its present state in every one of its changes.
                 present = {change.row: change.embedding for change in changes}
-                self._update(present, changes[-1].sequence, store.directory)
+                self._update_vectors(present, changes[-1].sequence, store.directory)
         return not changes
 
     def _find_difference(self, store: Source) -> str | None:
@@ -193,7 +193,7 @@ class CandidateIndex:
             others = find_differences(self._vectors.checksums(), stored)
         return describe_differences(others) if others else None
 
-    def _update(self, present: Mapping[int, bytes | None], generation: int, directory: Path) -> None:
+    def _update_vectors(self, present: Mapping[int, bytes | None], generation: int, directory: Path) -> None:
         usable = _select_usable(present, self.dimension)
         damaged = sum(blob is not None for blob in present.values()) - len(usable)
         if damaged:
@@ -249,10 +249,10 @@ class CandidateIndex:
         """Write the cache and then its manifest, each in one step; raises OSError if the disk does not take them."""
         with self._changing:
             facts = {"generation": self.generation, "count": len(self), **self._state_facts(), **self.layout()}
-            cache.save(directory, self._vectors, facts)
+            cache.save_vectors(directory, self._vectors, facts)
             self.saved_generation = self.generation
 
-    def _load(self, directory: Path, sequence: int) -> str | None:
+    def _load_cache(self, directory: Path, sequence: int) -> str | None:
         """Take over the cache; returns the reason if it cannot be used."""
         manifest, reason = cache.read_manifest(directory)
         if reason is not None:
@@ -262,7 +262,7 @@ class CandidateIndex:
                 return f"it was made for {key} {manifest.get(key)!r}, not {wanted!r}"
         if manifest["generation"] > sequence:
             return f"it is ahead of the database (generation {manifest['generation']}, database {sequence})"
-        vectors, reason = cache.load(directory, manifest)
+        vectors, reason = cache.load_vectors(directory, manifest)
         if vectors is None:
             return reason
         self._vectors, self.made_for, self.recall = vectors, manifest["made_for"], manifest["recall"]
@@ -289,7 +289,7 @@ class Relayout:
         with self._lock:
             if self._over or (self._thread is not None and self._thread.is_alive()) or not self.index.needs_relayout():
                 return
-            self._thread = Thread(target=self._run, name="diptych-index", daemon=True)
+            self._thread = Thread(target=self._run_relayouts, name="diptych-index", daemon=True)
             self._thread.start()
 
     def close(self) -> None:
@@ -299,7 +299,7 @@ class Relayout:
         if self._thread is not None:
             self._thread.join()
 
-    def _run(self) -> None:
+    def _run_relayouts(self) -> None:
         try:
             self.index.relayout(self.store)
             self.save()

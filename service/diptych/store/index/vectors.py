@@ -210,7 +210,7 @@ class Vectors:
         return labels[0][found], cosines[0][found]
 
 
-def centroids(sample: np.ndarray, lists: int) -> np.ndarray:
+def find_centroids(sample: np.ndarray, lists: int) -> np.ndarray:
     """Centroids float32 (L, e), L <= `lists`, of a sample of vectors float32 (n, e); the same ones for the same sample.
 
     For a million vectors, 1024 lists and 64 vectors a list this takes about 2 s of one core.

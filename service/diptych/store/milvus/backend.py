@@ -29,7 +29,7 @@ from diptych.store.location import REBUILDING, REPLACED, Address
 from diptych.store.milvus.client import SECONDS, SLOW, Server
 from diptych.store.milvus.filters import write_expression
 from diptych.store.milvus.rows import Layout
-from diptych.store.milvus.table import MOST, Table, layout_of, make, properties_of
+from diptych.store.milvus.table import MOST, Table, layout_of, make_collection, properties_of
 from diptych.store.other_model import ways_out
 from diptych.store.records import FileStamp, NewPicture, Record
 from diptych.store.reports import RebuildReport, VerifyReport
@@ -69,17 +69,17 @@ class MilvusBackend:
         server = Server(address)
         try:
             if create:
-                names = server.names()
+                names = server.list_names()
                 if address.collection not in names and (half := f"{address.collection}{REPLACED}") in names:
                     raise StoreError(
                         f"{address} was being embedded anew, and {half} waits for that; finish it with "
                         f"`diptych index rebuild --store {shell_word(address)}`"
                     )
                 layout = layout_of(server, address.collection) if address.collection in names else Layout.of(runtime)
-                if layout.fits(runtime):
-                    make(server, address.collection, layout)
+                if layout.fits_model(runtime):
+                    make_collection(server, address.collection, layout)
             found = layout_of(server, address.collection)
-            if not found.fits(runtime):
+            if not found.fits_model(runtime):
                 raise ModelMismatchError(
                     f"the pictures in {address} were embedded by another model ({found.revision}) than {runtime.name} "
                     f"({runtime.revision}); {ways_out(address, runtime.revision, [found.revision])}"
@@ -114,7 +114,7 @@ class MilvusBackend:
         """Add pictures; says for each whether it is new. Of others only a path or kept bytes are filled in."""
         self._check_writing()
         new = {picture.id: picture for picture in reversed(pictures)}
-        there = self.known(list(new))
+        there = self.known_ids(list(new))
         fresh = [picture for id, picture in reversed(new.items()) if id not in there]
         added = datetime.now(UTC).isoformat(timespec="milliseconds")
         rows = [self.layout.row(picture, added) for picture in fresh]  # before a file is kept, as it may refuse
@@ -146,7 +146,9 @@ class MilvusBackend:
             path, data = wanted[row["id"]]
             facts = self.layout.facts(row)
             kept = facts["kept"] or data is not None
-            changed.append(self.layout.changed(row, path=path if facts["path"] is None else facts["path"], kept=kept))
+            changed.append(
+                self.layout.change_row(row, path=path if facts["path"] is None else facts["path"], kept=kept)
+            )
         self.table.write(changed)
         self._keep_files(
             {row["id"]: files[row["id"]] for row in changed if row["id"] in files}
@@ -159,22 +161,22 @@ class MilvusBackend:
         records = self.records(list(wanted))
         other = [id for id, one in records.items() if one.path == wanted[id][0] and one.stamp != wanted[id][1]]
         rows = self.table.rows(other, self.layout.fields)
-        self.table.write([self.layout.changed(row, stamp=wanted[row["id"]][1]) for row in rows])
+        self.table.write([self.layout.change_row(row, stamp=wanted[row["id"]][1]) for row in rows])
 
     def replace_metadata(self, given: Iterable[tuple[str, dict[str, Any]]]) -> None:
         """Give stored pictures other metadata: (id, metadata) each; unknown ids are left out."""
         self._check_writing()
         wanted = dict(given)
         rows = self.table.rows(list(wanted), self.layout.fields)
-        self.table.write([self.layout.changed(row, metadata=wanted[row["id"]]) for row in rows])
+        self.table.write([self.layout.change_row(row, metadata=wanted[row["id"]]) for row in rows])
 
     def remove(self, ids: Sequence[str]) -> list[bool]:
         """Remove pictures; says for each whether it was there. Files that were kept of them go too."""
         self._check_writing()
-        there = sorted(self.known(ids))
+        there = sorted(self.known_ids(ids))
         self.table.delete(there)
         if self.originals is not None:
-            self.originals.drop(there, self.table.settled)
+            self.originals.drop(there, self.table.wait_until_visible)
         return [id in there for id in ids]
 
     def get(self, id: str) -> Record | None:
@@ -191,7 +193,7 @@ class MilvusBackend:
         """Raise NoOriginalsError if there is no folder for the files of pictures."""
         self._require_originals()
 
-    def known(self, ids: Sequence[str]) -> set[str]:
+    def known_ids(self, ids: Sequence[str]) -> set[str]:
         """The given ids that are in the collection."""
         return {row["id"] for row in self.table.rows(ids, [])}
 
@@ -240,7 +242,7 @@ class MilvusBackend:
         """The number of pictures."""
         return self.table.count()
 
-    def indexed(self) -> tuple[int, None]:
+    def index_state(self) -> tuple[int, None]:
         """The number of pictures; Milvus does not count changes."""
         return self.table.count(timeout=2.0), None
 
@@ -271,14 +273,14 @@ class MilvusBackend:
         asked, wanted = write_expression(where or {}), min(count, MOST)
         with open_test(where or {}) as meets:
             while True:
-                hits = self.table.hits(embedding, wanted, asked, with_facts=where is not None)
-                met = [hit for hit in hits if where is None or self._meets(meets, hit["entity"])]
+                hits = self.table.find_hits(embedding, wanted, asked, with_facts=where is not None)
+                met = [hit for hit in hits if where is None or self._meets_condition(meets, hit["entity"])]
                 if where is None or len(met) >= min(count, MOST):
                     found = {hit["id"]: hit["distance"] for hit in met}
                     break
                 if len(hits) < wanted or wanted == MOST:
                     rows = self.table.scan(["record", self.layout.vector], asked, step=1024)
-                    rows = (row for row in rows if self._meets(meets, row))
+                    rows = (row for row in rows if self._meets_condition(meets, row))
                     found = {row["id"]: float(np.asarray(row[self.layout.vector], "f4") @ embedding) for row in rows}
                     break
                 wanted = min(8 * wanted, MOST)
@@ -297,7 +299,7 @@ class MilvusBackend:
             except StoreError as fault:
                 problems.append(f"picture {row['id']}: {fault}")
                 continue
-            found = [*self._record_faults(record), *self.layout.faults(row)]
+            found = [*self._record_faults(record), *self.layout.find_faults(row)]
             problems += [f"picture {row['id']}: {text}" for text in found]
             missing += not record.original_kept and (record.path is None or not Path(record.path).is_file())
         remarks = []
@@ -319,9 +321,9 @@ class MilvusBackend:
 
     def rebuild(self, work: Rebuild) -> RebuildReport:
         """Embed damaged pictures anew."""
-        return rebuild(self.address, work)
+        return rebuild_collection(self.address, work)
 
-    def _meets(self, meets: Callable[[dict[str, Any]], bool], row: Mapping[str, Any]) -> bool:
+    def _meets_condition(self, meets: Callable[[dict[str, Any]], bool], row: Mapping[str, Any]) -> bool:
         try:
             return meets(self.layout.record(row).metadata)
         except StoreError as fault:
@@ -408,7 +410,7 @@ class Originals:
         return self.folder / id[:2] / id
 
 
-def rebuild(address: Address, work: Rebuild) -> RebuildReport:
+def rebuild_collection(address: Address, work: Rebuild) -> RebuildReport:
     """Bring a collection to the rebuild's model and mend its damage; may be interrupted and run again.
 
     For another model a second collection grows under `NAME_rebuilding`, while services go on with the first. That one
@@ -425,18 +427,18 @@ def rebuild(address: Address, work: Rebuild) -> RebuildReport:
     try:
         _finish_renaming(server, name)
         found = layout_of(server, name)
-        if work.everything or not found.fits(work.runtime):
-            _replace(server, name, work)
+        if work.everything or not found.fits_model(work.runtime):
+            _replace_collection(server, name, work)
         else:
             _mend_damaged(MilvusBackend(server, found, name), work)
-        return work.report(MilvusBackend(server, layout_of(server, name), name).count())
+        return work.make_report(MilvusBackend(server, layout_of(server, name), name).count())
     finally:
         server.close()
 
 
 def _finish_renaming(server: Server, name: str) -> None:
     """Take back, or take to its end, the change of names that was going on when the last rebuild ended."""
-    names, old = server.names(), f"{name}{REPLACED}"
+    names, old = server.list_names(), f"{name}{REPLACED}"
     for other in names:
         if other in (old, f"{name}{REBUILDING}") and properties_of(server, other).get(_MARK) != name:
             raise StoreError(
@@ -452,17 +454,17 @@ def _finish_renaming(server: Server, name: str) -> None:
 def _mend_damaged(store: MilvusBackend, work: Rebuild) -> None:
     """Give the damaged pictures of a collection their features again."""
     rows = (row for row in store.table.scan(store.layout.fields) if _is_readable(store, row, work))
-    damaged = (store.layout.record(row) for row in rows if store.layout.faults(row))
+    damaged = (store.layout.record(row) for row in rows if store.layout.find_faults(row))
     while records := list(islice(damaged, BATCH)):
-        _embed(store, store, records, work)
+        _embed_batch(store, store, records, work)
 
 
-def _replace(server: Server, name: str, work: Rebuild) -> None:
+def _replace_collection(server: Server, name: str, work: Rebuild) -> None:
     """Put a collection of the rebuild's model in the place of another; the old one goes last."""
     new, old, wanted = f"{name}{REBUILDING}", f"{name}{REPLACED}", Layout.of(work.runtime)
-    if new in server.names() and layout_of(server, new) != wanted:
+    if new in server.list_names() and layout_of(server, new) != wanted:
         server.call("drop_collection", new, timeout=SLOW)
-    make(server, new, wanted, {_MARK: name})
+    make_collection(server, new, wanted, {_MARK: name})
     target = MilvusBackend(server, wanted, new)
     source = MilvusBackend(server, layout_of(server, name), name)
     _fill_target(source, target, work)
@@ -477,7 +479,7 @@ def _replace(server: Server, name: str, work: Rebuild) -> None:
         return
     ids = (row["id"] for row in target.table.scan([], step=4096))
     while batch := list(islice(ids, 1000)):  # those that were removed from the source meanwhile
-        there = source.known(batch)
+        there = source.known_ids(batch)
         target.remove([id for id in batch if id not in there])
     server.call("rename_collection", new, name, timeout=SLOW)
     server.call("load_collection", name, timeout=SLOW)
@@ -493,16 +495,16 @@ def _fill_target(source: MilvusBackend, target: MilvusBackend, work: Rebuild) ->
     records, revision = map(source.layout.record, rows), target.layout.revision
     while batch := list(islice(records, BATCH)):
         there = target.records([record.id for record in batch])  # without damaged ones, which are embedded anew
-        _embed(source, target, [record for record in batch if record.id not in there], work)
+        _embed_batch(source, target, [record for record in batch if record.id not in there], work)
         known = {one.id: one for one in batch if one.id in there and there[one.id] != replace(one, revision=revision)}
         changed = target.table.rows(list(known), target.layout.fields)
-        target.table.write([target.layout.changed(row, **_copy_facts(known[row["id"]])) for row in changed])
+        target.table.write([target.layout.change_row(row, **_copy_facts(known[row["id"]])) for row in changed])
 
 
-def _embed(source: MilvusBackend, target: MilvusBackend, records: list[Record], work: Rebuild) -> None:
-    good = work.embed(source, records)
+def _embed_batch(source: MilvusBackend, target: MilvusBackend, records: list[Record], work: Rebuild) -> None:
+    good = work.embed_pictures(source, records)
     target.table.write([_make_row(target, *one) for one in good])
-    work.advance(len(records), len(good))
+    work.count_batch(len(records), len(good))
 
 
 def _make_row(target: MilvusBackend, record: Record, embedding: bytes, tokens: bytes) -> dict[str, Any]:
@@ -518,7 +520,7 @@ def _is_readable(store: MilvusBackend, row: dict[str, Any], work: Rebuild) -> bo
     try:
         store.layout.record(row)
     except StoreError as fault:
-        work.refuse(store, Record(row["id"], None, {}, 0, 0, False, "", "", "", ""), fault)
+        work.refuse_picture(store, Record(row["id"], None, {}, 0, 0, False, "", "", "", ""), fault)
         return False
     return True
 

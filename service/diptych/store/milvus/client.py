@@ -74,7 +74,7 @@ class Server:
         self.call("load_collection", collection, timeout=SLOW)
         return self.call(method, collection, *arguments, **options)
 
-    def names(self) -> Sequence[str]:
+    def list_names(self) -> Sequence[str]:
         """The names of all collections there are."""
         return self.call("list_collections")
 

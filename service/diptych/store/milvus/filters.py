@@ -19,7 +19,7 @@ _SAFE = 2**53  # whole numbers to here are the same in all of Milvus's kinds of 
 _FAR = 1e300  # stands for those beyond, of which an expression only asks on which side they are
 
 
-def facets(metadata: dict[str, Any]) -> dict[str, Any]:
+def list_facets(metadata: dict[str, Any]) -> dict[str, Any]:
     """The values that expressions search, by dotted path: the texts, numbers, true and false under plain names."""
     found: dict[str, Any] = {}
     level = [("", metadata)]
@@ -43,13 +43,13 @@ def write_expression(condition: Filter) -> str:
 
     Raises ArgumentError for what is no condition.
     """
-    return _write(parse_filter(condition))
+    return _write_part(parse_filter(condition))
 
 
-def _write(part: Condition) -> str:
+def _write_part(part: Condition) -> str:
     match part:
         case Junction(word, parts):
-            known = [text for text in map(_write, parts) if text]
+            known = [text for text in map(_write_part, parts) if text]
             if not known or (word == "OR" and len(known) < len(parts)):
                 return ""
             return known[0] if len(known) == 1 else f"({f' {word.lower()} '.join(known)})"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from diptych.errors import ModelMismatchError, StoreError
-from diptych.store.milvus.filters import FIELD, facets
+from diptych.store.milvus.filters import FIELD, list_facets
 from diptych.store.records import FileStamp, NewPicture, Record
 from diptych_runtime.errors import PictureError
 from diptych_runtime.runtime import Runtime
@@ -55,7 +55,7 @@ class Layout:
             )
         return cls(kept["revision"], int(kept["dimension"]), int(kept["token_bytes"]))
 
-    def fits(self, runtime: Runtime) -> bool:
+    def fits_model(self, runtime: Runtime) -> bool:
         """True if pictures of a model can be here: an earlier version of Diptych kept all tokens in float16."""
         known = self.revision == runtime.revision and self.dimension == runtime.embedding_dim
         return known and self.token_bytes in (runtime.codec.nbytes, runtime.codec.float16_nbytes)
@@ -87,12 +87,12 @@ class Layout:
         facts |= {"embedding_crc": zlib.crc32(new.embedding), "tokens_crc": zlib.crc32(tokens)}
         return self._make_row(facts, np.frombuffer(new.embedding, "<f4"), b64encode(tokens).decode())
 
-    def changed(self, row: Mapping[str, Any], **facts: Any) -> dict[str, Any]:
+    def change_row(self, row: Mapping[str, Any], **facts: Any) -> dict[str, Any]:
         """A row read with `fields`, with some of its facts changed."""
         tokens = "".join(row[part] for part in self.parts)
         return self._make_row(self.facts(row) | facts, np.asarray(row[self.vector], "<f4"), tokens)
 
-    def faults(self, row: Mapping[str, Any]) -> list[str]:
+    def find_faults(self, row: Mapping[str, Any]) -> list[str]:
         """The faults of the embedding and the tokens of a row whose record is whole."""
         try:
             embedding, tokens = self.embedding(row), self.tokens(row)
@@ -106,7 +106,7 @@ class Layout:
 
     def _make_row(self, facts: dict[str, Any], embedding: np.ndarray, tokens: str) -> dict[str, Any]:
         text = json.dumps(facts, ensure_ascii=False, default=asdict)  # a stamp
-        record, asked = f"{zlib.crc32(text.encode()):08x}{text}", facets(facts["metadata"])
+        record, asked = f"{zlib.crc32(text.encode()):08x}{text}", list_facets(facts["metadata"])
         size = max(len(record.encode()), len(json.dumps(asked, ensure_ascii=False).encode()))
         if size > TEXT:
             raise PictureError(

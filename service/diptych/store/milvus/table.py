@@ -48,7 +48,7 @@ class Table:
         for start in range(0, len(rows), step):
             self._call_table("upsert", list(rows[start : start + step]))
         ids = {row["id"] for row in rows}
-        if missing := ids - self.settled(sorted(ids)):
+        if missing := ids - self.wait_until_visible(sorted(ids)):
             message = (
                 f"took {format_count(len(ids), 'picture')} and lacks {len(missing)} of them ({min(missing)}); try again"
             )
@@ -58,7 +58,7 @@ class Table:
         """Delete rows; afterwards no reader finds them."""
         for start in range(0, len(ids), _NAMED):
             self._call_table("delete", ids=list(ids[start : start + _NAMED]))
-        self.settled(ids)
+        self.wait_until_visible(ids)
 
     def rows(self, ids: Sequence[str], fields: Sequence[str]) -> Iterator[dict[str, Any]]:
         """The rows with these ids, in any order; those that are not there are left out."""
@@ -88,7 +88,7 @@ class Table:
             if 2 * len(rows) < step:
                 width *= 4
 
-    def hits(self, embedding: np.ndarray, count: int, where: str, *, with_facts: bool) -> list[dict[str, Any]]:
+    def find_hits(self, embedding: np.ndarray, count: int, where: str, *, with_facts: bool) -> list[dict[str, Any]]:
         """The `count` nearest rows that meet an expression: `id`, `distance` (cosine), and `entity` with the record."""
         (hits,) = self._call_table(
             "search",
@@ -102,7 +102,7 @@ class Table:
         )
         return list(hits)
 
-    def settled(self, ids: Sequence[str]) -> set[str]:
+    def wait_until_visible(self, ids: Sequence[str]) -> set[str]:
         """Wait until every reader sees the writes to these ids; returns the ids that are there then."""
         there = set()
         for start in range(0, len(ids), _NAMED):
@@ -138,7 +138,7 @@ class Table:
             self._away = True
             raise
         except MissingError:
-            if f"{self.name}{REPLACED}" in self.server.names():
+            if f"{self.name}{REPLACED}" in self.server.list_names():
                 message = f"{self.server.address} is being embedded anew; wait for that"
                 raise UnreachableError(message, seconds=10.0) from None
             raise
@@ -153,7 +153,7 @@ class Table:
             raise ModelMismatchError(f"{self.server.address} {message}") from None
 
 
-def make(server: Server, name: str, layout: Layout, properties: Mapping[str, str] | None = None) -> None:
+def make_collection(server: Server, name: str, layout: Layout, properties: Mapping[str, str] | None = None) -> None:
     """Make an empty collection, or make one ready that is there without its index; others may do the same."""
     from pymilvus import DataType  # pyright: ignore[reportMissingImports]
 
@@ -166,12 +166,12 @@ def make(server: Server, name: str, layout: Layout, properties: Mapping[str, str
     schema.add_field(FIELD, DataType.JSON)
     index = server.client.prepare_index_params()
     index.add_index(layout.vector, index_type="HNSW", metric_type="IP", params=_HNSW)
-    if name not in server.names():
+    if name not in server.list_names():
         try:
             every = {**layout.properties(), **(properties or {})}
             server.call("create_collection", name, schema=schema, properties=every, timeout=SLOW)
         except RefusedError:
-            if name not in server.names():
+            if name not in server.list_names():
                 raise
     if not server.call("list_indexes", name):
         server.call("create_index", name, index, timeout=SLOW)

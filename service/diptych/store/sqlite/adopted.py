@@ -35,7 +35,7 @@ _ADOPTED = TypeAdapter(AdoptedModel)
 class Adopted(Labels):
     """The model of a collection in its database; thread-safe. What a method wrote is on the disk when it returns."""
 
-    def adopted(self) -> AdoptedModel | None:
+    def adopted_model(self) -> AdoptedModel | None:
         """The model that was adopted last; None where there is none, or where the pictures are of others since."""
         found = self._fetch_all("SELECT value FROM facts WHERE key='model'")
         if not found:
@@ -47,7 +47,7 @@ class Adopted(Labels):
         revisions = {row["revision"] for row in self._fetch_all("SELECT DISTINCT revision FROM pictures")}
         return known if not revisions or known.revision in revisions else None
 
-    def adopt(self, model: AdoptedModel, same_panel: Collection[str]) -> int:
+    def adopt_model(self, model: AdoptedModel, same_panel: Collection[str]) -> int:
         """Make a model the collection's, in one transaction; return how many pictures keep their features.
 
         Those are the pictures of the revisions `same_panel`, whose panel graph is the model's too: they are of its

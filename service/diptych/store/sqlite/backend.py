@@ -21,8 +21,8 @@ from diptych.store.other_model import ways_out
 from diptych.store.records import NewPicture
 from diptych.store.reports import RebuildReport, VerifyReport
 from diptych.store.sqlite.database import Store
-from diptych.store.sqlite.rebuild import reembed
-from diptych.store.sqlite.verify import verify
+from diptych.store.sqlite.rebuild import reembed_pictures
+from diptych.store.sqlite.verify import verify_store
 from diptych_runtime.atomic import disk_bytes
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class SqliteBackend(Store):
         return store
 
     def _open_index(self, runtime: Runtime) -> None:
-        others = {revision: n for revision, n in self.revisions().items() if revision != runtime.revision}
+        others = {revision: n for revision, n in self.count_revisions().items() if revision != runtime.revision}
         if others:
             count, whole = sum(others.values()), self.count()
             raise ModelMismatchError(
@@ -147,7 +147,7 @@ class SqliteBackend(Store):
             self.index.catch_up(self)
         return bool(missing) and not missing.isdisjoint(self.index.rows().tolist())
 
-    def indexed(self) -> tuple[int, int]:
+    def index_state(self) -> tuple[int, int]:
         """The numbers of pictures in the index and of changes it has taken up."""
         return len(self.index), self.index.generation
 
@@ -175,12 +175,12 @@ class SqliteBackend(Store):
 
     def verify(self) -> VerifyReport:
         """Check the database, every stored feature and the index cache."""
-        return verify(self)
+        return verify_store(self)
 
     def rebuild(self, work: Rebuild) -> RebuildReport:
         """Embed damaged pictures anew, and make the index from the database alone."""
         with self.changing:
-            report = reembed(self, work)
+            report = reembed_pictures(self, work)
             if work.index is not None:
                 self.set_index_kind(work.index)
             self.index.relayout(self)

@@ -19,7 +19,7 @@ from diptych.store.filters import Filter
 from diptych.store.index import cache
 from diptych.store.sqlite.backend import SqliteBackend
 from diptych.store.sqlite.database import Store
-from diptych.store.sqlite.schema import DATABASE, prepare
+from diptych.store.sqlite.schema import DATABASE, prepare_tables
 from diptych_runtime.atomic import sync_folder, write_atomic
 from diptych_runtime.own_calibration import CALIBRATION
 from diptych_runtime.own_files import open_own
@@ -29,7 +29,7 @@ _RECORDS = 1000  # read at a time
 _PAGES = 256  # of the database, copied before others get a turn
 
 
-def lines(store: Backend, where: Filter | None = None, *, embeddings: bool = False) -> Iterator[dict[str, Any]]:
+def export_lines(store: Backend, where: Filter | None = None, *, embeddings: bool = False) -> Iterator[dict[str, Any]]:
     """A JSON object for every picture that meets a condition, in the order they were added.
 
     `embedding` is little-endian float32 in base64. What is added meanwhile may be among them.
@@ -45,7 +45,9 @@ def lines(store: Backend, where: Filter | None = None, *, embeddings: bool = Fal
             yield line
 
 
-def backup(store: Store, target: Path, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
+def back_up_collection(
+    store: Store, target: Path, progress: Callable[[int, int], None] = lambda done, total: None
+) -> int:
     """Copy the database, as it is at one moment, and the collection's own calibration into a new folder; return how
     many bytes the database has.
 
@@ -78,7 +80,7 @@ def backup(store: Store, target: Path, progress: Callable[[int, int], None] = la
     return final.stat().st_size
 
 
-def restore(
+def restore_collection(
     copy: SqliteBackend,
     target: Path,
     *,
@@ -94,7 +96,7 @@ def restore(
     """
     if (target / DATABASE).exists() and (target / DATABASE).samefile(copy.path):
         raise StoreError(f"{target} is the backup itself; name the folder of the collection with --store")
-    if damage := copy.damage():
+    if damage := copy.find_damage():
         raise StoreError(f"the backup {copy.directory} is damaged ({damage[0]}); nothing was changed")
     with SqliteBackend.open(target, create=True) as store:
         if not replace and (lost := _find_losses(store, copy)):
@@ -106,7 +108,7 @@ def restore(
             with copy.reading() as source, store.reading() as connection:
                 try:
                     _copy_database(source, connection, progress)
-                    prepare(connection, store.path, create=False)  # a backup of an earlier version
+                    prepare_tables(connection, store.path, create=False)  # a backup of an earlier version
                 finally:
                     # Whoever knows the old state, as a reader with its index does, is to see that this is another.
                     connection.execute("UPDATE facts SET value=? WHERE key='identity'", (uuid.uuid4().hex,))

@@ -59,18 +59,18 @@ class CacheDatabase:
         return connection
 
     @contextmanager
-    def _understood(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
-            raise self._failed(error) from None
+            raise self._make_error(error) from None
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._understood(), open_transaction(self._connection) as connection:
+        with self._translate_errors(), open_transaction(self._connection) as connection:
             yield connection
 
-    def _failed(self, error: sqlite3.Error) -> DiptychError:
+    def _make_error(self, error: sqlite3.Error) -> DiptychError:
         if isinstance(error, ForeignFileError):
             return self.error(f"{self.path}: {error}")
         # Errors of this library itself have no code of SQLite, which may have a second part above its first byte.

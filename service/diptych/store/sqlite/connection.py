@@ -12,7 +12,7 @@ from typing import Any
 
 from diptych.errors import ReadOnlyError, StoreError
 from diptych.store.sqlite.guard import open_transaction
-from diptych.store.sqlite.schema import connect
+from diptych.store.sqlite.schema import open_connection
 
 
 class Connections:
@@ -29,7 +29,7 @@ class Connections:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection for reads that are no methods here."""
-        with self._connection() as connection:
+        with self._borrow_connection() as connection:
             yield connection
 
     def _close_connections(self) -> None:
@@ -42,11 +42,11 @@ class Connections:
         self._identify_file = _identify_file(self.path)
 
     def _fetch_all(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        with self._connection() as connection:
+        with self._borrow_connection() as connection:
             return connection.execute(query, values).fetchall()
 
     @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
+    def _borrow_connection(self) -> Iterator[sqlite3.Connection]:
         """A connection for one reader at a time, so that reads see committed states only, and wait for no writer."""
         if self._closed:
             raise StoreError(f"the collection {self.path.parent} is closed")
@@ -68,7 +68,7 @@ class Connections:
             pass
         self._check_file()
         try:
-            return connect(self.path, read_only=self.read_only)
+            return open_connection(self.path, read_only=self.read_only)
         except sqlite3.Error as error:
             damaged = type(error) is sqlite3.DatabaseError  # what is a subclass is no damage
             advice = "; restore a backup, or see what `diptych index rebuild` can do" if damaged else ""
@@ -86,7 +86,7 @@ class Connections:
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         if self.read_only:
             raise ReadOnlyError(f"the collection {self.path.parent} was opened for reading only; nothing was changed")
-        with self._writing, self._connection() as connection:
+        with self._writing, self._borrow_connection() as connection:
             self._check_file()
             with open_transaction(connection):
                 yield connection

@@ -16,7 +16,7 @@ from diptych.store.index.layout import KINDS, Kind
 from diptych.store.lock import LOCK, WriterLock
 from diptych.store.records import Change, FileStamp, NewPicture, Record
 from diptych.store.sqlite.adopted import Adopted
-from diptych.store.sqlite.schema import DATABASE, DIGESTS, FACTS, checksum, missing, prepare
+from diptych.store.sqlite.schema import DATABASE, DIGESTS, FACTS, missing_error, prepare_tables, row_checksum
 from diptych_runtime.atomic import disk_bytes, sync_folder
 from diptych_runtime.errors import ArgumentError
 from diptych_runtime.parsing import parse_json
@@ -65,7 +65,7 @@ class Store(Adopted):
         directory = Path(directory).absolute()
         path = directory / DATABASE
         if not create and not path.is_file():
-            raise missing(directory)
+            raise missing_error(directory)
         lock, new = None, False
         try:
             if not read_only:
@@ -80,8 +80,8 @@ class Store(Adopted):
             raise StoreError(f"{directory} cannot be written: {error.strerror}; choose another folder") from None
         store = cls(directory, read_only=read_only, lock=lock)
         try:
-            with store._connection() as connection:
-                prepare(connection, path, create=create and not read_only, read_only=read_only)
+            with store._borrow_connection() as connection:
+                prepare_tables(connection, path, create=create and not read_only, read_only=read_only)
             store._remember_file()
             store.identity = store.present_identity()
         except BaseException:
@@ -169,7 +169,7 @@ class Store(Adopted):
 
     def removed_metadata(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """The metadata kept of pictures that `relocate` removed, by id: of those of the given ids that have some."""
-        with self._connection() as connection:
+        with self._borrow_connection() as connection:
             return _read_removed(connection, ids)
 
     def forget_removed(self, until: datetime) -> None:
@@ -249,7 +249,7 @@ class Store(Adopted):
         found = self._fetch_all("SELECT bytes FROM pictures WHERE id=?", (id,))
         return found[0]["bytes"] if found else None
 
-    def known(self, ids: Sequence[str], *, kept: bool = False) -> set[str]:
+    def known_ids(self, ids: Sequence[str], *, kept: bool = False) -> set[str]:
         """The given ids that are in the collection; with `kept`, only those with their bytes."""
         query = f"SELECT id FROM pictures WHERE id IN (SELECT value FROM json_each(?)) {kept * 'AND bytes IS NOT NULL'}"
         return {row["id"] for row in self._fetch_all(query, (json.dumps(list(ids)),))}
@@ -272,7 +272,7 @@ class Store(Adopted):
         query = f"SELECT row, p.tokens, d.tokens FROM {_JOINED} WHERE row IN (SELECT value FROM json_each(?))"
         whole = {}
         for row, tokens, digest in self._fetch_all(query, (json.dumps(list(rows)),)):
-            if checksum(tokens) == digest:
+            if row_checksum(tokens) == digest:
                 whole[row] = tokens
             else:
                 self._left_out(_make_damage_error(row, "list of tokens", _MEND))
@@ -289,7 +289,7 @@ class Store(Adopted):
         )
         found = {}
         for row, id, tokens, embedding, *digests in self._fetch_all(query, (json.dumps(list(ids)),)):
-            if [checksum(tokens), checksum(embedding)] != digests:
+            if [row_checksum(tokens), row_checksum(embedding)] != digests:
                 raise _make_damage_error(row, "embedding or list of tokens", _MEND)
             found[id] = tokens, embedding
         return found
@@ -374,7 +374,7 @@ class Store(Adopted):
 
     def embedding_checksums(self) -> tuple[int, dict[int, int]]:
         """The number of the last change, and the CRC-32 of every embedding by row, both of one moment."""
-        with self._connection() as connection:
+        with self._borrow_connection() as connection:
             connection.execute("BEGIN")
             try:
                 sequence = connection.execute(_LAST).fetchone()[0]
@@ -390,7 +390,7 @@ class Store(Adopted):
         """The number of pictures."""
         return self._fetch_all("SELECT count(*) AS n FROM pictures")[0]["n"]
 
-    def revisions(self) -> dict[str, int]:
+    def count_revisions(self) -> dict[str, int]:
         """The number of pictures that each model revision embedded."""
         found = self._fetch_all("SELECT revision, count(*) AS n FROM pictures GROUP BY revision ORDER BY n DESC")
         return {row["revision"]: row["n"] for row in found}
@@ -408,7 +408,7 @@ class Store(Adopted):
         query = f"SELECT row, p.tokens FROM {_JOINED} WHERE {whole} ORDER BY row LIMIT ?"
         return {row["row"]: row["tokens"] for row in self._fetch_all(query, (after, revision, size, limit))}
 
-    def outdated(self, revision: str, sizes: tuple[int, int], after: int, limit: int) -> list[tuple[int, Record]]:
+    def list_outdated(self, revision: str, sizes: tuple[int, int], after: int, limit: int) -> list[tuple[int, Record]]:
         """(row, record) behind row `after` of another revision, or whose embedding or tokens are damaged or have not
         these sizes: the bytes of the one, and the numbers of the others.
         """
@@ -419,14 +419,14 @@ class Store(Adopted):
         )
         return [(row["row"], _read_record(row)) for row in self._fetch_all(query, (after, revision, *sizes, limit))]
 
-    def features(self, after: int, limit: int) -> list[sqlite3.Row]:
+    def list_features(self, after: int, limit: int) -> list[sqlite3.Row]:
         """Rows with row, id, sha256, path, embedding, tokens and bytes behind row `after`, for checks.
 
         `record_whole` and `features_whole` say whether they have their checksums.
         """
         return self._fetch_all(f"SELECT {_FEATURES} FROM {_JOINED} WHERE row > ? ORDER BY row LIMIT ?", (after, limit))
 
-    def damage(self) -> list[str]:
+    def find_damage(self) -> list[str]:
         """The faults that SQLite's own integrity check finds; empty if all is well."""
         return [text for (text,) in self._fetch_all("PRAGMA integrity_check") if text != "ok"]
 
@@ -449,8 +449,8 @@ class Store(Adopted):
             "directory": str(self.directory),
             "pictures": self.count(),
             "kept": kept,
-            "revisions": self.revisions(),
-            "adopted": known.model if (known := self.adopted()) else None,
+            "revisions": self.count_revisions(),
+            "adopted": known.model if (known := self.adopted_model()) else None,
             "sequence": self.sequence(),
             "disk_bytes": disk_bytes(self.directory),
         }
@@ -521,7 +521,7 @@ def _stamp_text(stamp: FileStamp | None) -> str | None:
 
 def _check_embedding(embedding: bytes | None, digest: int | None) -> bytes | None:
     """An embedding with its checksum, empty if it has another; None stays None."""
-    return embedding if embedding is None or checksum(embedding) == digest else b""
+    return embedding if embedding is None or row_checksum(embedding) == digest else b""
 
 
 def _make_damage_error(row: int, what: str, remedy: str) -> StoreError:

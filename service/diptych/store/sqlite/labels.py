@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from diptych.store.records import ANSWERS, Answer, Label, NewLabel
 from diptych.store.sqlite.connection import Connections
-from diptych.store.sqlite.schema import checksum
+from diptych.store.sqlite.schema import row_checksum
 from diptych_runtime.errors import ArgumentError
 
 _ALL = (
@@ -37,7 +37,7 @@ class Labels(Connections):
         with self._transaction() as connection:
             connection.executemany(
                 "INSERT INTO labels (a, b, question, answer, added, digest) VALUES (?,?,?,?,?,?)",
-                [(*row, checksum(*row)) for row in rows],
+                [(*row, row_checksum(*row)) for row in rows],
             )
 
     def take_back_label(self, a: str, b: str, question: str) -> bool:
@@ -102,7 +102,7 @@ class Labels(Connections):
     def _read_whole(self, rows: Iterable[sqlite3.Row]) -> list[Label]:
         whole = []
         for sequence, *row, digest, path_a, path_b in rows:
-            if checksum(*row) == digest:
+            if row_checksum(*row) == digest:
                 whole.append(Label(*row, path_a=path_a, path_b=path_b))
             else:
                 logger.warning("%s: label %d is damaged and left out; label its pair again", self.path.parent, sequence)
@@ -111,7 +111,7 @@ class Labels(Connections):
     def damaged_labels(self) -> list[int]:
         """The numbers of the labels that have another checksum than they were written with."""
         found = self._fetch_all("SELECT sequence, a, b, question, answer, added, digest FROM labels ORDER BY sequence")
-        return [sequence for sequence, *row, digest in found if checksum(*row) != digest]
+        return [sequence for sequence, *row, digest in found if row_checksum(*row) != digest]
 
 
 def _make_row(label: NewLabel, now: str) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from diptych_runtime.runtime import Runtime
 logger = logging.getLogger(__name__)
 
 
-def rebuild(directory: Path, work: Rebuild, adopted: AdoptedModel | None = None) -> RebuildReport:
+def rebuild_folder(directory: Path, work: Rebuild, adopted: AdoptedModel | None = None) -> RebuildReport:
     """Bring the collection in a folder to the rebuild's model, mend its damage and write its index anew.
 
     May be interrupted and run again. `adopted` is the collection's model from now on. Raises StoreError.
@@ -30,10 +30,10 @@ def rebuild(directory: Path, work: Rebuild, adopted: AdoptedModel | None = None)
     runtime = work.runtime
     with _explain_damage(directory), Store.open(directory) as store:
         if adopted is not None:
-            store.adopt(adopted, ())
+            store.adopt_model(adopted, ())
         compacted = _compact_tokens(store, runtime)
-        report = reembed(store, work)
-        foreign = sum(count for revision, count in store.revisions().items() if revision != runtime.revision)
+        report = reembed_pictures(store, work)
+        foreign = sum(count for revision, count in store.count_revisions().items() if revision != runtime.revision)
         report = replace(report, compacted=compacted, mended=_mend_database(store), foreign=foreign)
         if work.index is not None:
             store.set_index_kind(work.index)
@@ -41,18 +41,18 @@ def rebuild(directory: Path, work: Rebuild, adopted: AdoptedModel | None = None)
     return report
 
 
-def reembed(store: Store, work: Rebuild) -> RebuildReport:
+def reembed_pictures(store: Store, work: Rebuild) -> RebuildReport:
     """Give every picture of another revision, or of a wrong size, features of the rebuild's model, batch by batch."""
     runtime, after = work.runtime, 0
     # A revision that no model has makes every picture out of date.
     revision = "" if work.everything else runtime.revision
     sizes = (4 * runtime.embedding_dim, prod(runtime.token_shape))
-    while found := store.outdated(revision, sizes, after, BATCH):
+    while found := store.list_outdated(revision, sizes, after, BATCH):
         after = found[-1][0]
-        good = work.embed(store, [record for _, record in found])
+        good = work.embed_pictures(store, [record for _, record in found])
         store.replace_features([(record.id, embedding, tokens) for record, embedding, tokens in good], runtime.revision)
-        work.advance(len(found), len(good))
-    return work.report(store.count())
+        work.count_batch(len(found), len(good))
+    return work.make_report(store.count())
 
 
 def _compact_tokens(store: Store, runtime: Runtime) -> int:
@@ -96,13 +96,13 @@ def _mend_database(store: Store) -> bool:
 
     Raises StoreError where damage is left.
     """
-    if not store.damage():
+    if not store.find_damage():
         _shrink_database(store)
         return False
     with store.reading() as connection:
         connection.execute("REINDEX")
         connection.execute("VACUUM")
-    if left := store.damage():
+    if left := store.find_damage():
         raise _make_loss_error(store.directory, left[0])
     return True
 

@@ -93,7 +93,7 @@ def is_collection(directory: Path) -> bool:
     return (directory / DATABASE).is_file()
 
 
-def missing(directory: Path) -> StoreError:
+def missing_error(directory: Path) -> StoreError:
     """The error for a folder without a collection."""
     return StoreError(
         f"{directory} holds no collection; make one with `diptych index add --store {shell_word(directory)} PICTURES` "
@@ -101,7 +101,7 @@ def missing(directory: Path) -> StoreError:
     )
 
 
-def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
+def open_connection(path: Path, *, read_only: bool) -> sqlite3.Connection:
     """A connection that may wander between threads; every acknowledged write is on the disk (WAL, synchronous=FULL)."""
     check_files(path)
     mode = "?mode=rwc"
@@ -114,7 +114,7 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     connection = open_guarded(path.resolve().as_uri() + mode, uri=True)
     try:
         connection.row_factory = sqlite3.Row
-        connection.create_function("crc32", -1, checksum, deterministic=True)
+        connection.create_function("crc32", -1, row_checksum, deterministic=True)
         connection.create_function("token_numbers", 1, token_numbers, deterministic=True)
         version = connection.execute("PRAGMA user_version").fetchone()[0] if read_only else VERSION
         if version in range(1, 5):
@@ -127,7 +127,7 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
         if version in (1, 2):
             columns = "sequence, a, b, question, answer, added, digest"
             connection.execute(f"CREATE TEMP VIEW labels ({columns}) AS {_NO_LABELS}")
-        # Another program's stays as it is: `prepare` refuses it.
+        # Another program's stays as it is: `prepare_tables` refuses it.
         if not read_only and (_read_application_id(connection) == _APPLICATION or not has_tables(connection)):
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
@@ -144,7 +144,7 @@ def _read_application_id(connection: sqlite3.Connection) -> int:
     return connection.execute("PRAGMA application_id").fetchone()[0]
 
 
-def checksum(*values: bytes | str | int | None) -> int:
+def row_checksum(*values: bytes | str | int | None) -> int:
     """CRC-32 of some columns; the function `crc32` of our SQL."""
     found = 0
     for value in values:
@@ -162,7 +162,7 @@ def token_numbers(tokens: object) -> int:
         return 0
 
 
-def prepare(connection: sqlite3.Connection, path: Path, *, create: bool, read_only: bool = False) -> None:
+def prepare_tables(connection: sqlite3.Connection, path: Path, *, create: bool, read_only: bool = False) -> None:
     """Make the tables of a new database (in one transaction), or check that an old one is a collection we can read.
 
     A writer brings a database of an earlier version to ours. Version 4 has the tables of version 3: its number keeps
@@ -178,7 +178,7 @@ def prepare(connection: sqlite3.Connection, path: Path, *, create: bool, read_on
             f"BEGIN IMMEDIATE; {_TABLES} {_DIGESTS} {_LABELS} {_REMOVED} {named} {numbered} COMMIT;"
         )
     elif empty:
-        raise missing(path.parent)
+        raise missing_error(path.parent)
     elif application != _APPLICATION:
         raise StoreError(f"{path} is not a Diptych collection (application id {application:#x}); choose another folder")
     elif parts := foreign_parts(connection):

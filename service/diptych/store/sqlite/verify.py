@@ -24,16 +24,16 @@ _STEP = 256
 _LOW = RECALL - 0.02
 
 
-def verify(store: Store) -> VerifyReport:
+def verify_store(store: Store) -> VerifyReport:
     """Check a collection without a model and without changing anything; reads the whole database."""
     problems: list[str] = []
     pictures = missing = 0
     sizes: Counter[tuple[int, int]] = Counter()
     try:
-        problems += [f"database: {text}" for text in store.damage()]
+        problems += [f"database: {text}" for text in store.find_damage()]
         problems += [f"label {n}: it has another checksum; label its pair again" for n in store.damaged_labels()]
         after = 0
-        while rows := store.features(after, _STEP):
+        while rows := store.list_features(after, _STEP):
             after = rows[-1]["row"]
             pictures += len(rows)
             for row in rows:
@@ -43,8 +43,8 @@ def verify(store: Store) -> VerifyReport:
                 missing += row["bytes"] is None and not (isinstance(row["path"], str) and Path(row["path"]).is_file())
     except StoreError as error:  # a database too broken to be read to its end
         return VerifyReport(pictures, [*problems, f"database: {error.__cause__ or error}"], [])
-    adopted = store.adopted()
-    if len(revisions := store.revisions()) > 1:
+    adopted = store.adopted_model()
+    if len(revisions := store.count_revisions()) > 1:
         name = "" if adopted else " --model NAME"
         models = f"{embedded_by(revisions)}; `diptych index rebuild{name}` brings all to one"
         problems.append(f"embedded by several models: {models}")
@@ -64,7 +64,7 @@ def verify(store: Store) -> VerifyReport:
     others: set[int] = set()
     now, stored = store.embedding_checksums()
     if fault is None:
-        vectors, fault = cache.load(store.directory, manifest)
+        vectors, fault = cache.load_vectors(store.directory, manifest)
         if vectors is not None:
             recall = vectors.recall() if vectors.lists > 1 else None
             replayed = _find_replayed_rows(store, manifest["generation"])

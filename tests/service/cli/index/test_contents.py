@@ -11,7 +11,7 @@ import pytest
 from embedded import BEFORE_5
 
 from diptych import Collection
-from diptych.store.index.cache import digest
+from diptych.store.index.cache import cache_digest
 from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration, OwnQuestion, released_digest
 
 
@@ -102,7 +102,7 @@ def test_a_verified_cache_of_another_state_is_noted_and_the_collection_is_health
         "11 pictures checked, no problem found\n  note: index cache: 1 change behind, replayed when it is opened\n"
     )
     manifest = json.loads(cache["candidates.json"]) | {"generation": 99}
-    manifest["sha256"] = digest(store, manifest)
+    manifest["sha256"] = cache_digest(store, manifest)
     (store / "candidates.json").write_text(json.dumps(manifest))
     ahead = diptych("index", "verify", "--store", store)
     assert ahead.code == 0

@@ -124,7 +124,7 @@ def test_pictures_of_an_earlier_release_are_embedded_by_the_present_one_without_
     made = diptych("index", "rebuild", "--store", store)
     assert made.code == 0, made.err
     with Store.open(store) as opened:
-        assert list(opened.revisions()) == [models_by_name()["photo"].revision]
+        assert list(opened.count_revisions()) == [models_by_name()["photo"].revision]
 
 
 def _features(store: Store, id: str) -> tuple[bytes, bytes]:

@@ -34,7 +34,7 @@ def sync(diptych, artifact, store) -> Callable[..., Any]:
 def cost(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[int, int]]:
     """How many files were read and how many pictures embedded since it was asked last."""
     done = {"read": 0, "embedded": 0}
-    read, features = run._read_file, ingest.features
+    read, features = run._read_file, ingest.make_features
 
     def reading(path, limits):
         done["read"] += 1
@@ -45,7 +45,7 @@ def cost(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[int, int]]:
         return features(pixels, scorer)
 
     monkeypatch.setattr(run, "_read_file", reading)
-    monkeypatch.setattr(ingest, "features", embedding)
+    monkeypatch.setattr(ingest, "make_features", embedding)
 
     def ask() -> tuple[int, int]:
         found = done["read"], done["embedded"]

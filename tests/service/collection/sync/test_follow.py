@@ -6,7 +6,7 @@ import pytest
 from folders import names, put
 
 from diptych import Collection
-from diptych.collection.sync.follow import Follower, follow
+from diptych.collection.sync.follow import Follower, follow_changes
 from diptych.collection.sync.run import Outcome
 from diptych.errors import SyncError
 
@@ -24,7 +24,7 @@ def test_a_failure_is_said_once_and_the_run_after_it_is_told():
             raise step
         return step
 
-    follow(once, 0.001, tell=lambda *words: told.append(words), fail=failures.append, over=over)
+    follow_changes(once, 0.001, tell=lambda *words: told.append(words), fail=failures.append, over=over)
     assert failures == [
         "[Errno 28] full; trying again every 0.001 s",
         "gone; trying again every 0.001 s",
@@ -42,7 +42,7 @@ def test_reasons_are_told_when_they_come_and_not_while_they_stay():
             over.set()
         return Outcome(refused=found or {})
 
-    follow(once, 0.001, tell=lambda outcome, reasons: told.append(reasons), fail=pytest.fail, over=over)
+    follow_changes(once, 0.001, tell=lambda outcome, reasons: told.append(reasons), fail=pytest.fail, over=over)
     assert told == [["a"], ["b"], ["b"]]
 
 

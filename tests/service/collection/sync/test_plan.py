@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from diptych.collection.sync.plan import Plan, find_going, find_objection, make_plan, refuse
+from diptych.collection.sync.plan import Plan, find_going, find_objection, make_plan, refuse_run
 from diptych.errors import SyncError
 
 
@@ -98,4 +98,4 @@ def test_a_folder_below_that_is_still_there_and_empty_is_objected_to_and_one_tha
 
 def test_the_refusal_says_what_to_do():
     with pytest.raises(SyncError, match=re.escape("many; none was removed. Mount the disk if it is not, or say that")):
-        refuse("many")
+        refuse_run("many")

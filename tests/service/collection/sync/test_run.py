@@ -10,7 +10,7 @@ from folders import counts, held, names, put
 
 from diptych import Collection
 from diptych.collection.sync import run
-from diptych.collection.sync.run import Run, checked
+from diptych.collection.sync.run import Run, check_folders
 from diptych.collection.sync.seen_files import LEDGER, SeenFiles
 from diptych.errors import SyncError
 from diptych.pictures.walk import Tree
@@ -360,7 +360,7 @@ def test_folders_become_absolute_and_come_once_and_links_stay_as_they_are_named(
     (tmp_path / "a").mkdir()
     (tmp_path / "link").symlink_to("a")
     monkeypatch.chdir(tmp_path)
-    assert checked(["a", "./a/", tmp_path / "a", "link"]) == [str(tmp_path / "a"), str(tmp_path / "link")]
+    assert check_folders(["a", "./a/", tmp_path / "a", "link"]) == [str(tmp_path / "a"), str(tmp_path / "link")]
 
 
 def test_what_is_no_folder_is_an_error_that_says_what_it_is(tmp_path):
@@ -368,11 +368,11 @@ def test_what_is_no_folder_is_an_error_that_says_what_it_is(tmp_path):
     for name, what in (("file", "is a file"), ("none", "does not exist")):
         text = re.escape(f"expected a folder to follow, and {tmp_path / name} {what}; nothing was changed")
         with pytest.raises(SyncError, match=text):
-            checked([tmp_path, tmp_path / name])
+            check_folders([tmp_path, tmp_path / name])
     odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xe9")
     os.mkdir(odd)  # noqa: PTH102
     with pytest.raises(SyncError, match="not UTF-8"):
-        checked([odd])
+        check_folders([odd])
 
 
 @pytest.fixture

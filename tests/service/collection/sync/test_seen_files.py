@@ -75,7 +75,7 @@ def test_one_that_another_process_writes_or_that_is_damaged_in_the_middle_is_not
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(SyncError, match="is locked; wait for what else uses it, or delete it"):
                 ledger.note({"/p/a.jpg": PICTURE})
-        said = str(ledger._failed(sqlite3.DatabaseError("database disk image is malformed")))
+        said = str(ledger._make_error(sqlite3.DatabaseError("database disk image is malformed")))
     assert "is malformed; delete it" in said
 
 

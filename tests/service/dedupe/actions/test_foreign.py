@@ -11,7 +11,7 @@ import pytest
 from aside import id_of, put_aside
 
 from diptych.dedupe.actions.foreign import is_within
-from diptych.dedupe.actions.undo_log import empty, read, undo
+from diptych.dedupe.actions.undo_log import empty_trash, read_journal, undo_moves
 from diptych.errors import DedupeError
 from diptych.pictures.walk import TRASH
 
@@ -103,7 +103,7 @@ def test_no_autostart_file_is_written_whatever_the_roots(home, album, journal, u
 )
 def test_only_names_of_pictures_and_companions_are_put_back_and_none_that_is_hidden(album, journal, name, photo_bytes):
     target = put(album, "a.jpg", photo_bytes(3))
-    outcome = undo(read(journal((album / name, target))))
+    outcome = undo_moves(read_journal(journal((album / name, target))))
     assert (outcome.done, len(outcome.left), (album / name).exists()) == (0, 1, False)
     assert target.exists()
 
@@ -132,7 +132,7 @@ def test_a_program_by_the_private_name_of_a_link_is_not_put_back(album, journal,
 def test_the_pictures_and_companions_of_an_album_are_put_back_within_it(album, journal, photo_bytes, bytes_of):
     files = {"a.jpg": photo_bytes(3), "a.xmp": b"<x:xmpmeta/>", "sub/b.png": photo_bytes(4, (64, 64), "PNG")}
     path = journal(*((album / name, put(album, name, data)) for name, data in files.items()))
-    assert undo(read(path)).done == 3
+    assert undo_moves(read_journal(path)).done == 3
     assert {name: data for name, data in bytes_of(album).items() if TRASH not in name and name != "kept.jpg"} == files
 
 
@@ -155,8 +155,8 @@ def test_a_trash_of_the_user_is_not_emptied_by_the_journal_of_another_folder(hom
 def test_no_empty_folder_of_the_user_is_removed(home, album, journal):
     (home / "empty/below").mkdir(parents=True)
     path = journal((album / "a.jpg", home / "empty/below/a.jpg"), folders=[str(home)])
-    for act in (undo, empty):
-        act(read(path))
+    for act in (undo_moves, empty_trash):
+        act(read_journal(path))
     assert (home / "empty/below").is_dir()
 
 
@@ -181,7 +181,7 @@ def test_a_command_to_paste_runs_nothing_that_a_journal_says(home, album, journa
     root = f"{home}/Pictures;touch pwned;true"
     path = journal((f"{root}/a.jpg", album / "kept.jpg"), roots=[root])
     with pytest.raises(DedupeError, match=f"name this folder too: diptych dedupe '{root}' --undo {path}$"):
-        read(path)
+        read_journal(path)
 
 
 def test_a_keeper_is_read_only_in_a_folder_that_was_named(home, album, journal, monkeypatch):
@@ -191,9 +191,9 @@ def test_a_keeper_is_read_only_in_a_folder_that_was_named(home, album, journal, 
     for keeper in (home / "Pictures/own.jpg", home / "Pictures/../Pictures/own.jpg"):
         path = journal((home / "Pictures/a.jpg", album / "kept.jpg"), **places, keeper=str(keeper))
         with pytest.raises(DedupeError):
-            read(path, [album])
+            read_journal(path, [album])
         assert read_files == []
-        read(path, [home / "Pictures"])
+        read_journal(path, [home / "Pictures"])
         assert read_files.pop() == keeper
 
 
@@ -210,11 +210,13 @@ def test_nothing_is_deleted_for_a_keeper_in_a_folder_that_was_not_named(home, al
 def test_naming_the_home_names_none_of_its_hidden_folders(home, album, journal, photo_bytes):
     target = put(album, "a.jpg", photo_bytes(3))
     for source in (home / ".config/a.jpg", home / ".a.jpg"):
-        outcome = undo(read(journal((source, target), roots=[str(home)]), [home]))
+        outcome = undo_moves(read_journal(journal((source, target), roots=[str(home)]), [home]))
         assert (outcome.done, "is hidden" in outcome.left[0]["reason"]) == (0, True)
     with pytest.raises(DedupeError, match="if that is right, name this folder too"):
-        read(journal((home / ".config/a.jpg", target), roots=[str(home / ".config")]), [home])
-    assert undo(read(journal((home / ".config/a.jpg", target), roots=[str(home / ".config")]), [home / ".config"])).done
+        read_journal(journal((home / ".config/a.jpg", target), roots=[str(home / ".config")]), [home])
+    assert undo_moves(
+        read_journal(journal((home / ".config/a.jpg", target), roots=[str(home / ".config")]), [home / ".config"])
+    ).done
 
 
 def test_a_hidden_folder_that_was_searched_is_named(album, journal, diptych, photo_bytes):
@@ -269,10 +271,10 @@ def test_a_journal_of_more_files_than_any_run_moves_is_not_read_to_its_end(album
     monkeypatch.setattr("diptych.dedupe.actions.undo_log._MOST_FILES", 3)
     path = journal(*[(album / f"{number}.jpg", album / TRASH / f"1/{number}.jpg") for number in range(5)])
     with pytest.raises(DedupeError, match=r"it has more than .* bytes or 3 files"):
-        read(path)
+        read_journal(path)
     many = {"roots": [str(album)] * 51}
     with pytest.raises(DedupeError, match="it names more than 50 folders"):
-        read(journal(**many))
+        read_journal(journal(**many))
 
 
 # The user's own journals.
@@ -280,7 +282,7 @@ def test_a_journal_of_more_files_than_any_run_moves_is_not_read_to_its_end(album
 
 def test_a_journal_of_this_user_is_known_by_its_seal_and_not_after_it_was_edited(tmp_path, data_home):
     journal = put_aside(tmp_path / "photos") / "journal.jsonl"
-    assert not read(journal).foreign
+    assert not read_journal(journal).foreign
     key = data_home / "diptych-journals.key"
     assert (key.stat().st_mode & 0o777, key.stat().st_size) == (0o600, 32)
     lines = journal.read_text().splitlines(keepends=True)
@@ -293,30 +295,30 @@ def test_a_journal_of_this_user_is_known_by_its_seal_and_not_after_it_was_edited
     ):
         journal.write_text("".join(changed))
         try:
-            assert read(journal).foreign
+            assert read_journal(journal).foreign
         except DedupeError:
             continue
     journal.write_text("".join(lines))
     key.unlink()
-    assert read(journal).foreign
+    assert read_journal(journal).foreign
 
 
 def test_without_a_place_for_the_key_files_are_moved_and_their_folder_is_named_to_undo_it(tmp_path, monkeypatch):
     (tmp_path / "a file").touch()
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "a file"))
     journal = put_aside(tmp_path / "photos") / "journal.jsonl"
-    assert read(journal).foreign
+    assert read_journal(journal).foreign
     alone = shutil.move(journal, tmp_path / "journal.jsonl")
     with pytest.raises(DedupeError, match=f"name this folder too: diptych dedupe {tmp_path}/photos --undo"):
-        read(Path(alone))
-    assert read(Path(alone), [tmp_path / "photos"]).unknown == {}
+        read_journal(Path(alone))
+    assert read_journal(Path(alone), [tmp_path / "photos"]).unknown == {}
 
 
 def test_of_the_users_own_journal_only_what_is_from_a_named_folder_is_put_back(tmp_path):
     journal = put_aside(tmp_path / "photos") / "journal.jsonl"
     with pytest.raises(DedupeError, match=f"{tmp_path}/photos, where it is from, was not named; name it too"):
-        read(journal, [tmp_path / "other"])
-    assert undo(read(journal, [tmp_path])).done == 1
+        read_journal(journal, [tmp_path / "other"])
+    assert undo_moves(read_journal(journal, [tmp_path])).done == 1
 
 
 def test_a_folder_is_within_another_by_what_it_really_is(tmp_path):

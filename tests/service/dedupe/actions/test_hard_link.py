@@ -13,8 +13,8 @@ from aside import id_of
 from diptych.dedupe.actions import hard_link
 from diptych.dedupe.actions.hard_link import LINK, links_of, move_and_link
 from diptych.dedupe.actions.move_file import ChangedError
-from diptych.dedupe.actions.plan import carry_out, planned
-from diptych.dedupe.actions.undo_log import Outcome, empty, read, undo
+from diptych.dedupe.actions.plan import carry_out, make_plan
+from diptych.dedupe.actions.undo_log import Outcome, empty_trash, read_journal, undo_moves
 from diptych.dedupe.duplicates import Group, Member
 from diptych.errors import DedupeError
 from diptych.pictures.walk import TRASH
@@ -44,7 +44,7 @@ def group(pair, picture):
 @pytest.fixture
 def linked(group, pair):
     """The journal of a pair whose copy is a link by now."""
-    plan = planned([group], [pair[0].parent], to=None, link=True)
+    plan = make_plan([group], [pair[0].parent], to=None, link=True)
     assert carry_out(plan) == Outcome(done=1)
     return plan.journal
 
@@ -187,7 +187,7 @@ def test_the_last_name_of_a_picture_is_not_taken_even_where_everything_else_vani
         copy.write_bytes(b"edited")
         raise ChangedError("has changed since it was scored")
 
-    monkeypatch.setattr(hard_link, "move", gone)
+    monkeypatch.setattr(hard_link, "move_file", gone)
     with pytest.raises(ChangedError):
         go(pair)
     (link,) = links_of(copy)
@@ -195,16 +195,16 @@ def test_the_last_name_of_a_picture_is_not_taken_even_where_everything_else_vani
 
 
 def test_undoing_gives_the_file_back_and_may_be_done_again(pair, linked):
-    assert undo(read(linked)) == Outcome(done=1)
+    assert undo_moves(read_journal(linked)) == Outcome(done=1)
     assert untouched(pair)
     assert pair[1].stat().st_mtime_ns == 10**18 + 1
-    assert undo(read(linked)) == Outcome(already=1)
+    assert undo_moves(read_journal(linked)) == Outcome(already=1)
 
 
 @pytest.mark.parametrize("where", ["copy.jpg", "kept.jpg"])
 def test_undoing_after_an_edit_in_place_gives_the_original_back_and_keeps_the_edit(pair, linked, where):
     (pair[0].parent / where).write_bytes(b"edited")
-    assert undo(read(linked)) == Outcome(done=1)
+    assert undo_moves(read_journal(linked)) == Outcome(done=1)
     assert (pair[0].read_bytes(), pair[1].read_bytes()) == (b"edited", DATA)
     assert listing(pair) == ["copy.jpg", "kept.jpg"]
 
@@ -213,8 +213,8 @@ def test_undoing_leaves_what_was_saved_anew_in_the_place(pair, linked):
     keeper, copy, target = pair
     copy.unlink()
     copy.write_bytes(b"edited")
-    target = Path(read(linked).entries[0].target)
-    (left,) = undo(read(linked)).left
+    target = Path(read_journal(linked).entries[0].target)
+    (left,) = undo_moves(read_journal(linked)).left
     assert left == {"path": str(target), "reason": f"there is another file at {copy} by now; move that away first"}
     assert (copy.read_bytes(), target.read_bytes(), keeper.read_bytes()) == (b"edited", DATA, DATA)
 
@@ -223,7 +223,7 @@ def test_an_edit_whose_other_name_is_not_known_is_not_taken_away(pair, linked):
     keeper, copy, _ = pair
     keeper.rename(keeper.with_name("moved.jpg"))
     copy.write_bytes(b"edited")
-    assert len(undo(read(linked)).left) == 1
+    assert len(undo_moves(read_journal(linked)).left) == 1
     assert copy.read_bytes() == b"edited"
     assert listing(pair) == ["copy.jpg", "moved.jpg"]
 
@@ -233,17 +233,17 @@ def test_undoing_needs_no_keeper_where_the_link_is(pair, linked, keeper):
     pair[0].unlink()
     if keeper == "saved anew":
         pair[0].write_bytes(b"another")
-    past = read(linked)
-    assert undo(past) == Outcome(done=1)
+    past = read_journal(linked)
+    assert undo_moves(past) == Outcome(done=1)
     assert (pair[1].read_bytes(), pair[1].stat().st_mtime_ns) == (DATA, 10**18 + 1)
 
 
 def test_emptying_frees_the_trash_and_the_name_stays(pair, linked):
-    assert empty(read(linked)) == Outcome(done=1)
+    assert empty_trash(read_journal(linked)) == Outcome(done=1)
     assert pair[1].samefile(pair[0])
     assert [path.name for path in linked.parent.iterdir()] == ["journal.jsonl"]
-    assert empty(read(linked)) == Outcome(already=1)
-    assert undo(read(linked)) == Outcome(already=1)
+    assert empty_trash(read_journal(linked)) == Outcome(already=1)
+    assert undo_moves(read_journal(linked)) == Outcome(already=1)
     assert pair[1].read_bytes() == DATA
 
 
@@ -256,8 +256,8 @@ def test_nothing_is_emptied_whose_link_is_not_there_any_more(pair, linked, link)
         copy.unlink()
         if link == "a symbolic link":
             copy.symlink_to(keeper)
-    past = read(linked)
-    outcome = empty(past)
+    past = read_journal(linked)
+    outcome = empty_trash(past)
     assert (outcome.done, len(outcome.left)) == (0, 1)
     assert outcome.left[0]["reason"].startswith(f"what was kept in its place, {copy}, ")
     assert Path(past.entries[0].target).read_bytes() == DATA
@@ -265,26 +265,26 @@ def test_nothing_is_emptied_whose_link_is_not_there_any_more(pair, linked, link)
 
 def test_emptying_where_the_keeper_has_gone_leaves_the_link(pair, linked):
     pair[0].unlink()
-    assert empty(read(linked)) == Outcome(done=1)
+    assert empty_trash(read_journal(linked)) == Outcome(done=1)
     assert pair[1].read_bytes() == DATA
 
 
 def test_files_of_one_time_are_told_apart(pair, group, monkeypatch):
     """A link changes its inode in the moment in which the copy is renamed, with coarse times in the same one."""
     os.utime(pair[1], ns=(10**18, 10**18))
-    plan = planned([group], [pair[0].parent], to=None, link=True)
+    plan = make_plan([group], [pair[0].parent], to=None, link=True)
     monkeypatch.setattr("diptych.dedupe.actions.undo_log.same_file", lambda *_: True)
     monkeypatch.setattr("diptych.dedupe.actions.move_file.same_file", lambda *_: True)
     assert carry_out(plan) == Outcome(done=1)
-    assert empty(read(plan.journal)) == Outcome(done=1)
+    assert empty_trash(read_journal(plan.journal)) == Outcome(done=1)
 
 
 def test_a_link_of_a_killed_run_is_removed_and_nothing_is_emptied_meanwhile(pair, linked):
     keeper, copy, _ = pair
     private = copy.with_name(f".{copy.name}.{'0' * 32}{LINK}")
     LINKED(keeper, private)
-    assert "a move was cut short" in empty(read(linked)).left[0]["reason"]
-    assert undo(read(linked)) == Outcome(done=1)
+    assert "a move was cut short" in empty_trash(read_journal(linked)).left[0]["reason"]
+    assert undo_moves(read_journal(linked)) == Outcome(done=1)
     assert untouched(pair)
 
 
@@ -298,7 +298,7 @@ def test_an_undo_that_was_killed_with_the_link_aside_is_taken_up_again(pair, lin
     if edit == "saved anew":
         private.unlink()
         private.write_bytes(b"edited")
-    outcome = undo(read(linked))
+    outcome = undo_moves(read_journal(linked))
     assert (outcome.done, len(outcome.left)) == ((0, 1) if edit == "saved anew" else (1, 0))
     assert copy.read_bytes() == (b"edited" if edit == "saved anew" else DATA)
     assert links_of(copy) == []
@@ -306,14 +306,14 @@ def test_an_undo_that_was_killed_with_the_link_aside_is_taken_up_again(pair, lin
 
 def test_undoing_before_the_link_was_there_gives_the_file_back(pair, linked):
     pair[1].unlink()
-    assert undo(read(linked)) == Outcome(done=1)
+    assert undo_moves(read_journal(linked)) == Outcome(done=1)
     assert untouched(pair)
 
 
 def test_undoing_gives_the_link_back_where_what_was_put_aside_has_changed(pair, linked):
     keeper, copy, _ = pair
-    Path(read(linked).entries[0].target).write_bytes(b"edited")
-    (left,) = undo(read(linked)).left
+    Path(read_journal(linked).entries[0].target).write_bytes(b"edited")
+    (left,) = undo_moves(read_journal(linked)).left
     assert "has changed since it was scored; it is left where it is" in left["reason"]
     assert copy.samefile(keeper)
     assert listing(pair) == ["copy.jpg", "kept.jpg"]
@@ -328,13 +328,13 @@ def test_only_exact_copies_become_links_each_to_the_first_of_its_bytes(picture, 
     )
     stands = ((same, kept), (other, None), (again, other), (alone, kept))
     members = tuple(Member(one, 0.99, one is same, replaced_by=instead) for one, instead in stands)
-    plan = planned([Group(kept, members)], [Path("/p")], to=None, link=True)
+    plan = make_plan([Group(kept, members)], [Path("/p")], to=None, link=True)
     assert [(step.entry.source, step.entry.keeper) for step in plan.steps] == [
         ("/p/b.jpg", "/p/a.jpg"),
         ("/p/d.jpg", "/p/c.jpg"),
     ]
     assert (plan.act, plan.unlinked) == ("hardlink", 1)
-    chosen = planned([Group(kept, members)], [Path("/p")], to=None, link=True, chosen=["/p/a.jpg", "/p/e.jpg"])
+    chosen = make_plan([Group(kept, members)], [Path("/p")], to=None, link=True, chosen=["/p/a.jpg", "/p/e.jpg"])
     assert [(step.entry.source, step.entry.keeper) for step in chosen.steps] == [("/p/a.jpg", "/p/b.jpg")]
     assert chosen.unlinked == 1
 
@@ -343,7 +343,7 @@ def test_no_link_leads_into_a_reference(picture):
     kept = picture(path="/r/a.jpg", id="1", root=1, reference=True)
     first, second = (picture(path=f"/p/{name}.jpg", id="1") for name in "bc")
     group = Group(kept, tuple(Member(one, 1.0, True, replaced_by=kept) for one in (first, second)))
-    plan = planned([group], [Path("/p")], to=None, link=True, references=[Path("/r")])
+    plan = make_plan([group], [Path("/p")], to=None, link=True, references=[Path("/r")])
     assert [(step.entry.source, step.entry.keeper) for step in plan.steps] == [("/p/c.jpg", "/p/b.jpg")]
     assert plan.unlinked == 1
 
@@ -352,9 +352,9 @@ def test_no_link_leads_to_a_file_that_has_another_name_which_may_lie_in_a_refere
     (tmp_path / "reference").mkdir()
     os.link(pair[0], tmp_path / "reference" / "kept.jpg_original")
     place = {"to": None, "link": True}
-    with_it = planned([group], [pair[0].parent], **place, references=[tmp_path / "reference"])
+    with_it = make_plan([group], [pair[0].parent], **place, references=[tmp_path / "reference"])
     assert (with_it.steps, with_it.unlinked) == ([], 1)
-    assert len(planned([group], [pair[0].parent], **place).steps) == 1
+    assert len(make_plan([group], [pair[0].parent], **place).steps) == 1
 
 
 def test_nothing_goes_where_a_link_leads_into_a_reference(group, pair, tmp_path):
@@ -362,7 +362,7 @@ def test_nothing_goes_where_a_link_leads_into_a_reference(group, pair, tmp_path)
         (tmp_path / folder).mkdir()
     (tmp_path / "out" / "sub").symlink_to(tmp_path / "reference")
     with pytest.raises(DedupeError, match=r"reference, a reference, where nothing is changed; choose another folder"):
-        planned([group], [pair[0].parent], to=tmp_path / "out" / "sub", references=[tmp_path / "reference"])
+        make_plan([group], [pair[0].parent], to=tmp_path / "out" / "sub", references=[tmp_path / "reference"])
 
 
 def test_the_longest_of_names_can_become_a_link_and_be_undone(pair):

@@ -15,7 +15,7 @@ from diptych.dedupe.actions.move_file import (
     change_of,
     give_back,
     held_of,
-    move,
+    move_file,
     parts_of,
     private_beside,
     same_file,
@@ -53,7 +53,7 @@ def source(tmp_path):
 
 def test_a_file_is_moved_with_its_bytes_and_its_time(system, source, tmp_path):
     target = tmp_path / "to" / "deep" / "a.jpg"
-    move(source, target, ID)
+    move_file(source, target, ID)
     assert (target.read_bytes(), target.stat().st_mtime_ns, target.stat().st_nlink) == (b"picture", 10**18 + 7, 1)
     assert [path.name for path in target.parent.iterdir()] == ["a.jpg"]
     assert not source.exists()
@@ -64,14 +64,14 @@ def test_nothing_is_ever_overwritten(system, source, tmp_path):
     target.parent.mkdir()
     target.write_bytes(b"another")
     with pytest.raises(FileExistsError):
-        move(source, target, ID)
+        move_file(source, target, ID)
     assert (source.read_bytes(), target.read_bytes()) == (b"picture", b"another")
     assert parts_of(target) == held_of(source) == []
 
 
 def test_another_content_than_was_meant_is_not_moved(system, source, tmp_path):
     with pytest.raises(ChangedError, match="has changed since it was scored"):
-        move(source, tmp_path / "to" / "a.jpg", id_of(b"what it was"))
+        move_file(source, tmp_path / "to" / "a.jpg", id_of(b"what it was"))
     assert [(path.name, path.read_bytes()) for path in source.parent.iterdir()] == [("a.jpg", b"picture")]
     assert list((tmp_path / "to").iterdir()) == []
 
@@ -88,7 +88,7 @@ def test_a_file_that_is_saved_anew_while_it_moves_stays_beside_what_it_was(syste
     link = os.link
     monkeypatch.setattr(os, "link", linked_late)
     target = tmp_path / "to" / "a.jpg"
-    move(source, target, ID)
+    move_file(source, target, ID)
     assert (source.read_bytes(), target.read_bytes()) == (b"edited", b"picture")
     assert [path.name for path in source.parent.iterdir()] == ["a.jpg"]
 
@@ -103,7 +103,7 @@ def test_a_file_that_is_saved_anew_and_cannot_be_moved_keeps_both(system, source
 
     monkeypatch.setattr("diptych.dedupe.actions.move_file.change_of", read_late)
     with pytest.raises(ChangedError, match="was saved anew meanwhile; what it was before is"):
-        move(source, target, ID)
+        move_file(source, target, ID)
     (held,) = held_of(source)
     assert (source.read_bytes(), held.read_bytes()) == (b"edited", b"picture")
     assert target.read_bytes() == b"another"
@@ -134,7 +134,7 @@ def test_who_writes_into_the_file_while_it_is_copied_loses_nothing(source, tmp_p
         monkeypatch.setattr(shutil, "copyfileobj", copied)
         monkeypatch.setattr("pathlib.Path.rename", renamed)
         with pytest.raises(ChangedError, match="was being written while it was copied"):
-            move(source, target, ID)
+            move_file(source, target, ID)
     assert source.read_bytes() == b"edited!"
     assert list(target.parent.iterdir()) == []
     assert [path.name for path in source.parent.iterdir()] == ["a.jpg"]
@@ -148,7 +148,7 @@ def test_a_full_disk_leaves_the_file_where_it_was_and_nothing_half_written(sourc
 
     monkeypatch.setattr("shutil.copyfileobj", full)
     with pytest.raises(OSError, match="No space left"):
-        move(source, tmp_path / "to" / "a.jpg", ID)
+        move_file(source, tmp_path / "to" / "a.jpg", ID)
     assert source.read_bytes() == b"picture"
     assert list((tmp_path / "to").iterdir()) == []
 
@@ -159,9 +159,9 @@ def test_a_real_other_file_system_is_crossed(source):
         pytest.skip("there is no second file system to write to")
     target = source.__class__(other) / f"diptych-test-{os.getpid()}" / "a.jpg"
     try:
-        move(source, target, ID)
+        move_file(source, target, ID)
         assert target.read_bytes() == b"picture"
-        move(target, source, ID)
+        move_file(target, source, ID)
         assert source.stat().st_mtime_ns == 10**18 + 7
     finally:
         target.unlink(missing_ok=True)
@@ -177,12 +177,12 @@ def test_two_moves_to_one_place_at_once_never_share_what_they_write(source, tmp_
     def second_meanwhile(old, new, size):
         copy(old, new, size)
         if other.exists():
-            move(other, target, id_of(b"other!!"))
+            move_file(other, target, id_of(b"other!!"))
 
     copy = shutil.copyfileobj
     monkeypatch.setattr(shutil, "copyfileobj", second_meanwhile)
     with pytest.raises(FileExistsError):
-        move(source, target, ID)
+        move_file(source, target, ID)
     assert (source.read_bytes(), target.read_bytes()) == (b"picture", b"other!!")
     assert [path.name for path in target.parent.iterdir()] == ["a.jpg"]
 
@@ -193,7 +193,7 @@ def test_a_file_that_may_not_be_renamed_stays_under_its_name(source, tmp_path, m
 
     monkeypatch.setattr("pathlib.Path.rename", refused)
     with pytest.raises(PermissionError):
-        move(source, tmp_path / "to" / "a.jpg", ID)
+        move_file(source, tmp_path / "to" / "a.jpg", ID)
     assert [path.name for path in source.parent.iterdir()] == ["a.jpg"]
 
 
@@ -216,7 +216,7 @@ def test_a_file_that_would_take_its_keeper_along_stays(system, source, tmp_path)
     keeper, target = tmp_path / "keeper.jpg", tmp_path / "to" / "a.jpg"
     keeper.symlink_to(source)  # as a folder that is seen through another one
     with pytest.raises(ChangedError, match=r"^is the same file as the one to keep, .*keeper\.jpg, or that has gone"):
-        move(source, target, ID, keeper=keeper)
+        move_file(source, target, ID, keeper=keeper)
     assert source.read_bytes() == b"picture"
     assert not target.exists()
     assert held_of(source) == []
@@ -227,7 +227,7 @@ def test_a_file_whose_keeper_is_itself_seen_through_another_folder_stays(how, so
     keeper = second_view(how, source.parent) / source.name
     assert keeper.read_bytes() == b"picture"  # its name is in a cache from now on
     with pytest.raises(ChangedError, match="is the same file as the one to keep"):
-        move(source, tmp_path / "to" / "a.jpg", ID, keeper=keeper)
+        move_file(source, tmp_path / "to" / "a.jpg", ID, keeper=keeper)
     assert source.read_bytes() == b"picture"
     assert not (tmp_path / "to" / "a.jpg").exists()
 
@@ -248,7 +248,7 @@ def test_a_pipe_is_not_waited_for_and_a_link_not_followed(source, tmp_path):
     assert change_of(tmp_path / "pipe.jpg", ID) == "cannot be read: pipe.jpg is no file"
     assert str(change_of(tmp_path / "link.jpg", ID)).startswith("cannot be read: ")
     with pytest.raises(ChangedError, match="or that has gone meanwhile"):
-        move(source, tmp_path / "to.jpg", ID, keeper=tmp_path / "pipe.jpg")
+        move_file(source, tmp_path / "to.jpg", ID, keeper=tmp_path / "pipe.jpg")
     assert source.read_bytes() == b"picture"
 
 
@@ -256,7 +256,7 @@ def test_a_file_with_the_longest_of_names_is_moved_and_found_when_that_was_kille
     source = source.rename(source.with_name("ü" * 125 + "x.jpg"))
     assert len(os.fsencode(source.name)) == 255
     target = tmp_path / "to" / source.name
-    move(source, target, ID)
+    move_file(source, target, ID)
     assert (target.read_bytes(), [path.name for path in target.parent.iterdir()]) == (b"picture", [source.name])
     held = target.rename(private_beside(target, HELD))
     assert (held_of(target), held_of(target.with_name("another"))) == ([held], [])
@@ -272,6 +272,6 @@ def test_a_file_that_cannot_get_its_name_back_is_named_by_the_one_it_has(source,
     monkeypatch.setattr(os, "link", closed)
     monkeypatch.setattr(Path, "rename", lambda path, to: closed() if path.name.endswith(HELD) else rename(path, to))
     with pytest.raises(ChangedError, match=r"is .*diptych-moving now, as it cannot get its name back: Permission"):
-        move(source, tmp_path / "to" / "a.jpg", id_of(b"another"))
+        move_file(source, tmp_path / "to" / "a.jpg", id_of(b"another"))
     (held,) = held_of(source)
     assert held.read_bytes() == b"picture"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from aside import put_aside
 
-from diptych.dedupe.actions.undo_log import empty, read, undo
+from diptych.dedupe.actions.undo_log import empty_trash, read_journal, undo_moves
 from diptych.errors import DedupeError
 
 
@@ -30,9 +30,9 @@ def test_a_journal_with_a_line_that_names_no_file_is_refused_before_anything_is_
     head, line = path.read_text().splitlines()
     path.write_text("\n".join([head, line, json.dumps(json.loads(line) | wrong)]) + "\n")
     before = bytes_of(tmp_path)
-    for act in (undo, empty):
+    for act in (undo_moves, empty_trash):
         with pytest.raises(DedupeError, match=r"is no journal of `diptych dedupe` \("):
-            act(read(path))
+            act(read_journal(path))
     assert bytes_of(tmp_path) == before
 
 
@@ -49,7 +49,7 @@ def test_a_journal_whose_first_line_is_wrong_is_refused(path, wrong):
     head, line = path.read_text().splitlines()
     path.write_text(json.dumps(json.loads(head) | wrong) + f"\n{line}\n")
     with pytest.raises(DedupeError, match=r"is no journal of `diptych dedupe` \("):
-        read(path)
+        read_journal(path)
 
 
 def test_the_command_says_so_too(path, diptych, bytes_of):

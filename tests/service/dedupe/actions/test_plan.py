@@ -7,9 +7,9 @@ import pytest
 
 from diptych.dedupe.actions import past
 from diptych.dedupe.actions import plan as plan_module
-from diptych.dedupe.actions.move_file import alone_in, move
-from diptych.dedupe.actions.plan import carry_out, planned
-from diptych.dedupe.actions.undo_log import read, undo
+from diptych.dedupe.actions.move_file import alone_in, move_file
+from diptych.dedupe.actions.plan import carry_out, make_plan
+from diptych.dedupe.actions.undo_log import read_journal, undo_moves
 from diptych.dedupe.duplicates import Group, Member
 from diptych.errors import DedupeError
 from diptych.pictures.content import picture_id
@@ -44,13 +44,13 @@ def names(plan, tmp_path):
 
 
 def test_relative_paths_are_kept_below_the_target_and_roots_apart(groups, roots, tmp_path):
-    plan = planned(groups, roots, to=tmp_path / "out")
+    plan = make_plan(groups, roots, to=tmp_path / "out")
     assert names(plan, tmp_path) == [
         ("a.jpg", "out/photos/b/a.jpg"),
         ("c.jpg", "out/photos-2/c.jpg"),
         ("e.jpg", "out/photos-2/e.jpg"),
     ]
-    single = planned(groups[1:], roots[1:] * 2, to=tmp_path / "out")
+    single = make_plan(groups[1:], roots[1:] * 2, to=tmp_path / "out")
     assert single.steps[0].entry.target.endswith("/e.jpg")
     assert not (tmp_path / "out").exists(), "nothing is done yet"
 
@@ -59,43 +59,43 @@ def test_no_trash_folder_leads_out_of_its_root(groups, roots, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (roots[1] / TRASH).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(DedupeError, match="is a link, by which pictures would leave the album; remove it"):
-        planned(groups, roots, to=None)
+        make_plan(groups, roots, to=None)
     assert not any((tmp_path / "elsewhere").iterdir())
 
 
 def test_what_is_deleted_goes_into_a_trash_folder_of_its_own_root_first(groups, roots, bytes_of):
-    plan = planned(groups, roots, to=None)
+    plan = make_plan(groups, roots, to=None)
     assert plan.act == "delete"
     assert all(Path(step.entry.target).is_relative_to(step.root / TRASH) for step in plan.steps)
     outcome = carry_out(plan)
     assert (outcome.done, outcome.left) == (3, [])
     assert all(Path(step.entry.target).exists() and not Path(step.entry.source).exists() for step in plan.steps)
-    assert [entry.source for entry in read(plan.journal).entries] == [step.entry.source for step in plan.steps]
+    assert [entry.source for entry in read_journal(plan.journal).entries] == [step.entry.source for step in plan.steps]
 
 
 def test_what_no_other_picture_stands_for_stays_and_each_goes_beside_the_one_that_does(groups, roots, tmp_path):
     first, second = groups[0].others
     left = replace(second, replaced_by=None)
     beside = replace(first, replaced_by=second.picture)
-    plan = planned([replace(groups[0], others=(beside, left)), groups[1]], roots, to=tmp_path / "out")
+    plan = make_plan([replace(groups[0], others=(beside, left)), groups[1]], roots, to=tmp_path / "out")
     assert [(step.entry.source[-7:], step.entry.keeper) for step in plan.steps] == [
         ("b/a.jpg", second.picture.path),
         ("s/e.jpg", groups[1].keeper.path),
     ]
     carry_out(plan)
     assert Path(second.picture.path).exists()
-    assert planned([replace(groups[0], others=(left,))], roots, to=tmp_path / "out").steps == []
+    assert make_plan([replace(groups[0], others=(left,))], roots, to=tmp_path / "out").steps == []
 
 
 def test_the_keepers_stay(groups, roots, tmp_path):
-    carry_out(planned(groups, roots, to=tmp_path / "out"))
+    carry_out(make_plan(groups, roots, to=tmp_path / "out"))
     assert all(Path(group.keeper.path).exists() for group in groups)
 
 
 def test_a_file_that_changed_or_vanished_is_left_alone(groups, roots, tmp_path):
     Path(groups[0].others[0].picture.path).write_text("b")
     Path(groups[0].others[1].picture.path).unlink()
-    outcome = carry_out(planned(groups, roots, to=tmp_path / "out"))
+    outcome = carry_out(make_plan(groups, roots, to=tmp_path / "out"))
     assert outcome.done == 1
     assert [entry["reason"] for entry in outcome.left] == ["has changed since it was scored", "is gone"]
     assert Path(groups[0].others[0].picture.path).read_text() == "b"
@@ -104,14 +104,14 @@ def test_a_file_that_changed_or_vanished_is_left_alone(groups, roots, tmp_path):
 def test_nothing_of_a_group_goes_whose_keeper_changed_or_is_gone(groups, roots, tmp_path):
     Path(groups[0].keeper.path).write_text("b")
     Path(groups[1].keeper.path).unlink()
-    outcome = carry_out(planned(groups, roots, to=tmp_path / "out"))
+    outcome = carry_out(make_plan(groups, roots, to=tmp_path / "out"))
     assert outcome.done == 0
     assert [entry["reason"].partition(", ")[0] for entry in outcome.left] == ["the one to keep"] * 3
     assert all(Path(member.picture.path).exists() for group in groups for member in group.others)
 
 
 def test_a_keeper_that_changes_on_the_way_keeps_the_rest_of_its_group(groups, roots, tmp_path):
-    plan = planned(groups, roots, to=tmp_path / "out")
+    plan = make_plan(groups, roots, to=tmp_path / "out")
     outcome = carry_out(plan, lambda: (roots[0] / "a.jpg").write_text("another"))
     assert outcome.done == 2
     (left,) = outcome.left
@@ -123,14 +123,14 @@ def test_what_is_at_the_target_already_is_not_overwritten(groups, roots, tmp_pat
     there = tmp_path / "out" / "photos-2" / "e.jpg"
     there.parent.mkdir(parents=True)
     there.write_text("older")
-    outcome = carry_out(planned(groups, roots, to=tmp_path / "out"))
+    outcome = carry_out(make_plan(groups, roots, to=tmp_path / "out"))
     assert (outcome.done, there.read_text()) == (2, "older")
     assert outcome.left[0]["reason"] == f"there is a file at {there} already"
 
 
 def test_a_choice_goes_instead_beside_what_stays_of_its_group(groups, roots, tmp_path):
     chosen = [groups[0].keeper.path, groups[0].others[0].picture.path]
-    plan = planned(groups, roots, to=tmp_path / "out", chosen=chosen)
+    plan = make_plan(groups, roots, to=tmp_path / "out", chosen=chosen)
     assert [step.entry.source for step in plan.steps] == chosen
     assert {step.entry.keeper for step in plan.steps} == {groups[0].others[1].picture.path}
 
@@ -138,14 +138,14 @@ def test_a_choice_goes_instead_beside_what_stays_of_its_group(groups, roots, tmp
 def test_a_choice_that_leaves_nothing_or_is_in_no_group_is_refused(groups, roots, tmp_path):
     everything = [groups[1].keeper.path, groups[1].others[0].picture.path]
     with pytest.raises(DedupeError, match=r"all 2 pictures of the group of .*d\.jpg are listed; leave one"):
-        planned(groups, roots, to=tmp_path / "out", chosen=everything)
+        make_plan(groups, roots, to=tmp_path / "out", chosen=everything)
     with pytest.raises(DedupeError, match=r"in no group of this run: /x\.jpg; list"):
-        planned(groups, roots, to=tmp_path / "out", chosen=["/x.jpg"])
+        make_plan(groups, roots, to=tmp_path / "out", chosen=["/x.jpg"])
 
 
 def test_a_target_inside_a_folder_is_refused(groups, roots):
     with pytest.raises(DedupeError, match=r"lies in .*one/photos, which is searched: the next run would"):
-        planned(groups, roots, to=roots[0] / "out")
+        make_plan(groups, roots, to=roots[0] / "out")
 
 
 @pytest.mark.parametrize("how", ["bind", "fuse"])
@@ -156,14 +156,14 @@ def test_a_target_that_is_one_of_the_folders_by_another_mount_is_refused(how, be
     view = second_view(how, folder)
     for target in (view, view / "new" / "folder"):
         with pytest.raises(DedupeError, match=f"lies in {folder}, which is searched"):
-            planned(groups, roots, to=target)
-    assert planned([], roots[1:], to=view).steps == [], "of another folder it may take files"
+            make_plan(groups, roots, to=target)
+    assert make_plan([], roots[1:], to=view).steps == [], "of another folder it may take files"
 
 
 def test_a_journal_that_cannot_be_written_moves_nothing(groups, roots, tmp_path):
     (tmp_path / "out").write_text("a file")
     with pytest.raises(DedupeError, match=r"the journal .* cannot be written: .*; nothing was moved"):
-        carry_out(planned(groups, roots, to=tmp_path / "out"))
+        carry_out(make_plan(groups, roots, to=tmp_path / "out"))
     assert all(Path(member.picture.path).exists() for group in groups for member in group.others)
 
 
@@ -180,14 +180,14 @@ def test_a_journal_that_cannot_go_on_stops_and_says_how_to_undo(groups, roots, t
 
     monkeypatch.setattr(UndoLog, "note", full)
     with pytest.raises(DedupeError, match="No space left on device; 1 were moved, `diptych dedupe --undo"):
-        carry_out(planned(groups, roots, to=tmp_path / "out"))
+        carry_out(make_plan(groups, roots, to=tmp_path / "out"))
     assert Path(groups[1].others[0].picture.path).exists()
 
 
 def test_a_file_is_as_it_was_when_its_bytes_are(groups, roots, tmp_path):
     for group in groups:
         Path(group.keeper.path).touch()
-    assert carry_out(planned(groups, roots, to=tmp_path / "out")).done == 3
+    assert carry_out(make_plan(groups, roots, to=tmp_path / "out")).done == 3
 
 
 def test_a_file_that_is_saved_anew_just_before_it_goes_stays(groups, roots, tmp_path, monkeypatch):
@@ -196,45 +196,45 @@ def test_a_file_that_is_saved_anew_just_before_it_goes_stays(groups, roots, tmp_
     def saved(source: Path, target: Path, id: str, **words) -> None:
         if source == victim:
             victim.write_text("edited")
-        move(source, target, id, **words)
+        move_file(source, target, id, **words)
 
-    monkeypatch.setattr(plan_module, "move", saved)
-    outcome = carry_out(planned(groups, roots, to=tmp_path / "out"))
+    monkeypatch.setattr(plan_module, "move_file", saved)
+    outcome = carry_out(make_plan(groups, roots, to=tmp_path / "out"))
     assert outcome.left == [{"path": str(victim), "reason": "has changed since it was scored"}]
     assert victim.read_text() == "edited"
 
 
 def test_the_journal_says_what_was_kept(groups, roots, tmp_path):
-    plan = planned(groups, roots, to=tmp_path / "out")
+    plan = make_plan(groups, roots, to=tmp_path / "out")
     carry_out(plan)
     kept = [(step.entry.keeper, step.entry.keeper_id) for step in plan.steps]
-    assert [(entry.keeper, entry.keeper_id) for entry in read(plan.journal).entries] == kept
+    assert [(entry.keeper, entry.keeper_id) for entry in read_journal(plan.journal).entries] == kept
 
 
 def test_what_is_listed_in_a_reference_is_refused(groups, roots, tmp_path):
     path = groups[0].keeper.path
     with pytest.raises(DedupeError, match=r"is listed and lies in the reference folder .*; nothing goes from it"):
-        planned(groups, roots[1:], to=tmp_path / "out", chosen=[path], references=[roots[0]])
+        make_plan(groups, roots[1:], to=tmp_path / "out", chosen=[path], references=[roots[0]])
 
 
 def test_two_runs_in_which_each_folder_is_the_others_reference_exclude_each_other(groups, roots, tmp_path):
-    first = planned(groups[1:], roots, to=tmp_path / "out", references=[tmp_path / "archive"])
+    first = make_plan(groups[1:], roots, to=tmp_path / "out", references=[tmp_path / "archive"])
     (tmp_path / "archive").mkdir()
     with alone_in([tmp_path / "archive"]), pytest.raises(DedupeError, match="another run is moving pictures in"):
         carry_out(first)
     assert carry_out(first).done == 1
-    past = read(first.journal)
+    past = read_journal(first.journal)
     assert past.references == [tmp_path / "archive"]
     with alone_in([tmp_path / "archive"]), pytest.raises(DedupeError, match="another run is moving pictures in"):
-        undo(past)
-    assert undo(past).done == 1
+        undo_moves(past)
+    assert undo_moves(past).done == 1
     assert list((tmp_path / "archive").iterdir()) == []
 
 
 def test_nothing_is_taken_through_a_link_that_came_into_the_place_of_a_folder(groups, roots, tmp_path):
     (roots[0] / "b").rename(tmp_path / "elsewhere")
     (roots[0] / "b").symlink_to(tmp_path / "elsewhere")
-    outcome = carry_out(planned(groups, roots, to=tmp_path / "out"))
+    outcome = carry_out(make_plan(groups, roots, to=tmp_path / "out"))
     assert [one["path"] for one in outcome.left] == [str(roots[0] / "b" / "a.jpg")]
     assert f"leads to {tmp_path}/elsewhere by now, by a link" in outcome.left[0]["reason"]
     assert (tmp_path / "elsewhere" / "a.jpg").exists()
@@ -248,17 +248,17 @@ def test_nothing_is_put_back_below_the_place_of_a_disk_that_is_not_mounted(group
 
     monkeypatch.setattr(past, "device_of", device)
     monkeypatch.setattr(plan_module, "device_of", device)
-    plan = planned(groups, roots, to=None)
+    plan = make_plan(groups, roots, to=None)
     assert carry_out(plan).done == 3
     copy = tmp_path / "copy"
     shutil.copytree(roots[0], copy)
     mounted = False
-    outcome = undo(read(plan.journal))
+    outcome = undo_moves(read_journal(plan.journal))
     assert (outcome.done, [one["reason"] for one in outcome.left]) == (
         2,
         [f"{roots[0]}/b, where it is from, was on another disk, which is not there; mount it"],
     )
-    own = undo(read(copy / plan.journal.relative_to(roots[0])))
+    own = undo_moves(read_journal(copy / plan.journal.relative_to(roots[0])))
     assert (own.done, (copy / "b/a.jpg").exists()) == (1, True), "a copy may be on one disk"
     mounted = True
-    assert undo(read(plan.journal)).done == 1
+    assert undo_moves(read_journal(plan.journal)).done == 1

@@ -8,9 +8,9 @@ import pytest
 from aside import id_of
 
 from diptych.dedupe.actions.past import LINKED, Entry
-from diptych.dedupe.actions.plan import carry_out, planned
+from diptych.dedupe.actions.plan import carry_out, make_plan
 from diptych.dedupe.actions.relocation import is_marked, mark_of
-from diptych.dedupe.actions.undo_log import Outcome, UndoLog, empty, read, undo
+from diptych.dedupe.actions.undo_log import Outcome, UndoLog, empty_trash, read_journal, undo_moves
 from diptych.dedupe.duplicates import Group, Member
 from diptych.errors import DedupeError
 from diptych.pictures.walk import TRASH
@@ -48,7 +48,7 @@ def files(folder: Path) -> set[str]:
 BEFORE, UNDONE, EMPTIED = {"kept.jpg", f"{STAMP}/a.jpg"}, {"kept.jpg", "a.jpg"}, {"kept.jpg"}
 
 
-@pytest.mark.parametrize(("act", "after"), [(undo, UNDONE), (empty, EMPTIED)])
+@pytest.mark.parametrize(("act", "after"), [(undo_moves, UNDONE), (empty_trash, EMPTIED)])
 @pytest.mark.parametrize("new", ["empty", "other pictures", "a copy"])
 def test_a_folder_that_was_renamed_is_acted_on_and_not_the_one_that_came_into_its_place(tmp_path, act, after, new):
     photos = tmp_path / "photos"
@@ -61,7 +61,7 @@ def test_a_folder_that_was_renamed_is_acted_on_and_not_the_one_that_came_into_it
         if new == "other pictures":
             (photos / "kept.jpg").write_bytes(b"another")
     there = files(photos)
-    assert act(read(renamed / journal.relative_to(photos))) == Outcome(done=1)
+    assert act(read_journal(renamed / journal.relative_to(photos))) == Outcome(done=1)
     assert (files(renamed), files(photos)) == (after, there)
 
 
@@ -76,14 +76,14 @@ def test_what_was_moved_away_is_not_put_back_into_another_folder_of_that_name(tm
         photos.mkdir()
     if new in ("other pictures", "some of them"):
         (photos / "kept.jpg").write_bytes(b"kept" if new == "some of them" else b"another")
-    outcome = undo(read(journal))
+    outcome = undo_moves(read_journal(journal))
     assert (outcome.done, [one["path"] for one in outcome.left]) == (0, [str(out / "b.jpg"), str(out / "a.jpg")])
     why = "is not there; mount it" if new == "nothing" else "is another folder by now; give that one its name back"
     assert outcome.left[1]["reason"].startswith(f"{photos}, where it is from, {why}")
     assert (files(out), photos.exists() and "a.jpg" in files(photos)) == ({"a.jpg"}, False)
     shutil.rmtree(photos, ignore_errors=True)
     renamed.rename(photos)
-    assert undo(read(journal)).done == 1
+    assert undo_moves(read_journal(journal)).done == 1
     assert files(photos) == UNDONE | {"k.jpg"}
 
 
@@ -93,11 +93,11 @@ def test_a_folder_whose_number_is_another_after_its_disk_was_connected_again_is_
     again = photos.rename(tmp_path / "again")
     shutil.copytree(again, photos)  # which has all that was kept, and another number, as on FAT
     assert not is_marked(photos, mark_of(again))
-    assert undo(read(journal)) == Outcome(done=1)
+    assert undo_moves(read_journal(journal)) == Outcome(done=1)
     assert files(photos) == UNDONE
 
 
-@pytest.mark.parametrize(("act", "after"), [(undo, UNDONE), (empty, EMPTIED)])
+@pytest.mark.parametrize(("act", "after"), [(undo_moves, UNDONE), (empty_trash, EMPTIED)])
 @pytest.mark.parametrize("changed", [False, True])
 def test_the_journal_in_a_copy_of_a_folder_acts_on_the_copy_and_the_other_on_the_original(
     tmp_path, act, after, changed
@@ -108,15 +108,15 @@ def test_the_journal_in_a_copy_of_a_folder_acts_on_the_copy_and_the_other_on_the
     own = copy / journal.relative_to(photos)
     if changed:  # what was kept in the copy is gone there, and still in the original
         (copy / "kept.jpg").unlink()
-        expected = {"a.jpg"} if act is undo else {f"{STAMP}/a.jpg"}
-        assert act(read(own)).done == (1 if act is undo else 0)
+        expected = {"a.jpg"} if act is undo_moves else {f"{STAMP}/a.jpg"}
+        assert act(read_journal(own)).done == (1 if act is undo_moves else 0)
         assert (files(copy), files(photos)) == (expected, BEFORE)
         return
-    assert act(read(own)) == Outcome(done=1)
+    assert act(read_journal(own)) == Outcome(done=1)
     assert (files(copy), files(photos)) == (after, BEFORE)
-    assert act(read(own)) == Outcome(already=1), "the original's stay when the copy has none left"
+    assert act(read_journal(own)) == Outcome(already=1), "the original's stay when the copy has none left"
     assert files(photos) == BEFORE
-    assert act(read(journal)) == Outcome(done=1)
+    assert act(read_journal(journal)) == Outcome(done=1)
     assert (files(copy), files(photos)) == (after, after)
 
 
@@ -126,7 +126,7 @@ def test_of_several_folders_a_copy_acts_on_those_that_were_copied_too(tmp_path):
     alone, both = tmp_path / "pics" / "alone", tmp_path / "both"
     shutil.copytree(tmp_path / "pics", both)
     shutil.copytree(first, alone)
-    outcome = empty(read(alone / STAMP / "journal.jsonl"))
+    outcome = empty_trash(read_journal(alone / STAMP / "journal.jsonl"))
     assert (outcome.done, outcome.left) == (
         1,
         [
@@ -137,19 +137,19 @@ def test_of_several_folders_a_copy_acts_on_those_that_were_copied_too(tmp_path):
         ],
     )
     assert (files(alone), files(first), files(second)) == (EMPTIED, BEFORE, BEFORE)
-    assert empty(read(both / "first" / STAMP / "journal.jsonl")) == Outcome(done=2)
+    assert empty_trash(read_journal(both / "first" / STAMP / "journal.jsonl")) == Outcome(done=2)
     assert (files(both / "second"), files(second)) == (EMPTIED, BEFORE)
     renamed = (tmp_path / "pics").rename(tmp_path / "renamed")
-    assert empty(read(renamed / "first" / STAMP / "journal.jsonl")) == Outcome(done=2)
+    assert empty_trash(read_journal(renamed / "first" / STAMP / "journal.jsonl")) == Outcome(done=2)
 
 
-@pytest.mark.parametrize("act", [undo, empty])
+@pytest.mark.parametrize("act", [undo_moves, empty_trash])
 def test_another_folder_that_came_into_the_place_of_a_second_one_is_left(tmp_path, act):
     first, second = tmp_path / "first", tmp_path / "second"
     journal = gone_from([first, second])
     second.rename(tmp_path / "renamed")
     second.mkdir()
-    outcome = act(read(journal))
+    outcome = act(read_journal(journal))
     assert (outcome.done, len(outcome.left)) == (1, 1)
     assert f"{second}, where it is from, is another folder by now" in outcome.left[0]["reason"]
     assert (files(second), files(tmp_path / "renamed")) == (set(), BEFORE)
@@ -160,17 +160,17 @@ def test_where_pictures_went_and_its_journal_may_be_copied_and_a_journal_alone_m
     journal = gone_from([photos], out)
     copy = tmp_path / "copy"
     shutil.copytree(out, copy)
-    assert undo(read(copy / "journal.jsonl")) == Outcome(done=1)
+    assert undo_moves(read_journal(copy / "journal.jsonl")) == Outcome(done=1)
     assert (files(photos), files(copy), files(out)) == (UNDONE, set(), {"a.jpg"})
     with pytest.raises(DedupeError, match=f"is a copy of the journal {journal}, without the files of that"):
-        read(copy / "journal.jsonl")
+        read_journal(copy / "journal.jsonl")
 
 
 def test_a_trash_that_was_copied_alone_leaves_the_original_as_it_is(tmp_path):
     photos, other = tmp_path / "photos", tmp_path / "other"
     gone_from([photos])
     shutil.copytree(photos / TRASH, other / TRASH)
-    assert undo(read(other / STAMP / "journal.jsonl")) == Outcome(done=1)
+    assert undo_moves(read_journal(other / STAMP / "journal.jsonl")) == Outcome(done=1)
     assert (files(photos), files(other)) == (BEFORE, {"a.jpg"})
 
 
@@ -182,7 +182,7 @@ def test_a_folder_that_was_moved_to_another_disk_is_known_by_what_was_kept_in_it
     shutil.rmtree(photos)
     if not kept:
         (away / "kept.jpg").unlink()
-    outcome = undo(read(away / STAMP / "journal.jsonl"))
+    outcome = undo_moves(read_journal(away / STAMP / "journal.jsonl"))
     assert (outcome.done, len(outcome.left)) == ((1, 0) if kept else (0, 1))
     assert not photos.exists()
 
@@ -193,7 +193,7 @@ def test_a_journal_that_went_elsewhere_alone_is_not_for_another_folder_of_that_n
     alone = Path(shutil.copy(journal, tmp_path / "journal.jsonl"))
     photos.rename(tmp_path / "renamed")
     photos.mkdir()
-    assert [act(read(alone)).done for act in (empty, undo)] == [0, 0]
+    assert [act(read_journal(alone)).done for act in (empty_trash, undo_moves)] == [0, 0]
     assert (files(photos), files(tmp_path / "renamed")) == (set(), BEFORE)
 
 
@@ -209,7 +209,7 @@ def test_links_that_were_left_are_looked_for_in_the_copy_too(tmp_path):
         log.note(Entry(*map(str, places)))
     shutil.copytree(photos, copy)
     (copy / "a.jpg").unlink()
-    assert empty(read(copy / STAMP / "journal.jsonl")).done == 0, "the copy's own link is not there"
+    assert empty_trash(read_journal(copy / STAMP / "journal.jsonl")).done == 0, "the copy's own link is not there"
     assert (files(copy), files(photos)) == (BEFORE, BEFORE | {"a.jpg"})
 
 
@@ -226,8 +226,8 @@ def test_nothing_goes_through_a_link_that_came_into_the_place_of_a_folder(tmp_pa
         log.note(Entry(*map(str, places)))
     (photos / STAMP / "b").rmdir()
     (photos / STAMP / "b").symlink_to(elsewhere)
-    for act in (empty, undo):
-        outcome = act(read(journal))
+    for act in (empty_trash, undo_moves):
+        outcome = act(read_journal(journal))
         assert (outcome.done, outcome.left[0]["reason"]) == (
             0,
             f"{photos / STAMP / 'b'} leads to {elsewhere} by now, by a link; move the file by hand",
@@ -238,11 +238,11 @@ def test_nothing_goes_through_a_link_that_came_into_the_place_of_a_folder(tmp_pa
     (elsewhere / "a.jpg").rename(photos / STAMP / "b/a.jpg")
     (photos / "b").rmdir()
     (photos / "b").symlink_to(elsewhere)
-    assert undo(read(journal)).done == 0
+    assert undo_moves(read_journal(journal)).done == 0
     assert (files(elsewhere), files(photos / STAMP)) == (set(), {"b/a.jpg"})
 
 
-@pytest.mark.parametrize(("act", "after"), [(undo, UNDONE), (empty, EMPTIED)])
+@pytest.mark.parametrize(("act", "after"), [(undo_moves, UNDONE), (empty_trash, EMPTIED)])
 @pytest.mark.parametrize("by", ["its name", "a link to its folder", "a link to the folder of the pictures", "a link"])
 def test_a_trash_that_is_a_link_is_undone_and_emptied_by_whatever_name(tmp_path, act, after, by):
     photos, big = tmp_path / "photos", tmp_path / "big"
@@ -259,7 +259,7 @@ def test_a_trash_that_is_a_link_is_undone_and_emptied_by_whatever_name(tmp_path,
     elif by == "a link":
         link.symlink_to(journal)
         journal = link
-    assert act(read(journal)) == Outcome(done=1)
+    assert act(read_journal(journal)) == Outcome(done=1)
     assert files(photos) == after
 
 
@@ -268,4 +268,4 @@ def test_a_trash_that_leads_in_a_circle_is_an_error_and_no_trace(tmp_path, pictu
     (tmp_path / "a.jpg").write_bytes(b"a")
     one = picture(path=str(tmp_path / "a.jpg"), id=id_of(b"a"))
     with pytest.raises(DedupeError, match="is a link"):
-        carry_out(planned([Group(one, (Member(one, 1.0, True, replaced_by=one),))], [tmp_path], to=None))
+        carry_out(make_plan([Group(one, (Member(one, 1.0, True, replaced_by=one),))], [tmp_path], to=None))

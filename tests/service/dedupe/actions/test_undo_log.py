@@ -11,7 +11,7 @@ from aside import id_of, put_aside
 from diptych.dedupe.actions import undo_log as journal
 from diptych.dedupe.actions.move_file import HELD, PART, give_back, held_of, parts_of
 from diptych.dedupe.actions.past import Entry, Past
-from diptych.dedupe.actions.undo_log import Outcome, UndoLog, empty, read, undo
+from diptych.dedupe.actions.undo_log import Outcome, UndoLog, empty_trash, read_journal, undo_moves
 from diptych.errors import DedupeError
 from diptych.pictures.walk import TRASH
 
@@ -40,8 +40,8 @@ def test_what_is_noted_is_read_again_in_order(tmp_path):
     with UndoLog.begin(path, "move", [Path("/b")], [Path("/a")]) as journal:
         for entry in entries:
             journal.note(entry)
-            assert read(path).entries[-1] == entry, "on the disk at once"
-    assert read(path) == Past("move", [Path("/b")], [Path("/a")], entries)
+            assert read_journal(path).entries[-1] == entry, "on the disk at once"
+    assert read_journal(path) == Past("move", [Path("/b")], [Path("/a")], entries)
 
 
 def test_every_note_is_synced_before_it_returns(tmp_path, monkeypatch):
@@ -58,7 +58,7 @@ def test_a_last_line_that_was_cut_short_does_not_count(tmp_path):
         journal.note(Entry("/a", "/b", "0"))
         journal.note(Entry("/c", "/d", "0"))
     path.write_bytes(path.read_bytes()[:-9])
-    assert read(path).entries == [Entry("/a", "/b", "0")]
+    assert read_journal(path).entries == [Entry("/a", "/b", "0")]
 
 
 def test_a_journal_is_never_written_over(tmp_path):
@@ -88,30 +88,30 @@ _MARKS = [
 def test_what_is_no_journal_is_refused(tmp_path, content):
     (tmp_path / "j.jsonl").write_text(content)
     with pytest.raises(DedupeError, match=r"is no journal of `diptych dedupe`|is a journal of format 9"):
-        read(tmp_path / "j.jsonl")
+        read_journal(tmp_path / "j.jsonl")
     with pytest.raises(DedupeError, match="none cannot be read: No such file"):
-        read(tmp_path / "none")
+        read_journal(tmp_path / "none")
 
 
 def test_an_empty_journal_and_what_is_no_file_are_told_apart_from_it(tmp_path):
     (tmp_path / "j.jsonl").touch()
     with pytest.raises(DedupeError, match=r"j\.jsonl is empty: nothing was moved"):
-        read(tmp_path / "j.jsonl")
+        read_journal(tmp_path / "j.jsonl")
     with pytest.raises(DedupeError, match="is no file; name the journal that"):
-        read(tmp_path)
+        read_journal(tmp_path)
 
 
 def test_undoing_puts_all_back_clears_the_folders_and_may_be_done_again(moved, tmp_path, bytes_of):
-    assert undo(moved) == Outcome(done=3)
+    assert undo_moves(moved) == Outcome(done=3)
     assert bytes_of(tmp_path / "from") == {"a.jpg": b"a.jpg", "b/c.jpg": b"b/c.jpg", "b/d.jpg": b"b/d.jpg"}
     assert list((tmp_path / "to").iterdir()) == [], "the folder that was made goes, the one above it stays"
-    assert undo(moved) == Outcome(already=3)
+    assert undo_moves(moved) == Outcome(already=3)
 
 
 def test_undoing_overwrites_nothing_and_says_so(moved, tmp_path):
     source = Path(moved.entries[1].source)
     source.write_bytes(b"something new")
-    outcome = undo(moved)
+    outcome = undo_moves(moved)
     assert (outcome.done, source.read_bytes()) == (2, b"something new")
     assert outcome.left[0]["path"] == moved.entries[1].target
     assert "another file" in outcome.left[0]["reason"]
@@ -123,7 +123,7 @@ def test_a_move_that_was_killed_between_its_two_steps_is_undone(moved):
     os.link(first.target, first.source)
     left(Path(second.source), HELD).write_bytes(Path(second.target).read_bytes())  # across file systems
     left(Path(third.target), PART).write_bytes(b"half")
-    assert undo(moved) == Outcome(done=1, already=2)
+    assert undo_moves(moved) == Outcome(done=1, already=2)
     assert all(Path(entry.source).exists() and not Path(entry.target).exists() for entry in moved.entries)
     assert parts_of(Path(third.target)) == []
 
@@ -135,8 +135,8 @@ def test_an_undo_that_was_killed_is_taken_up_again(moved, linked):
         target.rename(held)
         if linked:
             os.link(held, entry.source)
-    assert len(empty(moved).left) == 3
-    assert undo(moved) == (Outcome(done=3) if not linked else Outcome(already=3))
+    assert len(empty_trash(moved).left) == 3
+    assert undo_moves(moved) == (Outcome(done=3) if not linked else Outcome(already=3))
     for entry in moved.entries:
         assert id_of(Path(entry.source).read_bytes()) == entry.id
         assert held_of(Path(entry.target)) == []
@@ -144,22 +144,22 @@ def test_an_undo_that_was_killed_is_taken_up_again(moved, linked):
 
 def test_a_file_that_is_nowhere_is_told(moved):
     Path(moved.entries[0].target).unlink()
-    outcome = undo(moved)
+    outcome = undo_moves(moved)
     assert (outcome.done, outcome.left, outcome.lost) == (2, [], [moved.entries[0].source])
 
 
 def test_emptying_deletes_what_was_put_aside_and_nothing_else(moved, tmp_path):
     other = Path(moved.entries[1].target).with_name("other.jpg")
     other.write_bytes(b"not in the journal")
-    assert empty(moved) == Outcome(done=3)
+    assert empty_trash(moved) == Outcome(done=3)
     assert [path for path in (tmp_path / "to").rglob("*") if path.is_file()] == [other]
-    assert empty(moved) == Outcome(already=3)
-    assert undo(moved) == Outcome(lost=[entry.source for entry in reversed(moved.entries)])
+    assert empty_trash(moved) == Outcome(already=3)
+    assert undo_moves(moved) == Outcome(lost=[entry.source for entry in reversed(moved.entries)])
 
 
 def test_emptying_leaves_a_move_that_was_cut_short(moved):
     os.link(moved.entries[0].target, moved.entries[0].source)
-    outcome = empty(moved)
+    outcome = empty_trash(moved)
     assert (outcome.done, outcome.left[0]["path"]) == (2, moved.entries[0].target)
     assert Path(moved.entries[0].source).exists()
 
@@ -167,10 +167,10 @@ def test_emptying_leaves_a_move_that_was_cut_short(moved):
 def test_what_changed_since_it_was_put_aside_is_neither_deleted_nor_put_back(moved):
     changed = Path(moved.entries[0].target)
     changed.write_bytes(b"edited")
-    outcome = empty(moved)
+    outcome = empty_trash(moved)
     assert (outcome.done, [one["path"] for one in outcome.left]) == (2, [str(changed)])
     assert outcome.left[0]["reason"] == "it has changed since it was scored; look at it before you delete it"
-    outcome = undo(moved)
+    outcome = undo_moves(moved)
     assert outcome.left[-1] == {
         "path": str(changed),
         "reason": "it has changed since it was scored; it is left where it is",
@@ -187,7 +187,7 @@ def test_the_last_one_is_never_deleted(moved, what):
     if what == "the file itself":
         os.link(moved.entries[0].target, keeper)
         moved = replace(moved, entries=[replace(moved.entries[0], keeper_id=moved.entries[0].id)])
-    outcome = empty(moved)
+    outcome = empty_trash(moved)
     assert (outcome.done, outcome.already, len(outcome.left)) == (0, 0, len(moved.entries))
     assert str(keeper) in outcome.left[0]["reason"]
     assert all(Path(entry.target).exists() for entry in moved.entries)
@@ -201,20 +201,20 @@ def test_a_journal_that_does_not_say_what_was_kept_can_be_undone_alone(moved, tm
     first = {"journal": 1, "act": "delete", "began": "", "folders": [str(moved.folders[0])]}
     path.write_text("".join(json.dumps(row) + "\n" for row in (first, *rows)))
     with pytest.raises(DedupeError, match="does not say from which folders its files are; name them"):
-        read(path)
+        read_journal(path)
     named = [tmp_path / "from", tmp_path / "to"]
     with pytest.raises(DedupeError, match="which did not note what was kept"):
-        empty(read(path, named))
-    assert undo(read(path, named)) == Outcome(done=3)
+        empty_trash(read_journal(path, named))
+    assert undo_moves(read_journal(path, named)) == Outcome(done=3)
 
 
 def test_a_folder_that_was_renamed_since_is_undone_and_emptied_where_it_is(tmp_path, bytes_of):
-    for act in (undo, empty):
+    for act in (undo_moves, empty_trash):
         root = tmp_path / act.__name__ / "photos"
         put_aside(root)
         renamed = root.rename(tmp_path / act.__name__ / "renamed")
-        assert act(read(renamed / TRASH / "1" / "journal.jsonl")) == Outcome(done=1)
-        expected = {"kept.jpg": b"kept"} | ({"a.jpg": b"a"} if act is undo else {})
+        assert act(read_journal(renamed / TRASH / "1" / "journal.jsonl")) == Outcome(done=1)
+        expected = {"kept.jpg": b"kept"} | ({"a.jpg": b"a"} if act is undo_moves else {})
         assert {name: data for name, data in bytes_of(renamed).items() if TRASH not in name} == expected
         assert not root.exists()
 
@@ -237,7 +237,7 @@ def test_where_the_journal_lies_elsewhere_files_go_where_they_were(tmp_path, how
         trash.rmdir()
         path = root / "journal.jsonl"
     expected = Outcome(already=1) if how == "moved back by hand" else Outcome(done=1)
-    assert undo(read(path)) == expected
+    assert undo_moves(read_journal(path)) == expected
     assert (root / "a.jpg").read_bytes() == b"a"
 
 
@@ -246,8 +246,8 @@ def test_a_file_that_was_held_when_a_move_was_killed_gets_its_name_back(moved):
     Path(moved.entries[0].target).rename(left(first, HELD))
     Path(moved.entries[1].target).rename(left(second, HELD))
     second.write_bytes(b"something new")
-    assert (empty(moved).done, len(empty(moved).left)) == (1, 2)
-    outcome = undo(moved)
+    assert (empty_trash(moved).done, len(empty_trash(moved).left)) == (1, 2)
+    outcome = undo_moves(moved)
     (held,) = held_of(second)
     reason = f"there is another file at {second} by now; move that away first"
     third = moved.entries[2].source
@@ -261,18 +261,18 @@ def test_undoing_never_takes_the_last_name_of_a_file(moved, tmp_path):
         Path(entry.target).rename(entry.source)
     moved = replace(moved, folders=[tmp_path])
     back = replace(moved, entries=[replace(entry, target=entry.source) for entry in moved.entries])
-    assert undo(back) == Outcome(already=3)
+    assert undo_moves(back) == Outcome(already=3)
     alias = tmp_path / "alias"
     alias.symlink_to(tmp_path / "from")
     entries = [replace(one, target=one.source.replace(f"{tmp_path}/from", str(alias))) for one in moved.entries]
-    assert undo(replace(moved, entries=entries)) == Outcome(already=3)
+    assert undo_moves(replace(moved, entries=entries)) == Outcome(already=3)
     assert all(id_of(Path(entry.source).read_bytes()) == entry.id for entry in moved.entries)
 
 
 def test_a_link_where_the_file_was_is_left_and_so_is_the_file(moved):
     for entry, leads in zip(moved.entries, ("target", "keeper", "target"), strict=True):
         Path(entry.source).symlink_to(getattr(entry, leads))
-    outcome = undo(moved)
+    outcome = undo_moves(moved)
     assert (outcome.done, outcome.already, len(outcome.left)) == (0, 0, 3)
     assert all("there is a link at" in one["reason"] for one in outcome.left)
     assert all(id_of(Path(entry.target).read_bytes()) == entry.id for entry in moved.entries)
@@ -281,7 +281,7 @@ def test_a_link_where_the_file_was_is_left_and_so_is_the_file(moved):
 def test_undoing_in_a_copy_of_the_folder_deletes_nothing(moved):
     for entry in moved.entries:
         Path(entry.source).write_bytes(Path(entry.target).read_bytes())
-    outcome = undo(moved)
+    outcome = undo_moves(moved)
     assert [one["reason"].partition(";")[0] for one in outcome.left] == [
         f"the same picture is at {entry.source}" for entry in reversed(moved.entries)
     ]
@@ -292,9 +292,9 @@ def test_only_what_delete_put_aside_can_be_emptied(moved, tmp_path):
     photo = tmp_path / "photo.jpg"
     photo.write_bytes(b"a.jpg")
     with pytest.raises(DedupeError, match="only what `--delete` or `--action hardlink` put aside can be emptied"):
-        empty(replace(moved, act="move"))
+        empty_trash(replace(moved, act="move"))
     inside = replace(moved, folders=[tmp_path], entries=[replace(moved.entries[0], target=str(photo))])
-    assert empty(inside).left[0]["reason"].startswith("it is not in a folder .diptych-trash any more")
+    assert empty_trash(inside).left[0]["reason"].startswith("it is not in a folder .diptych-trash any more")
     assert photo.exists()
 
 
@@ -312,8 +312,8 @@ def test_an_undo_that_is_killed_while_it_takes_up_another_leaves_no_second_copy(
 
     with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
         patch.setattr(journal, "give_back", killed)
-        undo(moved)
-    assert undo(moved).left == []
+        undo_moves(moved)
+    assert undo_moves(moved).left == []
     assert source.read_bytes() == b"a.jpg"
     assert not target.exists()
     assert not held_of(source) + held_of(target)
@@ -322,14 +322,14 @@ def test_an_undo_that_is_killed_while_it_takes_up_another_leaves_no_second_copy(
 def test_a_folder_that_is_not_mounted_gets_nothing_back(moved, tmp_path):
     (tmp_path / "from" / "b").rmdir()
     (tmp_path / "from").rmdir()
-    outcome = undo(moved)
+    outcome = undo_moves(moved)
     assert outcome.done == 0
     assert {one["reason"] for one in outcome.left} == {
         f"{tmp_path / 'from'}, where it is from, is not there; mount it, or give it that name back"
     }
     assert not (tmp_path / "from").exists()
     (tmp_path / "from").mkdir()
-    assert undo(moved).done == 3
+    assert undo_moves(moved).done == 3
 
 
 def test_a_journal_without_its_last_line_end_and_moved_alone_puts_back_all(tmp_path):
@@ -337,16 +337,16 @@ def test_a_journal_without_its_last_line_end_and_moved_alone_puts_back_all(tmp_p
     alone = tmp_path / "journal.jsonl"
     alone.write_bytes((trash / "journal.jsonl").read_bytes().rstrip(b"\n"))
     (trash / "journal.jsonl").unlink()
-    assert undo(read(alone)).done == 1
+    assert undo_moves(read_journal(alone)).done == 1
     assert (tmp_path / "photos" / "a.jpg").read_bytes() == b"a"
 
 
 def test_a_target_that_leads_out_of_the_trash_is_not_emptied(tmp_path):
     trash = put_aside(tmp_path)
-    past = read(trash / "journal.jsonl")
+    past = read_journal(trash / "journal.jsonl")
     (tmp_path / "a.jpg").write_bytes(b"a")
     outside = replace(past.entries[0], source=str(tmp_path / "b.jpg"), target=f"{trash}/../../a.jpg")
-    assert empty(replace(past, entries=[outside])).done == 0
+    assert empty_trash(replace(past, entries=[outside])).done == 0
     assert (tmp_path / "a.jpg").exists()
 
 

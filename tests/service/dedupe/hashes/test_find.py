@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from diptych.dedupe.groups import grouped, matches_of
+from diptych.dedupe.groups import group_items, matches_of
 from diptych.dedupe.hashes import find, near
 from diptych.dedupe.hashes.find import check_distance, duplicates_by_hash, score_of
-from diptych.dedupe.keeper import preference
-from diptych.dedupe.report.table import summary
+from diptych.dedupe.keeper import preference_order
+from diptych.dedupe.report.table import summarize_groups
 from diptych.errors import DedupeError
 from diptych_runtime.errors import ArgumentError
 
@@ -53,7 +53,7 @@ def test_groups_are_those_of_all_pairs_of_contents_and_references_are_never_remo
         hashes[one.id] = int(centres[rng.integers(9)]) ^ flips
         pictures.append(one)
     found = duplicates_by_hash(pictures, hashes)
-    ordered = [pictures[place] for place in preference(pictures)]
+    ordered = [pictures[place] for place in preference_order(pictures)]
     pairs = {
         (a, b): score_of(distance)
         for a, one in enumerate(ordered)
@@ -61,7 +61,7 @@ def test_groups_are_those_of_all_pairs_of_contents_and_references_are_never_remo
         if (distance := (hashes[one.id] ^ hashes[other.id]).bit_count()) <= 4
         if not (one.reference and other.reference)
     }
-    expected = grouped(range(len(ordered)), matches_of(list(pairs), list(pairs.values()), 0.0), 0.0)
+    expected = group_items(range(len(ordered)), matches_of(list(pairs), list(pairs.values()), 0.0), 0.0)
     assert len(expected) > 8
     assert sorted(map(sorted, names(found))) == sorted(sorted(ordered[one].path for one in group) for group in expected)
     assert not any(member.picture.reference for group in found.groups for member in group.others)
@@ -101,7 +101,11 @@ def test_copies_of_one_that_is_not_kept_are_proven_by_their_bytes(picture):
     assert stands == {"/p/B1.jpg": None, "/p/B2.jpg": "/p/B1.jpg", "/p/B3.jpg": "/p/B1.jpg"}
     assert found.groups[0].others[0].kept_because == "only a hash takes it for a copy"
     assert (found.to_remove, found.undecided) == ([one.path for one in twins], 1)
-    assert (summary(found, [])["could_go"], summary(found, [])["bytes"], summary(found, [])["to_look_at"]) == (
+    assert (
+        summarize_groups(found, [])["could_go"],
+        summarize_groups(found, [])["bytes"],
+        summarize_groups(found, [])["to_look_at"],
+    ) == (
         2,
         100,
         1,

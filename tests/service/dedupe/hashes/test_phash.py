@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from diptych.dedupe.hashes.phash import perceptual_hashes, reduced
+from diptych.dedupe.hashes.phash import perceptual_hashes, reduce_picture
 from diptych_runtime.decoder import PictureLimits
 from diptych_runtime.errors import PictureError
 
@@ -15,7 +15,7 @@ LIMITS = PictureLimits()
 
 
 def hash_of(picture) -> int | None:
-    return perceptual_hashes([reduced(picture, LIMITS)])[0]
+    return perceptual_hashes([reduce_picture(picture, LIMITS)])[0]
 
 
 def saved(picture: Image.Image, **options) -> bytes:
@@ -35,7 +35,7 @@ def test_saving_smaller_and_again_changes_few_bits_and_another_picture_many(phot
     again = saved(picture.resize((400, 300)), format="JPEG", quality=60)
     large = saved(picture, format="JPEG", quality=90)  # decoded at an eighth
     other = photo_bytes(4, (1200, 900), "PNG")
-    hashes = perceptual_hashes([reduced(one, LIMITS) for one in (picture, again, large, other)])
+    hashes = perceptual_hashes([reduce_picture(one, LIMITS) for one in (picture, again, large, other)])
     first, *others = [phash for phash in hashes if phash is not None]
     distances = [(first ^ one).bit_count() for one in others]
     assert max(distances[:2]) <= 4 < 16 < distances[2]
@@ -59,8 +59,8 @@ def test_blank_pictures_and_gradients_have_none():
 
 def test_bombs_and_damaged_files_are_refused_before_they_are_decoded(photo_bytes):
     with pytest.raises(PictureError, match=r"big is 90x60, 0\.0 megapixels; at most 0\.0 are allowed"):
-        reduced(photo_bytes(1, (90, 60)), PictureLimits(pixels=5000), name="big")
+        reduce_picture(photo_bytes(1, (90, 60)), PictureLimits(pixels=5000), name="big")
     with pytest.raises(PictureError, match="more than the 100 that are allowed"):
-        reduced(photo_bytes(1), PictureLimits(bytes=100))
+        reduce_picture(photo_bytes(1), PictureLimits(bytes=100))
     with pytest.raises(PictureError, match="cut is damaged or cut short"):
-        reduced(photo_bytes(1, (300, 200))[:900], LIMITS, name="cut")
+        reduce_picture(photo_bytes(1, (300, 200))[:900], LIMITS, name="cut")

@@ -63,7 +63,7 @@ def test_a_second_run_reads_no_file_and_finds_the_same(hashed, photos, tmp_path,
     (photos / "b/2.jpg").rename(photos / "moved.jpg")
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(scan, "reduced", lambda *_, **__: pytest.fail("a content was decoded again"))
+    monkeypatch.setattr(scan, "reduce_picture", lambda *_, **__: pytest.fail("a content was decoded again"))
     assert hashed("--json").json["groups"] == 3
 
 
@@ -141,7 +141,7 @@ def test_ctrl_c_before_anything_is_read_says_that_the_command_goes_on(hashed, mo
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("diptych.dedupe.scan.listed", interrupted)
+    monkeypatch.setattr("diptych.dedupe.scan.list_picture_files", interrupted)
     stopped = hashed()
     assert (stopped.code, "the same command goes on from here" in stopped.err) == (130, True)
 

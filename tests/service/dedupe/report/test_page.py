@@ -15,12 +15,12 @@ from exported import drawn_collection
 from diptych import Collection, Scorer
 from diptych.dedupe.duplicates import Group, Member
 from diptych.dedupe.find import duplicates_among
-from diptych.dedupe.groups import grouped, matches_of
+from diptych.dedupe.groups import group_items, matches_of
 from diptych.dedupe.hashes.find import duplicates_by_hash
-from diptych.dedupe.keeper import preference
+from diptych.dedupe.keeper import preference_order
 from diptych.dedupe.pair_cache import PairCache
-from diptych.dedupe.report.page import page_data, write
-from diptych.dedupe.scan import listed, resolved, scan
+from diptych.dedupe.report.page import page_data, write_page
+from diptych.dedupe.scan import list_picture_files, resolve_folders, scan_files
 from diptych.errors import DedupeError
 
 pytestmark = pytest.mark.browser
@@ -50,19 +50,19 @@ def found(tmp_path_factory, scorer, photo_bytes):
     shapes = photo_bytes(7, (90, 60), "PNG")
     for name in ("shapes.png", NASTY):
         (copies / name).write_bytes(shapes)
-    roots = resolved([folder / "photos", folder / "queries"])
+    roots = resolve_folders([folder / "photos", folder / "queries"])
     with (
         Collection.open(folder / "store", scorer, create=True) as collection,
-        PairCache(None, scorer.runtime.revision) as ledger,
+        PairCache(None, scorer.runtime.revision) as pair_cache,
     ):
-        seen = scan(roots, listed(roots, never), collection, ledger, refuse=never)
-        return duplicates_among(collection, seen.pictures, threshold=0.93, ledger=ledger), roots
+        seen = scan_files(roots, list_picture_files(roots, never), collection, pair_cache, refuse=never)
+        return duplicates_among(collection, seen.pictures, threshold=0.93, pair_cache=pair_cache), roots
 
 
 @pytest.fixture(scope="module")
 def report(found, tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
-    write(path, found[0], found[1], "Model small", [{"path": "/x/<b>.jpg", "reason": "it is damaged"}])
+    write_page(path, found[0], found[1], "Model small", [{"path": "/x/<b>.jpg", "reason": "it is damaged"}])
     return path
 
 
@@ -136,7 +136,7 @@ def test_at_every_threshold_the_page_groups_by_the_same_rule_as_python(visit, fo
         threshold = slide(page, wanted)
         assert abs(threshold - wanted) < 0.01
         pairs, scores = [(a, b) for a, b, _ in data["pairs"]], [score for *_, score in data["pairs"]]
-        groups = grouped(range(data["contents"]), matches_of(pairs, scores, threshold), threshold)
+        groups = group_items(range(data["contents"]), matches_of(pairs, scores, threshold), threshold)
         taken = {content for group in groups for content in group}
         groups += [[content] for content in files if content not in taken and len(files[content]) > 1]
         expected = sorted(sorted(name for content in group for name in files[content]) for group in groups)
@@ -179,7 +179,7 @@ def test_a_report_by_hash_counts_bits(visit, found, tmp_path):
     first, near, far = sorted({one.id for one in pictures})[:3]
     hashes = {one.id: None for one in pictures} | {first: 0, near: 0b11, far: 0b1111}
     hashed = duplicates_by_hash(pictures, hashes)
-    write(tmp_path / "r.html", hashed, roots, "By digest and perceptual hash")
+    write_page(tmp_path / "r.html", hashed, roots, "By digest and perceptual hash")
     page = visit(tmp_path / "r.html")
     assert {keeper: set(others) for keeper, *others in shown(page)} == {
         group.keeper.path: {member.picture.path for member in group.others} for group in hashed.groups
@@ -214,10 +214,10 @@ def with_reference(group: Group) -> Group:
 def test_nothing_in_a_reference_folder_can_be_selected(visit, found, tmp_path):
     duplicates, roots = found
     pictures = [replace(one, reference="/copies/" in one.path) for one in duplicates.pictures]
-    order = preference(pictures, duplicates.keep)
+    order = preference_order(pictures, duplicates.keep)
     groups = [with_reference(group) for group in duplicates.groups]
     changed = replace(duplicates, pictures=pictures, order=order, groups=groups)
-    write(tmp_path / "r.html", changed, roots, "Model small")
+    write_page(tmp_path / "r.html", changed, roots, "Model small")
     page = visit(tmp_path / "r.html")
     assert page.locator(".copy.reference").count() >= 2
     assert page.locator(".copy.reference input").count() == 0
@@ -386,5 +386,5 @@ def test_a_report_that_cannot_be_written_says_so_and_leaves_nothing(found, tmp_p
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(DedupeError, match=r"r\.html cannot be written: No space left on device; nothing is left of it"):
-        write(tmp_path / "r.html", found[0], found[1], "Model small")
+        write_page(tmp_path / "r.html", found[0], found[1], "Model small")
     assert list(tmp_path.iterdir()) == []

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from diptych.dedupe.duplicates import Duplicates, Group, Member
-from diptych.dedupe.report.table import COLUMNS, rows, summary, write
+from diptych.dedupe.report.table import COLUMNS, list_rows, summarize_groups, write_table
 from diptych.errors import DedupeError
 
 
@@ -25,7 +25,7 @@ def found(picture):
 
 
 def test_the_summary_counts_what_could_go(found):
-    data = summary(found, [{"path": "x", "reason": "y"}])
+    data = summarize_groups(found, [{"path": "x", "reason": "y"}])
     assert (data["pictures"], data["groups"], data["could_go"], data["exact"], data["bytes"]) == (5, 1, 2, 1, 12)
     assert data["to_look_at"] == 1
     assert (data["pairs"], data["pairs_scored"], data["refused"]) == (11, 4, [{"path": "x", "reason": "y"}])
@@ -34,12 +34,14 @@ def test_the_summary_counts_what_could_go(found):
 def test_those_to_keep_are_the_first_of_a_group_and_those_for_which_another_goes(found):
     keeper, exact, _, left = (found.groups[0].keeper, *(one.picture for one in found.groups[0].others))
     others = (Member(left, 0.99, False), Member(exact, 1.0, True, replaced_by=left))
-    told = [(row["path"], row["keeper"], row["goes"]) for row in rows(replace(found, groups=[Group(keeper, others)]))]
+    told = [
+        (row["path"], row["keeper"], row["goes"]) for row in list_rows(replace(found, groups=[Group(keeper, others)]))
+    ]
     assert told == [("/p/a.jpg", True, False), ("/p/d.jpg", True, False), ("/p/b.jpg", False, True)]
 
 
 def test_a_table_has_a_line_a_picture_the_keeper_first(found, tmp_path):
-    write(tmp_path / "g.csv", found, [])
+    write_table(tmp_path / "g.csv", found, [])
     with (tmp_path / "g.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     assert tuple(lines[0]) == COLUMNS
@@ -53,9 +55,9 @@ def test_a_table_has_a_line_a_picture_the_keeper_first(found, tmp_path):
 
 
 def test_json_has_the_same_lines_and_what_was_refused(found, tmp_path):
-    write(tmp_path / "g.json", found, [{"path": "x", "reason": "y"}])
+    write_table(tmp_path / "g.json", found, [{"path": "x", "reason": "y"}])
     document = json.loads((tmp_path / "g.json").read_text())
-    assert document["rows"] == list(rows(found))
+    assert document["rows"] == list(list_rows(found))
     assert document["refused"] == [{"path": "x", "reason": "y"}]
     assert document["rows"][0]["time"] == "2001-09-09T01:46:40+00:00"
 
@@ -64,7 +66,7 @@ def test_a_name_with_commas_quotes_and_lines_comes_back_as_it_was(found, tmp_pat
     name = '/p/"a", b\nc\u2028<d>.jpg'
     found.groups.append(Group(picture(path=name), ()))
     for ending in ("csv", "json"):
-        write(tmp_path / f"g.{ending}", found, [])
+        write_table(tmp_path / f"g.{ending}", found, [])
     with (tmp_path / "g.csv").open(newline="") as file:
         assert list(csv.DictReader(file))[-1]["path"] == name
     assert json.loads((tmp_path / "g.json").read_text())["rows"][-1]["path"] == name
@@ -79,12 +81,12 @@ def test_a_disk_that_is_full_leaves_the_old_file_and_says_so(found, tmp_path, mo
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(DedupeError, match=r"g\.csv cannot be written: No space left on device; nothing is left of it"):
-        write(path, found, [])
+        write_table(path, found, [])
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("g.csv", "old")]
 
 
 def test_what_lies_in_a_reference_folder_is_marked_and_counted(found, picture):
     kept = Group(picture(path="/r/a.jpg", reference=True), (Member(picture(path="/p/x.jpg"), 1.0, True),))
-    assert [row["reference"] for row in rows(replace(found, groups=[kept]))] == [True, False]
+    assert [row["reference"] for row in list_rows(replace(found, groups=[kept]))] == [True, False]
     found.pictures.append(kept.keeper)
-    assert (summary(found, [])["references"], summary(found, [])["pictures"]) == (1, 6)
+    assert (summarize_groups(found, [])["references"], summarize_groups(found, [])["pictures"]) == (1, 6)

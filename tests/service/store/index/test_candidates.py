@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from embedded import SIZE, new, tamper, unit
 
-from diptych.store.index.cache import CACHE, MANIFEST, digest
+from diptych.store.index.cache import CACHE, MANIFEST, cache_digest
 from diptych.store.index.candidates import FORMAT, CandidateIndex
 from diptych.store.sqlite.database import Store
 
@@ -89,7 +89,7 @@ def change_manifest(key, value, *, signed=True):
         manifest = json.loads((directory / MANIFEST).read_text())
         manifest[key] = value
         if signed:
-            manifest["sha256"] = digest(directory, manifest)
+            manifest["sha256"] = cache_digest(directory, manifest)
         (directory / MANIFEST).write_text(json.dumps(manifest))
 
     return change

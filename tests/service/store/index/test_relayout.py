@@ -12,7 +12,7 @@ from embedded import SIZE, new, unit
 from diptych import Collection
 from diptych.store.index import layout
 from diptych.store.index.candidates import CandidateIndex, Relayout
-from diptych.store.index.vectors import centroids
+from diptych.store.index.vectors import find_centroids
 from diptych.store.sqlite.database import Store
 
 
@@ -77,9 +77,9 @@ def test_what_is_added_and_removed_while_an_index_is_made_is_in_it_and_gone_from
         store.insert([new(301)])
         index.catch_up(store)
         assert 1 not in rows(index), "searches go on with what there was, which follows"
-        return centroids(*args)
+        return find_centroids(*args)
 
-    monkeypatch.setattr("diptych.store.index.candidates.centroids", meanwhile)
+    monkeypatch.setattr("diptych.store.index.candidates.find_centroids", meanwhile)
     renewed(store, index)
     assert index.lists > 1
     assert rows(index) == [*range(2, 201), 202]
@@ -130,7 +130,7 @@ def test_a_failure_is_said_once_and_what_there_is_still_answers(store, small, mo
     def fail(*_):
         raise MemoryError("no memory")
 
-    monkeypatch.setattr("diptych.store.index.candidates.centroids", fail)
+    monkeypatch.setattr("diptych.store.index.candidates.find_centroids", fail)
     with closing(Relayout(index, store, lambda: None)) as renewal, caplog.at_level(logging.WARNING):
         for _ in range(3):
             renewal.maybe_start()

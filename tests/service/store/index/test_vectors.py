@@ -7,7 +7,7 @@ import faiss
 import numpy as np
 import pytest
 
-from diptych.store.index.vectors import DEPTHS, RECALL, Vectors, centroids
+from diptych.store.index.vectors import DEPTHS, RECALL, Vectors, find_centroids
 
 SIZE = 32
 
@@ -22,7 +22,7 @@ def clustered(count: int, seed: int = 0, groups: int = 150) -> np.ndarray:
 
 
 def filled(vectors: np.ndarray, lists: int, labels=None) -> Vectors:
-    made = Vectors(SIZE, centroids(vectors, lists) if lists > 1 else None)
+    made = Vectors(SIZE, find_centroids(vectors, lists) if lists > 1 else None)
     made.add(range(1, len(vectors) + 1) if labels is None else labels, vectors)
     made.tune()
     return made
@@ -185,12 +185,12 @@ def test_a_disk_that_is_full_is_an_error():
 
 def test_the_same_vectors_give_the_same_lists_and_probes():
     vectors = clustered(2000)
-    np.testing.assert_array_equal(centroids(vectors, 32), centroids(vectors, 32))
+    np.testing.assert_array_equal(find_centroids(vectors, 32), find_centroids(vectors, 32))
     assert filled(vectors, 32).probes == filled(vectors, 32).probes
 
 
 def test_fewer_vectors_than_lists_make_fewer_lists():
-    assert len(centroids(clustered(5), 16)) == 5
+    assert len(find_centroids(clustered(5), 16)) == 5
 
 
 def test_threads_of_others_are_left_alone():

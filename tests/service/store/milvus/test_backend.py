@@ -15,7 +15,7 @@ import pytest
 from diptych import Collection, find_duplicates
 from diptych.collection.ingest import Incoming
 from diptych.errors import ModelMismatchError, StoreError, UnknownPictureError
-from diptych.store.sqlite.backup import lines
+from diptych.store.sqlite.backup import export_lines
 from diptych_runtime.errors import PictureError
 
 COUNT = 37
@@ -201,7 +201,7 @@ def test_files_are_kept_where_that_was_asked_for_and_go_with_their_picture(colle
 
 def test_export_stats_and_duplicates_say_what_there_is(filled, photo_bytes):
     copy = filled.add(photo_bytes(4, format="PNG"), path="/shelf/copy.png", metadata={"n": 99})[0].id
-    exported = list(lines(filled.backend, {"n": {"$gte": 30}}, embeddings=True))
+    exported = list(export_lines(filled.backend, {"n": {"$gte": 30}}, embeddings=True))
     assert sorted(line["metadata"]["n"] for line in exported) == [*range(30, COUNT), 99]
     assert all(len(line["embedding"]) > 10 for line in exported)
     stats = json.loads(json.dumps(filled.stats()))

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from diptych import Collection
-from diptych.collection.rebuild import rebuild
+from diptych.collection.rebuild import rebuild_collection
 from diptych.errors import ModelMismatchError, StoreError, UnreachableError
 from diptych.store.milvus.backend import MilvusBackend
 from diptych.store.milvus.client import Server
-from diptych.store.milvus.table import layout_of, make
+from diptych.store.milvus.table import layout_of, make_collection
 from diptych_runtime.errors import PictureError
 
 
@@ -131,12 +131,12 @@ def test_a_rebuild_that_ends_while_the_names_change_is_taken_up_by_the_next(
         count = len(collection.add(sorted(gallery.rglob("*.jpg"))))
     cut(at, number)
     with pytest.raises(UnreachableError, match="the line is cut"):
-        rebuild(located, other)
+        rebuild_collection(located, other)
     monkeypatch.undo()
     if at == "rename_collection":
         with pytest.raises(StoreError, match="finish it with `diptych index rebuild"):
             Collection.open(address, other, create=True)
-    report = rebuild(located, other)
+    report = rebuild_collection(located, other)
     assert (report.pictures, report.embedded, report.failed) == (count, 0, 0)
     with Collection.open(address, other) as collection:
         assert len(collection) == count
@@ -149,12 +149,12 @@ def test_a_rebuild_touches_no_collection_that_only_has_a_name_of_its_own(
     with Collection.open(address, scorer, create=True) as collection:
         collection.add(photo_bytes(0), keep_originals=True)
     server, name = Server(located), f"{located.collection}{ending}"
-    make(server, name, layout_of(server, located.collection))
+    make_collection(server, name, layout_of(server, located.collection))
     with pytest.raises(StoreError, match=f"expected {name} .* to be left by a rebuild"):
-        rebuild(located, other)
-    assert name in server.names()
+        rebuild_collection(located, other)
+    assert name in server.list_names()
     server.call("drop_collection", name)
-    assert rebuild(located, other).embedded == 1
+    assert rebuild_collection(located, other).embedded == 1
     server.close()
 
 
@@ -176,8 +176,8 @@ def test_what_changes_while_all_is_embedded_anew_is_as_it_was_last(
         cut("rename_collection", 1, change, breaks=ends_between)
         if ends_between:
             with pytest.raises(UnreachableError, match="the line is cut"):
-                rebuild(located, other)
-        report = rebuild(located, other)
+                rebuild_collection(located, other)
+        report = rebuild_collection(located, other)
         assert (report.pictures, report.embedded, report.failed) == (4, 1 if ends_between else 5, 0)
     with Collection.open(address, other) as collection:
         records = {record.metadata["n"]: record for record in collection.list(10)}
@@ -237,7 +237,7 @@ def test_a_file_stays_if_its_picture_is_added_again_while_it_is_removed(
         store = collection.backend
         assert isinstance(store, MilvusBackend)
         assert store.originals is not None
-        owner, name = (store.table, "settled") if late else (store.originals, "drop")
+        owner, name = (store.table, "wait_until_visible") if late else (store.originals, "drop")
         step, seen = getattr(owner, name), []
 
         def meanwhile(*arguments: Any) -> Any:

@@ -10,7 +10,7 @@ from conditions import drawn_condition, drawn_metadata, met
 
 from diptych import Collection
 from diptych.collection.ingest import Incoming
-from diptych.store.milvus.filters import facets, write_expression
+from diptych.store.milvus.filters import list_facets, write_expression
 from diptych_runtime.errors import PictureError
 
 ODD: list[dict[str, Any]] = [
@@ -47,7 +47,9 @@ def test_what_milvus_understands_in_one_way_only_is_said_and_nothing_else():
 
 
 def test_facets_are_the_plain_values_by_their_path():
-    assert facets({"a": 1, "b": {"c": "x", "d.e": 2}, "f": [1], "g": None, "h": -(2**60), "i": True, "j": 10**400}) == {
+    assert list_facets(
+        {"a": 1, "b": {"c": "x", "d.e": 2}, "f": [1], "g": None, "h": -(2**60), "i": True, "j": 10**400}
+    ) == {
         "a": 1,
         "b.c": "x",
         "h": -1e300,

@@ -13,7 +13,7 @@ from diptych.store.open import open_store
 from diptych.store.sqlite import backend
 from diptych.store.sqlite.backend import SqliteBackend
 from diptych.store.sqlite.database import Store
-from diptych.store.sqlite.verify import verify
+from diptych.store.sqlite.verify import verify_store
 
 
 def test_opened_without_a_model_it_is_looked_after_and_not_searched(collection):
@@ -25,7 +25,7 @@ def test_opened_without_a_model_it_is_looked_after_and_not_searched(collection):
         assert store.verify().healthy
         assert store.index_facts()["kind"] == "exact"
         with pytest.raises(StoreError, match="was opened without a model and cannot be searched"):
-            store.indexed()
+            store.index_state()
 
 
 def test_what_was_removed_without_a_model_is_found_no_more(collection, scorer, gallery):
@@ -34,8 +34,8 @@ def test_what_was_removed_without_a_model_is_found_no_more(collection, scorer, g
     with open_store(collection.directory) as store:
         store.remove([match.id])
     with SqliteBackend.searchable(collection.directory, scorer.runtime) as store:
-        assert store.indexed()[0] == 11
-        assert match.id not in store.known([match.id])
+        assert store.index_state()[0] == 11
+        assert match.id not in store.known_ids([match.id])
 
 
 def test_a_damaged_embedding_is_never_given_out(collection):
@@ -52,7 +52,7 @@ def test_a_search_whose_candidates_have_no_row_makes_the_index_anew(collection, 
     found = collection.search(gallery / "01.jpg", top=12, candidates=0).matches
     assert [match.first_rank for match in found] == list(range(1, 12))
     assert "the index has pictures that the database has not; it is made anew" in caplog.text
-    assert collection.store.indexed()[0] == 11
+    assert collection.store.index_state()[0] == 11
 
 
 def test_a_picture_that_is_removed_while_it_is_found_is_no_reason_to_make_the_index_anew(
@@ -141,7 +141,7 @@ def test_an_index_cache_that_is_further_behind_than_the_journal_goes_back_is_mad
     for name, data in older.items():
         (directory / name).write_bytes(data)
     with Store.open(directory) as store:
-        verdict = verify(store)
+        verdict = verify_store(store)
         assert verdict.healthy
         assert any("further behind than the journal goes back" in remark for remark in verdict.remarks)
     with Collection.open(directory, scorer) as again:

@@ -21,22 +21,22 @@ from diptych.store.open import open_store
 from diptych.store.records import NewPicture
 from diptych.store.sqlite import backup as archive
 from diptych.store.sqlite.backend import SqliteBackend
-from diptych.store.sqlite.backup import backup, lines, restore
+from diptych.store.sqlite.backup import back_up_collection, export_lines, restore_collection
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE
 from diptych_runtime.own_calibration import CALIBRATION
 
 
 def test_lines_are_the_records_in_their_order_with_their_embeddings_if_asked(collection):
-    found = list(lines(collection.store, embeddings=True))
+    found = list(export_lines(collection.store, embeddings=True))
     assert [line["id"] for line in found] == [record.id for record in collection.list(100)]
     for line in found:
         record = collection.get(line["id"])
         assert (line["metadata"], line["sha256"], line["path"]) == (record.metadata, record.sha256, record.path)
         embedding = np.frombuffer(base64.b64decode(line["embedding"]), "<f4")
         assert np.array_equal(embedding, collection.panel(line["id"])[1])
-    assert all("embedding" not in line for line in lines(collection.store))
-    assert list(lines(collection.store, {"no such field": 1})) == []
+    assert all("embedding" not in line for line in export_lines(collection.store))
+    assert list(export_lines(collection.store, {"no such field": 1})) == []
 
 
 def test_a_backup_is_the_collection_of_one_moment_while_it_grows(collection, scorer, photo_bytes, tmp_path):
@@ -55,7 +55,7 @@ def test_a_backup_is_the_collection_of_one_moment_while_it_grows(collection, sco
         while len(added) < 3:
             pass
         acknowledged = set(added)
-        size = backup(collection.store, tmp_path / "copy")
+        size = back_up_collection(collection.store, tmp_path / "copy")
     finally:
         stop.set()
         thread.join()
@@ -72,51 +72,51 @@ def test_a_backup_is_the_collection_of_one_moment_while_it_grows(collection, sco
 
 
 def test_a_backup_goes_into_a_new_folder_or_nowhere(collection, tmp_path, monkeypatch):
-    backup(collection.store, tmp_path / "copy")
+    back_up_collection(collection.store, tmp_path / "copy")
     with pytest.raises(StoreError, match="holds a collection already"):
-        backup(collection.store, tmp_path / "copy")
+        back_up_collection(collection.store, tmp_path / "copy")
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StoreError, match="cannot be written"):
-        backup(collection.store, tmp_path / "file")
+        back_up_collection(collection.store, tmp_path / "file")
 
     def interrupt(done: int, total: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        backup(collection.store, tmp_path / "other", interrupt)
+        back_up_collection(collection.store, tmp_path / "other", interrupt)
     assert list((tmp_path / "other").iterdir()) == []
 
 
 def test_a_calibration_of_its_own_is_part_of_a_backup_and_comes_back_with_it(collection, tmp_path):
     own, copied, new = (folder / CALIBRATION for folder in (collection.directory, tmp_path / "copy", tmp_path / "new"))
     own.write_text("as it was")
-    backup(collection.store, copied.parent)
+    back_up_collection(collection.store, copied.parent)
     assert copied.read_text() == "as it was"
     collection.close()
     with SqliteBackend.open(copied.parent, read_only=True) as copy:
-        restore(copy, new.parent)
+        restore_collection(copy, new.parent)
         assert new.read_text() == "as it was"
         own.write_text("made anew")
         with pytest.raises(StoreError, match="holds a calibration that the backup"):
-            restore(copy, own.parent)
+            restore_collection(copy, own.parent)
         assert own.read_text() == "made anew"
-        restore(copy, own.parent, replace=True)
+        restore_collection(copy, own.parent, replace=True)
         assert own.read_text() == "as it was"
         copied.unlink()
-        restore(copy, own.parent)
+        restore_collection(copy, own.parent)
     assert own.read_text() == "as it was", "a backup without one takes none away"
 
 
 def test_metadata_that_were_replaced_since_a_backup_are_not_lost_without_a_word(collection, tmp_path):
     (first, *_) = collection.list(1)
     collection.backend.replace_metadata([(first.id, {"was": "old"})])
-    backup(collection.store, tmp_path / "copy")
+    back_up_collection(collection.store, tmp_path / "copy")
     collection.backend.replace_metadata([(first.id, {"is": "new"})])
     collection.close()
     with SqliteBackend.open(tmp_path / "copy", read_only=True) as copy:
         with pytest.raises(StoreError, match="holds the metadata of 1 picture that the backup"):
-            restore(copy, collection.directory)
-        restore(copy, collection.directory, replace=True)
+            restore_collection(copy, collection.directory)
+        restore_collection(copy, collection.directory, replace=True)
     with SqliteBackend.open(collection.directory, read_only=True) as store:
         record = store.get(first.id)
     assert record is not None
@@ -127,9 +127,9 @@ def test_the_commands_write_lines_and_a_copy(diptych, collection, tmp_path):
     store, out = collection.directory, tmp_path / "out.jsonl"
     assert diptych("index", "export", "--store", store, "-o", out).code == 0
     written = [json.loads(line) for line in out.read_text().splitlines()]
-    assert written == list(lines(collection.store))
+    assert written == list(export_lines(collection.store))
     shown = diptych("index", "export", "--store", store, "--embeddings", "--quiet").out
-    assert [json.loads(line) for line in shown.splitlines()] == list(lines(collection.store, embeddings=True))
+    assert [json.loads(line) for line in shown.splitlines()] == list(export_lines(collection.store, embeddings=True))
     assert diptych("index", "backup", "--store", store, tmp_path / "copy").code == 0
     assert diptych("index", "verify", "--store", tmp_path / "copy").code == 0
     refused = diptych("index", "backup", "--store", store, tmp_path / "copy")
@@ -139,7 +139,7 @@ def test_the_commands_write_lines_and_a_copy(diptych, collection, tmp_path):
 @pytest.fixture
 def older(collection, photo_bytes):
     """A collection that went on after a backup was made: one picture of the twelve was removed and two were added."""
-    backup(collection.store, collection.directory.parent / "older")
+    back_up_collection(collection.store, collection.directory.parent / "older")
     gone = collection.list(1)[0].id
     collection.remove(gone)
     fresh = [collection.add(photo_bytes(seed), keep_originals=True)[0].id for seed in (100, 101)]
@@ -199,9 +199,9 @@ def test_a_restored_collection_is_the_backup_for_who_opens_it_and_for_who_reads_
         assert found_by_itself(reader, older.fresh[1])
         with SqliteBackend.open(older.folder, read_only=True) as copy:
             with pytest.raises(StoreError, match=r"holds 2 pictures that the backup .* does not have; nothing"):
-                restore(copy, collection.directory)
+                restore_collection(copy, collection.directory)
             assert len(reader) == 13
-            assert restore(copy, collection.directory, replace=True) == 12
+            assert restore_collection(copy, collection.directory, replace=True) == 12
             wanted = set(copy.ids())
         for seen in (reader, Collection.open(collection.directory, scorer)):
             found = seen.search(photo_bytes(0), top=99, candidates=3).matches
@@ -217,7 +217,7 @@ def test_searches_of_a_reader_find_what_was_restored_though_many_come_at_once_an
     collection.close()
     with Collection.open(collection.directory, scorer, read_only=True) as reader:
         with SqliteBackend.open(older.folder, read_only=True) as copy:
-            restore(copy, collection.directory, replace=True)
+            restore_collection(copy, collection.directory, replace=True)
         embeddings = Store.embeddings
 
         def fail(store, *words):
@@ -237,11 +237,11 @@ def test_searches_of_a_reader_find_what_was_restored_though_many_come_at_once_an
 
 def test_a_backup_is_restored_into_a_new_folder_and_never_over_itself_nor_under_a_writer(collection, older, tmp_path):
     with SqliteBackend.open(older.folder, read_only=True) as copy:
-        assert restore(copy, tmp_path / "new") == 12
+        assert restore_collection(copy, tmp_path / "new") == 12
         with pytest.raises(StoreError, match="is the backup itself"):
-            restore(copy, older.folder)
+            restore_collection(copy, older.folder)
         with pytest.raises(StoreError, match="is being written by process"):
-            restore(copy, collection.directory, replace=True)
+            restore_collection(copy, collection.directory, replace=True)
     with (
         SqliteBackend.open(tmp_path / "new", read_only=True) as store,
         SqliteBackend.open(older.folder, read_only=True) as copy,
@@ -262,9 +262,9 @@ def test_a_damaged_backup_and_a_restore_that_is_broken_off_leave_the_collection_
     monkeypatch.setattr(archive, "_PAGES", 1)
     with SqliteBackend.open(older.folder, read_only=True) as copy:
         with pytest.raises(KeyboardInterrupt):
-            restore(copy, collection.directory, replace=True, progress=interrupt)
-        monkeypatch.setattr(Store, "damage", lambda store: ["page 7 is torn"])
+            restore_collection(copy, collection.directory, replace=True, progress=interrupt)
+        monkeypatch.setattr(Store, "find_damage", lambda store: ["page 7 is torn"])
         with pytest.raises(StoreError, match=r"is damaged \(page 7 is torn\); nothing was changed"):
-            restore(copy, collection.directory, replace=True)
+            restore_collection(copy, collection.directory, replace=True)
     with open_store(collection.directory, read_only=True) as store:
         assert [record.id for record in store.page(99)] == before

@@ -9,8 +9,8 @@ from embedded import BEFORE_5, tamper
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.store.records import NewPicture
 from diptych.store.sqlite.database import Store
-from diptych.store.sqlite.schema import DATABASE, VERSION, connect
-from diptych.store.sqlite.verify import verify
+from diptych.store.sqlite.schema import DATABASE, VERSION, open_connection
+from diptych.store.sqlite.verify import verify_store
 
 
 def new(number: int, **changes) -> NewPicture:
@@ -101,11 +101,11 @@ def test_what_is_damaged_is_left_out_of_a_search_with_a_warning_and_the_others_a
 def test_damaged_features_are_out_of_date_until_they_are_replaced(store, column):
     store.insert([new(1), new(2)])
     sizes = len(new(1).embedding), len(new(1).tokens) // 2
-    assert store.outdated("r1", sizes, 0, 10) == []
+    assert store.list_outdated("r1", sizes, 0, 10) == []
     damage(store, column, getattr(new(2), column))
-    assert [row for row, _ in store.outdated("r1", sizes, 0, 10)] == [1]
+    assert [row for row, _ in store.list_outdated("r1", sizes, 0, 10)] == [1]
     store.replace_features([(new(1).id, new(1).embedding, new(1).tokens)], "r1")
-    assert store.outdated("r1", sizes, 0, 10) == []
+    assert store.list_outdated("r1", sizes, 0, 10) == []
     assert store.tokens([1]) == {1: new(1).tokens}
 
 
@@ -124,7 +124,10 @@ def test_a_path_that_is_no_text_is_damage_though_its_checksum_is_right(store):
     tamper(store, "UPDATE digests SET path=(SELECT crc32(path) FROM pictures WHERE row=1) WHERE row=1")
     with pytest.raises(StoreError, match="row 1 of the collection is damaged: its record has another checksum"):
         store.page(5)
-    assert f"picture {new(1).id}: its record has another checksum; remove it and add it again" in verify(store).problems
+    assert (
+        f"picture {new(1).id}: its record has another checksum; remove it and add it again"
+        in verify_store(store).problems
+    )
 
 
 def test_other_metadata_are_no_damage_and_mend_none(store):
@@ -203,7 +206,9 @@ def test_a_format_that_was_never_ours_or_is_newer_is_refused_with_both_numbers(t
 
 
 def test_writes_are_synchronous_and_in_a_write_ahead_log(store):
-    with closing(connect(store.path, read_only=False)) as connection:  # which every connection of a store is made by
+    with closing(
+        open_connection(store.path, read_only=False)
+    ) as connection:  # which every connection of a store is made by
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
         assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2
 

@@ -11,10 +11,10 @@ from embedded import BEFORE_5, tamper
 from diptych.errors import StoreError
 from diptych.store.records import NewLabel
 from diptych.store.sqlite.backend import SqliteBackend
-from diptych.store.sqlite.backup import backup, restore
+from diptych.store.sqlite.backup import back_up_collection, restore_collection
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import VERSION
-from diptych.store.sqlite.verify import verify
+from diptych.store.sqlite.verify import verify_store
 
 A, B, C = ("a" * 32, "b" * 32, "c" * 32)
 
@@ -98,24 +98,24 @@ def test_answers_that_are_none_and_pairs_of_one_picture_are_refused_and_nothing_
 
 def test_a_damaged_label_is_left_out_and_named_by_verify(store, caplog):
     store.add_labels([NewLabel(A, B, "copy", "same"), NewLabel(A, C, "copy", "same")])
-    assert verify(store).problems == []
+    assert verify_store(store).problems == []
     tamper(store, "UPDATE labels SET answer='different' WHERE sequence=1")
     assert answers(store) == [(A, C, "copy", "same")]
     assert "label 1 is damaged and left out" in caplog.text
-    assert verify(store).problems == ["label 1: it has another checksum; label its pair again"]
+    assert verify_store(store).problems == ["label 1: it has another checksum; label its pair again"]
 
 
 def test_a_backup_has_the_labels_and_a_restore_that_would_lose_some_is_refused(collection, tmp_path):
     store = collection.store
     store.add_labels([NewLabel(A, B, "copy", "same")])
-    backup(store, tmp_path / "copy")
+    back_up_collection(store, tmp_path / "copy")
     store.add_labels([NewLabel(A, C, "copy", "same")])
     collection.close()
     with SqliteBackend.open(tmp_path / "copy", read_only=True) as copy:
         assert answers(copy) == [(A, B, "copy", "same")]
         with pytest.raises(StoreError, match="holds 1 label that the backup"):
-            restore(copy, store.directory)
-        restore(copy, store.directory, replace=True)
+            restore_collection(copy, store.directory)
+        restore_collection(copy, store.directory, replace=True)
     with Store.open(store.directory) as again:
         assert answers(again) == [(A, B, "copy", "same")]
 
@@ -123,7 +123,7 @@ def test_a_backup_has_the_labels_and_a_restore_that_would_lose_some_is_refused(c
 @pytest.fixture
 def old(collection, tmp_path):
     """A collection of format version 2, which had no labels."""
-    backup(collection.store, tmp_path / "old")
+    back_up_collection(collection.store, tmp_path / "old")
     with closing(sqlite3.connect(tmp_path / "old" / "collection.sqlite")) as connection:
         connection.executescript(f"{BEFORE_5} DROP TABLE labels; PRAGMA user_version=2;")
     return tmp_path / "old"
@@ -137,7 +137,7 @@ def version(folder) -> int:
 def test_a_store_without_labels_opens_for_reading_as_it_is_and_a_writer_gives_it_the_table(old):
     with Store.open(old, read_only=True) as reader:
         assert reader.labels() == []
-        assert verify(reader).healthy
+        assert verify_store(reader).healthy
         assert version(old) == 2
         with Store.open(old) as writer:
             writer.add_labels([NewLabel(A, B, "copy", "same")])
@@ -148,7 +148,7 @@ def test_a_store_without_labels_opens_for_reading_as_it_is_and_a_writer_gives_it
 
 def test_a_backup_without_labels_is_brought_to_the_present_format_by_a_restore(old, tmp_path):
     with SqliteBackend.open(old, read_only=True) as copy:
-        restore(copy, tmp_path / "new")
+        restore_collection(copy, tmp_path / "new")
     assert version(tmp_path / "new") == VERSION
     shutil.rmtree(old)
     with Store.open(tmp_path / "new") as store:

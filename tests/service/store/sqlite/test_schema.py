@@ -5,18 +5,18 @@ from pathlib import Path
 import pytest
 
 from diptych.errors import StoreError
-from diptych.store.sqlite.schema import DATABASE, connect, missing, prepare
+from diptych.store.sqlite.schema import DATABASE, missing_error, open_connection, prepare_tables
 
 
 def made(path: Path) -> Path:
-    with closing(connect(path, read_only=False)) as connection:
-        prepare(connection, path, create=True)
+    with closing(open_connection(path, read_only=False)) as connection:
+        prepare_tables(connection, path, create=True)
     return path
 
 
 def identity(path: Path) -> str:
-    with closing(connect(path, read_only=True)) as connection:
-        prepare(connection, path, create=False)
+    with closing(open_connection(path, read_only=True)) as connection:
+        prepare_tables(connection, path, create=False)
         return connection.execute("SELECT value FROM facts WHERE key='identity'").fetchone()[0]
 
 
@@ -26,10 +26,10 @@ def path(tmp_path) -> Path:
 
 
 def test_another_programs_number_is_quoted_even_if_the_tables_have_our_names(path):
-    with closing(connect(path, read_only=False)) as connection:
+    with closing(open_connection(path, read_only=False)) as connection:
         connection.execute("PRAGMA application_id=0x0f0f")
         with pytest.raises(StoreError, match=r"is not a Diptych collection \(application id 0xf0f\)"):
-            prepare(connection, path, create=True)
+            prepare_tables(connection, path, create=True)
 
 
 def test_a_collection_is_made_once_and_keeps_its_identity_which_no_other_has(path, tmp_path):
@@ -51,15 +51,15 @@ def test_an_empty_database_is_no_collection_until_someone_makes_one(tmp_path):
     (tmp_path / DATABASE).touch()
     with pytest.raises(StoreError, match="holds no collection") as caught:
         identity(tmp_path / DATABASE)
-    assert str(caught.value) == str(missing(tmp_path))
+    assert str(caught.value) == str(missing_error(tmp_path))
     assert identity(made(tmp_path / DATABASE))
 
 
 def test_a_reader_makes_no_file_and_changes_none(path, tmp_path):
     with pytest.raises(sqlite3.OperationalError, match="unable to open"):
-        connect(tmp_path / "none.sqlite", read_only=True).execute("PRAGMA user_version")
+        open_connection(tmp_path / "none.sqlite", read_only=True).execute("PRAGMA user_version")
     assert not (tmp_path / "none.sqlite").exists()
-    with closing(connect(path, read_only=True)) as connection:
+    with closing(open_connection(path, read_only=True)) as connection:
         for change in ("DELETE FROM facts", "PRAGMA user_version=7"):
             with pytest.raises(sqlite3.OperationalError, match="readonly"):
                 connection.execute(change)
@@ -83,21 +83,24 @@ def test_a_reader_makes_no_file_and_changes_none(path, tmp_path):
 def test_a_database_with_what_sqlite_would_compute_is_somebody_elses_work(path, statement, read_only):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(statement)
-    with closing(connect(path, read_only=read_only)) as connection:
+    with closing(open_connection(path, read_only=read_only)) as connection:
         assert connection.execute("PRAGMA trusted_schema").fetchone()[0] == 0
         with pytest.raises(
             StoreError, match="has what Diptych never makes, such as triggers, views or expressions, in 'gone'"
         ):
-            prepare(connection, path, create=False, read_only=read_only)
+            prepare_tables(connection, path, create=False, read_only=read_only)
 
 
 def test_a_value_longer_than_any_of_ours_is_not_read(path):
-    with closing(connect(path, read_only=True)) as connection, pytest.raises(sqlite3.DataError, match="too big"):
+    with (
+        closing(open_connection(path, read_only=True)) as connection,
+        pytest.raises(sqlite3.DataError, match="too big"),
+    ):
         connection.execute("SELECT zeroblob(1 << 30)").fetchone()
 
 
 def test_ids_and_facts_are_unique_whoever_writes_them(path):
-    with closing(connect(path, read_only=False)) as connection:
+    with closing(open_connection(path, read_only=False)) as connection:
         for repeated in ("INSERT INTO facts VALUES ('identity', 'x')", "INSERT INTO facts VALUES ('y', NULL)"):
             with pytest.raises(sqlite3.IntegrityError):
                 connection.execute(repeated)

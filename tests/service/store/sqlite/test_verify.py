@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from embedded import tamper
 
-from diptych.store.index.cache import MANIFEST, digest
+from diptych.store.index.cache import MANIFEST, cache_digest
 from diptych.store.index.vectors import Vectors
 from diptych.store.reports import VerifyReport
 from diptych.store.sqlite.database import Store
-from diptych.store.sqlite.schema import checksum
-from diptych.store.sqlite.verify import verify
+from diptych.store.sqlite.schema import row_checksum
+from diptych.store.sqlite.verify import verify_store
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def change_manifest(store: Store, **values: object) -> None:
     """A manifest that was written so: its checksum is right unless that is what is changed."""
     path = store.directory / MANIFEST
     manifest = {**json.loads(path.read_text()), **values}
-    signed = {"sha256": digest(store.directory, manifest), **values}
+    signed = {"sha256": cache_digest(store.directory, manifest), **values}
     path.write_text(json.dumps({**manifest, **signed}))
 
 
@@ -35,7 +35,7 @@ def infinite(store: Store) -> bytes:
 
 def test_a_whole_collection_has_neither_problems_nor_remarks_and_is_not_changed_by_looking(store):
     before = {path.name: path.read_bytes() for path in store.directory.iterdir() if path.suffix in (".faiss", ".json")}
-    assert verify(store) == VerifyReport(12, [], [])
+    assert verify_store(store) == VerifyReport(12, [], [])
     assert before == {name: (store.directory / name).read_bytes() for name in before}
 
 
@@ -62,7 +62,7 @@ def zeros(store: Store) -> bytes:
 def test_a_damaged_row_is_named_by_its_picture_with_what_is_wrong_and_no_other_row_is(store, column, value, fault):
     (id,) = (record.id for record in store.records([5]).values())
     tamper(store, f"UPDATE pictures SET {column}=? WHERE row=5", value(store) if callable(value) else value)
-    verdict = verify(store)
+    verdict = verify_store(store)
     assert verdict.problems[0] == f"picture {id}: {fault}"
     assert not [text for text in verdict.problems[1:] if text.startswith("picture")]
     assert (verdict.pictures, verdict.healthy) == (12, False)
@@ -70,7 +70,7 @@ def test_a_damaged_row_is_named_by_its_picture_with_what_is_wrong_and_no_other_r
 
 def test_features_of_two_sizes_are_counted_by_size(store):
     tamper(store, "UPDATE pictures SET tokens=x'0000' WHERE row<=5")
-    *rows, problem = verify(store).problems
+    *rows, problem = verify_store(store).problems
     assert len(rows) == 5
     said = (
         "features of different sizes, in numbers of the embedding and of the tokens: 7 with 10 and 192, 5 with 10 and 1"
@@ -86,7 +86,7 @@ def test_a_database_that_cannot_be_read_to_its_end_is_a_verdict_and_no_error(col
         data[start : start + 64] = b"\xff" * 64
     path.write_bytes(data)
     with Store.open(collection.directory, read_only=True) as store:
-        verdict = verify(store)
+        verdict = verify_store(store)
     assert any(text.startswith("database: ") for text in verdict.problems)
     assert "database disk image is malformed" in verdict.problems[-1]
 
@@ -95,7 +95,7 @@ def test_files_that_went_away_are_a_remark_unless_their_bytes_are_kept(collectio
     collection.add([gallery / "01.jpg"], keep_originals=True)
     for name in ("01.jpg", "02.jpg", "04.jpg"):
         (gallery / name).unlink()
-    verdict = verify(collection.store)
+    verdict = verify_store(collection.store)
     assert verdict.healthy
     assert verdict.remarks[0].endswith("neither kept bytes nor a file, which cannot be embedded again: 2")
 
@@ -111,7 +111,7 @@ def test_a_cache_that_is_behind_or_of_another_state_or_damaged_is_a_remark(store
         ({"count": 12, "sha256": "0" * 64}, "its checksum is wrong"),
     ]:
         change_manifest(store, **values)
-        verdict = verify(store)
+        verdict = verify_store(store)
         assert verdict.healthy, values
         assert [remark in text for text in verdict.remarks] == [True], verdict.remarks
 
@@ -120,20 +120,20 @@ def test_a_cache_whose_entries_are_not_the_databases_is_a_problem_unless_they_ar
     for row in (3, 7):
         other = np.roll(np.frombuffer(store.embeddings(row - 1, 1)[row], "<f4"), 1).tobytes()
         tamper(store, "UPDATE pictures SET embedding=? WHERE row=?", other, row)
-        tamper(store, "UPDATE digests SET embedding=? WHERE row=?", checksum(other), row)
+        tamper(store, "UPDATE digests SET embedding=? WHERE row=?", row_checksum(other), row)
     fault = "of its entries are not the database's, the first of row"
-    assert verify(store).problems == [f"index cache: 2 {fault} 3; the next search or writer makes it again"]
+    assert verify_store(store).problems == [f"index cache: 2 {fault} 3; the next search or writer makes it again"]
     tamper(store, "INSERT INTO changes (row) VALUES (3)")
-    assert verify(store).problems == [f"index cache: 1 {fault} 7; the next search or writer makes it again"]
+    assert verify_store(store).problems == [f"index cache: 1 {fault} 7; the next search or writer makes it again"]
     tamper(store, "INSERT INTO changes (row) VALUES (7)")
-    verdict = verify(store)
+    verdict = verify_store(store)
     assert (verdict.problems, verdict.remarks) == ([], ["index cache: 2 changes behind, replayed when it is opened"])
 
 
 def test_a_writer_who_adds_meanwhile_causes_no_false_alarm(collection, photo_bytes):
     class Watched(Store):
-        def features(self, after: int, limit: int) -> list[sqlite3.Row]:
-            rows = super().features(after, limit)
+        def list_features(self, after: int, limit: int) -> list[sqlite3.Row]:
+            rows = super().list_features(after, limit)
             if not rows and len(collection) == 12:
                 collection.add(photo_bytes(40), keep_originals=True)
                 collection.index.save(collection.directory)
@@ -141,9 +141,9 @@ def test_a_writer_who_adds_meanwhile_causes_no_false_alarm(collection, photo_byt
 
     collection.index.save(collection.directory)
     with Watched.open(collection.directory, read_only=True) as store:
-        assert verify(store).problems == []
+        assert verify_store(store).problems == []
         assert len(collection) == 13
-        assert verify(store).pictures == 13
+        assert verify_store(store).pictures == 13
 
 
 def test_the_recall_of_an_approximate_index_is_measured_and_a_low_one_is_a_remark(collection, monkeypatch):
