@@ -14,7 +14,7 @@ from diptych_training.errors import DataError
 # Ten words in a row, again and again: what follows is known from the last word.
 ROW = b"one two three four five six seven eight nine ten "
 TEXT = Text("rows", ROW * 300, ROW * 90, "block")
-VOCABULARY = Vocabulary.of(TEXT.train, 11)
+VOCABULARY = Vocabulary.build_from(TEXT.train, 11)
 SMALL = BertConfig(11, span=4, width=24, blocks=2, scales=windows((1, 2), heads=2, d_a=8))
 
 

@@ -62,7 +62,7 @@ def test_a_model_of_words_learns_the_pattern_too_and_writes_words(tmp_path: Path
 
 def test_a_config_of_another_vocabulary_is_refused() -> None:
     with pytest.raises(DataError, match="the model has 256 tokens and the text 7"):
-        train_language(SMALL, TEXT, SHORT, vocabulary=Vocabulary.of(TEXT.train, 50))
+        train_language(SMALL, TEXT, SHORT, vocabulary=Vocabulary.build_from(TEXT.train, 50))
 
 
 def test_the_same_seed_gives_the_same_numbers_and_leaves_the_programs_own_generator_alone() -> None:

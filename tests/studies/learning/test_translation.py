@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from diptych_studies.data.numbers import WORDS, english, german
+from diptych_studies.data.numbers import WORDS, spell_english, spell_german
 from diptych_studies.learning.translation import draw_sequences, exact, task_shape, train_translation, translation_loss
 from diptych_studies.networks.translation import END, FIRST, PAD, TranslationConfig
 from diptych_training.errors import DataError
@@ -27,7 +27,7 @@ def test_targets_are_the_sources_reversed_or_sorted(task: str) -> None:
 def test_numbers_are_asked_for_in_english_and_wanted_in_german() -> None:
     config = task_shape("numbers", CONFIG)
     source, target = draw_sequences("numbers", config, 200, torch.Generator().manual_seed(0))
-    spelled = {tuple(english(n)): german(n) for n in range(100, 1000)}
+    spelled = {tuple(spell_english(n)): spell_german(n) for n in range(100, 1000)}
     seen = 0
     for given, wanted in zip(source.tolist(), target.tolist(), strict=True):
         words, answer = ([WORDS[token - FIRST] for token in row[: row.index(END)]] for row in (given, wanted))

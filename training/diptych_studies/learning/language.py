@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diptych_studies.data.text import Text, documentation, read_text
+from diptych_studies.data.text import Text, read_documentation, read_text
 from diptych_studies.data.words import Vocabulary
 from diptych_studies.networks.language_model import BYTES, LanguageConfig, LanguageModel, parameters_of, save_language
 from diptych_training.errors import DataError
@@ -171,10 +171,10 @@ def learn_language(
     """Train one model on a text file or folder (None: Python's documentation) and save it in a directory; return its
     figures. With `words` it reads the so many most frequent words of the text, which are saved too, and not bytes.
     """
-    text, budget = (documentation() if source is None else read_text(source)), budget or Budget()
+    text, budget = (read_documentation() if source is None else read_text(source)), budget or Budget()
     config, vocabulary = config or LanguageConfig(), None
     if words:
-        vocabulary = Vocabulary.of(text.train, words)
+        vocabulary = Vocabulary.build_from(text.train, words)
         config = replace(config, vocabulary=len(vocabulary))
     model, result = train_language(config, text, budget, seed, vocabulary=vocabulary, progress=progress)
     if vocabulary is not None:

@@ -50,7 +50,8 @@ def _spelled_numbers(config: TranslationConfig, count: int, generator: torch.Gen
     english = {word: FIRST + place for place, word in enumerate(numbers.WORDS[:first])}
     german = {word: FIRST + first + place for place, word in enumerate(numbers.WORDS[first:])}
     return [
-        ([english[word] for word in numbers.english(n)], [german[word] for word in numbers.german(n)]) for n in drawn
+        ([english[word] for word in numbers.spell_english(n)], [german[word] for word in numbers.spell_german(n)])
+        for n in drawn
     ]
 
 

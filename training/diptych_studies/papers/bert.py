@@ -12,7 +12,7 @@ import numpy as np
 
 from diptych.console import table
 from diptych_runtime.atomic import replacing_file
-from diptych_studies.data.text import Text, documentation, read_text
+from diptych_studies.data.text import Text, read_documentation, read_text
 from diptych_studies.data.words import Vocabulary
 from diptych_studies.grid import run_grid
 from diptych_studies.learning.bert import train_bert
@@ -53,7 +53,7 @@ def study_bert(
         raise DataError(f"a study needs a seed, got {seeds}")
     text = _read(source)
     base = shape or BertConfig(WORDS)
-    size = len(Vocabulary.of(text.train, base.words))
+    size = len(Vocabulary.build_from(text.train, base.words))
     runs = {}
     for seed, (name, variant) in product(range(seeds), VARIANTS.items()):
         scales = windows(variant["widths"], heads=HEADS, d_a=max(1, base.width // HEADS))
@@ -89,7 +89,7 @@ def train_from(
     if text.digest != digest:
         raise DataError(f"{text.name} has changed since the study began: begin a new one in another directory")
     shape = BertConfig.from_dict(config)
-    _, result = train_bert(shape, text, Vocabulary.of(text.train, shape.words), Budget(**budget), seed)
+    _, result = train_bert(shape, text, Vocabulary.build_from(text.train, shape.words), Budget(**budget), seed)
     return {"network": network, "seed": seed, "steps": budget["steps"], "rate": budget["rate"], **result}
 
 
@@ -123,4 +123,4 @@ def bert_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 @cache
 def _read(source: Path | None) -> Text:
-    return documentation() if source is None else read_text(source)
+    return read_documentation() if source is None else read_text(source)

@@ -13,7 +13,7 @@ import torch
 
 from diptych.console import table
 from diptych_runtime.atomic import replacing_file
-from diptych_studies.data.text import Text, documentation, read_text
+from diptych_studies.data.text import Text, read_documentation, read_text
 from diptych_studies.data.words import Vocabulary
 from diptych_studies.grid import run_grid
 from diptych_studies.learning.language import Budget, train_language
@@ -57,7 +57,7 @@ def study_language(
         objective=objective,
     )
     if words:
-        shape = replace(shape, vocabulary=len(Vocabulary.of(text.train, words)))
+        shape = replace(shape, vocabulary=len(Vocabulary.build_from(text.train, words)))
     given = {"source": None if source is None else str(source), "digest": text.digest}
     level = {"words": words} if words else {}
     runs = {
@@ -92,7 +92,7 @@ def train_from(
 ) -> dict[str, Any]:
     """One run of a comparison, from settings that are JSON; DataError where the text is not that of the digest."""
     shape, text = LanguageConfig.from_dict(config), _text(source, digest)
-    vocabulary = Vocabulary.of(text.train, words) if words else None
+    vocabulary = Vocabulary.build_from(text.train, words) if words else None
     _, result = train_language(shape, text, Budget(**budget), seed, vocabulary=vocabulary)
     return {"widths": list(widths), "seed": seed, "rate": budget["rate"], "expansion": shape.expansion} | result
 
@@ -186,7 +186,7 @@ def _measure(row: Mapping[str, Any]) -> str:
 
 def _unknown(text: Text, words: int) -> float:
     """The share of the held-out words that the vocabulary has not."""
-    return float((Vocabulary.of(text.train, words).encode(text.held_out) == 0).mean())
+    return float((Vocabulary.build_from(text.train, words).encode(text.held_out) == 0).mean())
 
 
 @cache
@@ -199,7 +199,7 @@ def _text(source: str | None, digest: str) -> Text:
 
 
 def _read(source: Path | None) -> Text:
-    return documentation() if source is None else read_text(source)
+    return read_documentation() if source is None else read_text(source)
 
 
 def _intervals(name: str, by_seed: np.ndarray, by_block: np.ndarray) -> dict[str, Any]:
