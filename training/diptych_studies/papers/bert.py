@@ -18,7 +18,7 @@ from diptych_studies.grid import run_grid
 from diptych_studies.learning.bert import train_bert
 from diptych_studies.learning.language import Budget
 from diptych_studies.networks.bert import BertConfig
-from diptych_studies.networks.language_model import windows
+from diptych_studies.networks.language_model import build_window_scales
 from diptych_training.errors import DataError
 from diptych_training.metrics import student_interval, wilson_interval
 
@@ -56,7 +56,7 @@ def study_bert(
     size = len(Vocabulary.build_from(text.train, base.words))
     runs = {}
     for seed, (name, variant) in product(range(seeds), VARIANTS.items()):
-        scales = windows(variant["widths"], heads=HEADS, d_a=max(1, base.width // HEADS))
+        scales = build_window_scales(variant["widths"], heads=HEADS, d_a=max(1, base.width // HEADS))
         config = replace(base, words=size, scales=scales, segments=variant["segments"])
         runs[f"bert-{name}-seed-{seed}".replace(",", "").replace(" ", "-")] = {
             **{"network": name, "seed": seed, "config": config.to_dict()},

@@ -17,7 +17,7 @@ from diptych_studies.data.text import Text, read_documentation, read_text
 from diptych_studies.data.words import Vocabulary
 from diptych_studies.grid import run_grid
 from diptych_studies.learning.language import Budget, train_language
-from diptych_studies.networks.language_model import LanguageConfig, parameters_of, windows, with_parameters
+from diptych_studies.networks.language_model import LanguageConfig, build_window_scales, parameters_of, with_parameters
 from diptych_training.errors import DataError
 from diptych_training.metrics import bootstrap, student_interval
 
@@ -172,7 +172,7 @@ def _combinations(
         )
     if shape.width % HEADS:
         raise DataError(f"the width must be a multiple of the {HEADS} heads that the scales share, got {shape.width}")
-    shapes = [replace(shape, scales=windows(w, heads=HEADS, d_a=shape.width // HEADS)) for w in scale_sets]
+    shapes = [replace(shape, scales=build_window_scales(w, heads=HEADS, d_a=shape.width // HEADS)) for w in scale_sets]
     equal = [with_parameters(one, parameters_of(shapes[0])) for one in shapes]
     for seed, budget in product(range(seeds), budgets):
         for widths, one in zip(scale_sets, equal, strict=True):
