@@ -27,7 +27,7 @@ from diptych_studies.photo_pairs.study import (
     study_on_photos_text,
 )
 from diptych_studies.photo_pairs.tokens import SETS, Drawn, Tokens, panel_digest
-from diptych_studies.variants import ON_PHOTOS, PHOTO, chosen
+from diptych_studies.variants import ON_PHOTOS, PHOTO, choose_variants
 from diptych_training.errors import DataError
 
 SMALL = replace(
@@ -91,7 +91,7 @@ def do_study(directory: Path, data: Path | None, **changes) -> dict:
 
 
 def test_every_mixer_is_in_the_study_and_all_have_the_same_parameters() -> None:
-    made = chosen(ON_PHOTOS["mixers"](), "mixers", (), PairPart)
+    made = choose_variants(ON_PHOTOS["mixers"](), "mixers", (), PairPart)
     assert set(made) == set(MIXERS)
     sizes = [sum(p.numel() for p in PairPart(variant.config).parameters()) for variant in made.values()]
     assert max(sizes) <= 1.005 * min(sizes)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from diptych_model import PairConfig
 from diptych_model.flops import flops, parameters
 from diptych_model.network import PairPart
-from diptych_studies.one_shot import learnt
+from diptych_studies.one_shot import train_module
 from diptych_studies.photo_pairs.tokens import SETS, HeldOut, Pairs, Tokens
 from diptych_training.learning.losses import pair_loss, split_questions
 from diptych_training.metrics import Ranking, two_stages
@@ -43,7 +43,7 @@ def train_and_measure(
         _known(pair).requires_grad_(True)
     rng, began = np.random.default_rng(seed), time.process_time()
     order = np.concatenate([rng.permutation(tokens.steps) for _ in range(-(-steps // tokens.steps))])
-    losses = list(learnt(pair, steps, rate, lambda step: learn(pair.train(), tokens.pairs(int(order[step])))))
+    losses = list(train_module(pair, steps, rate, lambda step: learn(pair.train(), tokens.pairs(int(order[step])))))
     seconds = time.process_time() - began
     size = parameters(pair) if trunk else sum(weight.numel() for weight in _known(pair).parameters())
     one = torch.zeros(1, *pair.config.token_shape)

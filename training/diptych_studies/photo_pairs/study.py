@@ -17,7 +17,7 @@ from diptych_runtime.atomic import replacing_file
 from diptych_studies.grid import run_grid
 from diptych_studies.photo_pairs.run import FIGURES, measure_embedding, train_and_measure
 from diptych_studies.photo_pairs.tokens import Drawn, Tokens, keep_tokens, panel_digest
-from diptych_studies.variants import ON_PHOTOS, PHOTO, Variant, chosen
+from diptych_studies.variants import ON_PHOTOS, PHOTO, Variant, choose_variants
 from diptych_training.data.csv import read_table
 from diptych_training.errors import DataError
 from diptych_training.metrics import student_interval
@@ -103,7 +103,7 @@ def study_on_photos(
     if min(steps, seeds) < 1:
         raise DataError(f"steps and seeds must be positive, got {steps} and {seeds}")
     drawn, say = drawn or Drawn(), finished or (lambda _: None)
-    variants = chosen(ON_PHOTOS[name](), name, only, PairPart)
+    variants = choose_variants(ON_PHOTOS[name](), name, only, PairPart)
     table = RunTable(runs or directory / f"{name}-photos.csv")
     folder, panel = directory / TOKENS, panel_digest()
     asked = {label: partial(_settings, label, variants, drawn, steps) for label in (*variants, PRIOR)}
