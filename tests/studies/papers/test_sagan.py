@@ -78,7 +78,7 @@ def test_the_table_has_a_line_for_each_and_the_picture_all_pictures(finished, tm
 
 def test_the_same_seed_makes_the_same_pictures(finished) -> None:
     directory, result = finished
-    generator = sagan._generator(result["rows"][0], directory)
+    generator = sagan._load_generator(result["rows"][0], directory)
     made = make_pictures(generator, 4, seed=1)
     assert (made.shape, made.dtype) == ((4, 16, 16, 3), np.uint8)
     np.testing.assert_array_equal(made, make_pictures(generator, 4, seed=1))

@@ -51,7 +51,7 @@ def study_bert(
     """
     if seeds < 1:
         raise DataError(f"a study needs a seed, got {seeds}")
-    text = _read(source)
+    text = _read_text(source)
     base = shape or BertConfig(WORDS)
     size = len(Vocabulary.build_from(text.train, base.words))
     runs = {}
@@ -85,7 +85,7 @@ def train_from(
     digest: str,
 ) -> dict[str, Any]:
     """One run, from settings that are JSON; DataError where the text is not that of the digest."""
-    text = _read(None if source is None else Path(source))
+    text = _read_text(None if source is None else Path(source))
     if text.digest != digest:
         raise DataError(f"{text.name} has changed since the study began: begin a new one in another directory")
     shape = BertConfig.from_dict(config)
@@ -122,5 +122,5 @@ def bert_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 @cache
-def _read(source: Path | None) -> Text:
+def _read_text(source: Path | None) -> Text:
     return read_documentation() if source is None else read_text(source)
