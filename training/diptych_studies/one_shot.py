@@ -208,8 +208,9 @@ def train_module(
     """Train a module by AdamW, and yield the loss of every step.
 
     `learn` leaves the gradients of a step and returns its loss. Gradients are clipped, and after a warm-up the rate
-    falls as a cosine to zero. What needs no gradient when it begins stays as it is. With a `state` file a training that was stopped goes on from
-    there, to the same numbers; the losses that it had come first. Raises `DataError` for such a file that is damaged.
+    falls as a cosine to zero. What needs no gradient when it begins stays as it is. With a `state` file a training that
+    was stopped goes on from there, to the same numbers; the losses that it had come first. Raises `DataError` for such
+    a file that is damaged.
     """
     learning = [parameter for parameter in module.parameters() if parameter.requires_grad]
     optimiser = torch.optim.AdamW(learning, rate, weight_decay=0.02)
