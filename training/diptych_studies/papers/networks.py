@@ -18,7 +18,7 @@ from diptych_model.networks.classifier import ClassifierConfig, classifier_flops
 from diptych_model.operators import Scale
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.grid import run_grid
-from diptych_training.classifiers import Budget, answers, train_classifier
+from diptych_training.classifiers import Budget, name_classes, train_classifier
 from diptych_training.data.classes import Labelled, labelled_archive
 from diptych_training.errors import DataError
 from diptych_training.metrics import student_interval, wilson_interval
@@ -130,8 +130,8 @@ def train_from(
         began = process_time()
         losses = train_classifier(built, *photos.training, Budget(**budget), seed)
         seconds = process_time() - began
-    right = answers(built, photos.validation[0]) == photos.validation[1]
-    seen = answers(built, photos.training[0]) == photos.training[1]
+    right = name_classes(built, photos.validation[0]) == photos.validation[1]
+    seen = name_classes(built, photos.training[0]) == photos.training[1]
     return {
         "archive": archive,
         "network": network,

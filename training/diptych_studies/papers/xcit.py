@@ -22,7 +22,7 @@ from diptych_model.mixers.cross_covariance import CrossCovarianceAttention
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.grid import run_grid
 from diptych_studies.networks.xcit import XCiT
-from diptych_training.classifiers import Budget, answers, train_classifier
+from diptych_training.classifiers import Budget, name_classes, train_classifier
 from diptych_training.data.archives import list_photos, load_photos, read_table_of
 from diptych_training.metrics import student_interval, wilson_interval
 
@@ -88,8 +88,8 @@ def train_from(folder: Path, attention: str, seed: int, budget: Mapping[str, Any
         began = time.process_time()
         losses = train_classifier(network, pixels[~held_out], labels[~held_out], Budget(**budget), seed)
         seconds = time.process_time() - began
-    right = answers(network, pixels[held_out]) == labels[held_out]
-    seen = answers(network, pixels[~held_out]) == labels[~held_out]
+    right = name_classes(network, pixels[held_out]) == labels[held_out]
+    seen = name_classes(network, pixels[~held_out]) == labels[~held_out]
     tenth = max(1, len(losses) // 10)
     return {
         "attention": attention,
