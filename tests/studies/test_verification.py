@@ -30,9 +30,9 @@ def small(monkeypatch):
 
 
 def test_the_study_fits_both_sorts_for_every_question(artifact_of_two, tmp_path, small, monkeypatch):
-    real = planted._prepare
+    real = planted._prepare_kind
     monkeypatch.setattr(planted, "KINDS", ("pages", "more"))
-    monkeypatch.setattr(planted, "_prepare", lambda name, folder, sets: real("pages", folder, sets / name))
+    monkeypatch.setattr(planted, "_prepare_kind", lambda name, folder, sets: real("pages", folder, sets / name))
     result = study_verification(Runtime.open(artifact_of_two), tmp_path, tmp_path, kinds=["pages", "more"])
     assert {question: set(sorts) for question, sorts in result["negatives"].items()} == {
         question: {"random", "nearest"} for question in ("copy", "thing")
@@ -45,9 +45,9 @@ def test_the_study_fits_both_sorts_for_every_question(artifact_of_two, tmp_path,
 def test_the_thing_alone_may_be_fitted_to_a_model_that_takes_closer_looks(
     artifact_of_two, artifact_that_looks, tmp_path, small, monkeypatch
 ):
-    real = planted._prepare
+    real = planted._prepare_kind
     monkeypatch.setattr(planted, "KINDS", ("pages", "more"))
-    monkeypatch.setattr(planted, "_prepare", lambda name, folder, sets: real("pages", folder, sets / name))
+    monkeypatch.setattr(planted, "_prepare_kind", lambda name, folder, sets: real("pages", folder, sets / name))
 
     def study(artifact):
         return study_verification(

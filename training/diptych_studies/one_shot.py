@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from diptych_model import PairConfig, PairNetwork
 from diptych_model.flops import flops, parameters
-from diptych_training.data.characters import Characters, Groups, draw_episodes, load_characters, pictures
+from diptych_training.data.characters import Characters, Groups, draw_episodes, load_characters, make_pictures
 from diptych_training.device import default_device
 from diptych_training.learning.losses import embedding_loss
 from diptych_training.optimisation import restore_state, save_state
@@ -39,7 +39,7 @@ def teach_panel(
     groups = Groups(_load_characters(data, "background", network.config.pixels), seed)
 
     def learn_step(step: int) -> float:
-        a, b = (part.flatten(0, 1).to(network.device) for part in groups.draw(step, PANEL_GROUPS, PANEL_SIZE))
+        a, b = (part.flatten(0, 1).to(network.device) for part in groups.draw_groups(step, PANEL_GROUPS, PANEL_SIZE))
         loss = _compute_contrast_loss(network.encode(torch.cat([a, b]))[1])
         loss.backward()
         return float(loss.detach())
@@ -97,7 +97,7 @@ def _train_on_groups(
     groups = Groups(_load_characters(data, "background", network.config.pixels), seed + 1_000_000)
 
     def learn_step(step: int) -> float:
-        return _learn_groups(network, *(part.to(network.device) for part in groups.draw(step, GROUPS, SIZE)))
+        return _learn_groups(network, *(part.to(network.device) for part in groups.draw_groups(step, GROUPS, SIZE)))
 
     return train_module(network, steps, rate, learn_step, state)
 
@@ -106,7 +106,7 @@ def measure_embedding(network: PairNetwork, characters: Characters, episodes: in
     """The number of each episode's trials that the embedding wins, by cosine."""
     network.eval()
     with torch.no_grad():
-        vectors = torch.cat([network.encode(part)[1] for part in pictures(characters.pixels).split(256)])
+        vectors = torch.cat([network.encode(part)[1] for part in make_pictures(characters.pixels).split(256)])
     return [
         _count_wins(vectors[torch.from_numpy(episode.queries)] @ vectors[torch.from_numpy(episode.candidates)].T)
         for episode in draw_episodes(characters, episodes, ways=WAYS)
@@ -120,7 +120,7 @@ def measure_network(network: PairNetwork, characters: Characters, episodes: int)
     """
     network.eval()
     drawn, won = draw_episodes(characters, episodes, ways=WAYS), []
-    whole = pictures(characters.pixels).to(network.device)
+    whole = make_pictures(characters.pixels).to(network.device)
     with torch.no_grad():
         literal = network.config.seam == "pixels"
         sides = whole if literal else torch.cat([network.encode(part)[0] for part in whole.split(256)])

@@ -103,9 +103,9 @@ def _fit_all_kinds(
 def _label_things(examined: Examined) -> Answers:
     """The nearest pairs of which it is known whether they show the same thing."""
     pairs = examined.nearest(THING, NEAREST)
-    pairs = pairs[~examined.planted.unknown(pairs, THING)]
+    pairs = pairs[~examined.planted.is_unknown(pairs, THING)]
     questions = looking(examined.runtime.manifest.questions)
-    return answers_of(examined, questions, THING, pairs, examined.planted.matches(pairs, THING))
+    return answers_of(examined, questions, THING, pairs, examined.planted.is_match(pairs, THING))
 
 
 def save_verification(result: Mapping[str, Any], model: Path) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from diptych_model.flops import parameters
 from diptych_model.networks.classifier import WEIGHTS, ClassifierConfig, classifier_flops, save_classifier
 from diptych_training import optimisation
-from diptych_training.data.classes import Labelled, numbered
+from diptych_training.data.classes import Labelled, number_classes
 from diptych_training.errors import DataError
 from diptych_training.metrics import wilson_interval
 from diptych_training.optimisation import Optimisation
@@ -177,7 +177,7 @@ def _make_optimisation(network: nn.Module, budget: Budget) -> Optimisation:
 def read_classes(classes: Classes, pixels: int) -> Labelled:
     """Pictures by class from the disk, a fifth of each class held out."""
     root, listed = classes.listed()
-    names, labels = numbered(list(listed.values()))
+    names, labels = number_classes(list(listed.values()))
     held_out = held_out_fifth(list(listed), labels, whole=False)
     if not held_out.any() or len(np.unique(labels[~held_out])) < len(names):
         raise DataError(f"{len(listed)} pictures of {len(names)} classes are too few to hold some out: bring more")

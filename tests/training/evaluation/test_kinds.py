@@ -96,8 +96,8 @@ def test_kinds_are_measured_worst_first_and_drawn(artifact_of_two, tmp_path, mon
             ~self.matches(pairs, question) & (question == "thing") & (self.kind == "one class")
         ),
     )
-    real = planted._prepare
-    monkeypatch.setattr(planted, "_prepare", lambda name, folder, sets: real("pages", folder, sets / name))
+    real = planted._prepare_kind
+    monkeypatch.setattr(planted, "_prepare_kind", lambda name, folder, sets: real("pages", folder, sets / name))
     monkeypatch.setattr(module, "fit_calibration", lambda *_: {"scale": 1.0, "offset": 0.0})  # it has learnt nothing
     runtime = Runtime.open(artifact_of_two)
     result = measure_calibration(runtime, tmp_path, tmp_path, kinds=["pages", "more", "one class"])

@@ -139,7 +139,7 @@ def sample_words(
     temperature: float = 0.7,
     seed: int = 0,
 ) -> str:
-    """Continue a prompt by `length` words, as `sample` does by bytes."""
+    """Continue a prompt by `length` words, as `sample_bytes` does by bytes."""
     known = vocabulary.encode(prompt.encode()).tolist()
     return vocabulary.decode(_continue_prompt(model, known, length, temperature, seed))
 

@@ -23,9 +23,9 @@ from diptych_runtime.closer_look.blocks import Laid
 from diptych_runtime.closer_look.verification import View, describe_pixels, lay
 from diptych_runtime.runtime import Runtime
 from diptych_training.data.archives import list_photos, read_photos
-from diptych_training.data.augment import HARD, HEAVY, MILD, Layers, draw_layers, draw_sprites, edit
+from diptych_training.data.augment import HARD, HEAVY, MILD, Layers, draw_layers, draw_sprites, edit_photos
 from diptych_training.data.documents import KINDS, MEMBERS, TEXTURES, draw_documents
-from diptych_training.data.variants import VARIANTS, recoloured
+from diptych_training.data.variants import VARIANTS, recolour_part
 
 SIDE, SIDES = 640, (192, 256, 320, 384, 480, 640)  # pixels of a drawn document, and of its edited copies
 SQUARE, SQUARES = 256, (128, 192, 224, 256, 320)  # of a photo to be edited, and of its edited copies
@@ -59,9 +59,9 @@ def edit_as_files(
     sprites, layers = _draw_overlays(seed)
     if drawn < HARDLY:
         backgrounds = None if grounds is None else torch.from_numpy(grounds)
-        views = edit(photos, size, HARD, generator, sprites, backgrounds=backgrounds, layers=layers)
+        views = edit_photos(photos, size, HARD, generator, sprites, backgrounds=backgrounds, layers=layers)
     else:
-        views = edit(photos, size, HEAVY if drawn < HARDLY + HEAVILY else MILD, generator, sprites)
+        views = edit_photos(photos, size, HEAVY if drawn < HARDLY + HEAVILY else MILD, generator, sprites)
     return [_save_as_jpeg(picture, rng) for picture in views.pictures]
 
 
@@ -104,7 +104,7 @@ def photo_pairs(archive: str, most: int, seed: int, folder: Path) -> Iterator[Al
             yield from lay_pair(views[other], copies[0], False, archive)
             if other > place:
                 yield from lay_pair(views[other], views[place], False, archive)
-        variant = recoloured(photo, rng)
+        variant = recolour_part(photo, rng)
         if variant is not None:
             changed, copy = (describe_pixels(p) for p in (variant, changing(resize_photos([variant], SQUARE))[0]))
             yield from lay_pair(views[place], changed, False, VARIANTS)

@@ -27,7 +27,7 @@ from diptych_training.aligned.pairs import (
     resize_photos,
     training_photos,
 )
-from diptych_training.data.render import OUTSIDE, Things, draw_scenes, draw_things, shoot, vary
+from diptych_training.data.render import OUTSIDE, Things, draw_lookalikes, draw_scenes, draw_things, shoot_scenes
 from diptych_training.data.render.occluders import draw_occluders
 from diptych_training.data.render.scene import Scenes
 
@@ -48,7 +48,7 @@ def thing_pairs(first: int, stop: int, photos: np.ndarray, seed: int) -> Iterato
     sides, _ = _render_pictures(things, draw_scenes(things, len(photos), generator), textures, generator)
     laters, _ = _render_pictures(things, _a_moment_later(scenes, generator), textures, generator)
     lookalikes, _ = _render_pictures(
-        vary(things, others, generator), _a_moment_later(scenes, generator), textures, generator
+        draw_lookalikes(things, others, generator), _a_moment_later(scenes, generator), textures, generator
     )
     for place, ground in enumerate(grounds):
         picture, side, later, other = (describe_pixels(shown[place]) for shown in (pictures, sides, laters, lookalikes))
@@ -77,7 +77,7 @@ def _render_pictures(
 ) -> tuple[np.ndarray, np.ndarray]:
     """A picture of each thing uint8 (n, S, S, 3), and the share of it that shows the ground."""
     occluders = draw_occluders(len(things), len(textures), generator)
-    views = shoot(things, scenes, occluders, textures, textures, SIDE)
+    views = shoot_scenes(things, scenes, occluders, textures, textures, SIDE)
     pictures = (views.pictures.clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).contiguous()
     return pictures.numpy(), (views.places == OUTSIDE).all(-1).float().mean((1, 2)).numpy()
 

@@ -118,11 +118,11 @@ def measure_calibration(
 def _known_pairs(examined: Examined, question: str) -> Kind | None:
     planted = examined.planted
     near, drawn = examined.nearest(question, NEAREST), random_pairs(planted)
-    pairs = np.concatenate([near, drawn[~planted.matches(drawn, question)]])
+    pairs = np.concatenate([near, drawn[~planted.is_match(drawn, question)]])
     nearest = np.arange(len(pairs)) < len(near)
-    known = ~planted.unknown(pairs, question)
+    known = ~planted.is_unknown(pairs, question)
     pairs, nearest = pairs[known], nearest[known]
-    labels = planted.matches(pairs, question)
+    labels = planted.is_match(pairs, question)
     if labels[nearest].all() or not labels[nearest].any():
         return None
     answers = answers_of(examined, looking(examined.runtime.manifest.questions), question, pairs, labels)

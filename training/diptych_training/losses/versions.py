@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 from PIL import Image, ImageDraw, ImageEnhance, ImageFilter, ImageOps
 
-from diptych_training.data.canvas import fit_text, font, save_as
+from diptych_training.data.canvas import fit_text, load_font, save_as
 from diptych_training.data.documents.words import draw_title, draw_words
 from diptych_training.data.layers import draw_colour, draw_sticker
 
@@ -160,7 +160,7 @@ def _caption(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     line = line.upper() if rng.random() < 0.4 else line
     place = rng.uniform(0.2, 0.8) * width, rng.choice([size, height - size, rng.uniform(0.1, 0.9) * height])
     rim = {"stroke_width": int(rng.choice([0, 0, 1, 2, 3])), "stroke_fill": tuple(255 - value for value in ink)}
-    ImageDraw.Draw(copy).text(place, line, ink, font(max(9, round(size))), "mm", **rim)
+    ImageDraw.Draw(copy).text(place, line, ink, load_font(max(9, round(size))), "mm", **rim)
     return copy
 
 
@@ -175,7 +175,7 @@ def _signature(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     )
     mask = Image.new("L", picture.size)
     corner = width * rng.uniform(0.7, 0.98), height * rng.uniform(0.9, 0.98)
-    typeface = font(max(9, round(width / rng.uniform(12, 30))))
+    typeface = load_font(max(9, round(width / rng.uniform(12, 30))))
     ImageDraw.Draw(mask).text(corner, line, 255 if is_date else int(rng.integers(70, 220)), typeface, "rs")
     copy.paste((255, int(rng.integers(80, 170)), 20) if is_date else (255, 255, 255), (0, 0, width, height), mask)
     return copy
@@ -188,7 +188,7 @@ def _large_word(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     size = fit_text(line, rng.uniform(0.3, 0.9) * width, height / 3)
     rows = np.arange(size, height, size * rng.uniform(2, 4)) if rng.random() < 0.6 else [rng.uniform(0.2, 0.8) * height]
     for y in rows:
-        draw.text((width / 2, y), line, strength, font(size), "mm")
+        draw.text((width / 2, y), line, strength, load_font(size), "mm")
     copy = picture.copy()
     copy.paste((255, 255, 255) if rng.random() < 0.7 else draw_colour(rng), (0, 0, width, height), mask)
     return copy
@@ -202,7 +202,7 @@ def _capitals(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     place = rng.uniform(0.47, 0.53) * width, (rng.uniform(0.01, 0.06) if is_above else rng.uniform(0.94, 0.99)) * height
     rim = {"stroke_width": max(1, round(rng.uniform(0.04, 0.14) * size)), "stroke_fill": (0, 0, 0)}
     ink = (255, 255, 255) if rng.random() < 0.8 else draw_colour(rng)
-    ImageDraw.Draw(copy).text(place, line, ink, font(size), "ma" if is_above else "md", **rim)
+    ImageDraw.Draw(copy).text(place, line, ink, load_font(size), "ma" if is_above else "md", **rim)
     return copy
 
 
@@ -212,7 +212,7 @@ def _slanting_words(picture: Image.Image, rng: np.random.Generator) -> Image.Ima
     reach, strength = width + height, int(rng.integers(55, 200))
     mask, line = Image.new("L", (reach, reach)), "   ".join([draw_words(rng, int(rng.integers(6, 16)))] * 20)
     for row, y in enumerate(np.arange(0, reach, rng.uniform(2, 4.5) * size)):
-        ImageDraw.Draw(mask).text((-2 * size * (row % 3), y), line, strength, font(size))
+        ImageDraw.Draw(mask).text((-2 * size * (row % 3), y), line, strength, load_font(size))
     left, top = (reach - width) // 2, (reach - height) // 2
     mask = mask.rotate(rng.uniform(-50, 50), Image.Resampling.BILINEAR).crop((left, top, left + width, top + height))
     copy = picture.copy()
@@ -422,7 +422,7 @@ def _write_beside(version: Version, rng: np.random.Generator, props: Props) -> V
     size = fit_text(line, 0.9 * framed.picture.width, framed.picture.width / rng.uniform(12, 24))
     ink = (0, 0, 0) if sum(ground) > 380 else (255, 255, 255)
     place = 10, (0 if above else framed.picture.height - bar) + bar / 2
-    ImageDraw.Draw(framed.picture).text(place, line, ink, font(size), "lm")
+    ImageDraw.Draw(framed.picture).text(place, line, ink, load_font(size), "lm")
     return replace(framed, scope=version.scope | _new_ids(rng))
 
 
@@ -436,7 +436,7 @@ def _screenshot(version: Version, rng: np.random.Generator, props: Props) -> Ver
     draw, bar = ImageDraw.Draw(framed.picture), int(min(rng.uniform(0.04, 0.1) * framed.picture.height, 0.9 * above))
     draw.rectangle((0, 0, framed.picture.width, max(4, bar)), fill=draw_colour(rng))
     line = "  ".join(draw_title(rng, 0) for _ in range(rng.integers(2, 6)))
-    draw.text((8, bar / 2), line, (255, 255, 255), font(max(5, bar // 2)), "lm")
+    draw.text((8, bar / 2), line, (255, 255, 255), load_font(max(5, bar // 2)), "lm")
     return replace(framed, scope=version.scope | _new_ids(rng))
 
 
@@ -470,7 +470,7 @@ def _print_on_page(version: Version, rng: np.random.Generator, props: Props) -> 
     for top, bottom in ((size, above - size / 2), (above + version.picture.height + size / 2, page.picture.height)):
         for y in np.arange(top, bottom - size, rng.uniform(1.3, 1.7) * size):
             letters = int(rng.uniform(0.5, 1) * (page.picture.width / size - 2) / 0.55)
-            draw.text((size, y), draw_words(rng, letters), ink, font(max(5, round(size))))
+            draw.text((size, y), draw_words(rng, letters), ink, load_font(max(5, round(size))))
     return replace(page, scope=version.scope | _new_ids(rng))
 
 
