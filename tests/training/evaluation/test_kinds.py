@@ -79,7 +79,7 @@ def test_what_is_measured_of_things_is_what_is_shown_after_a_look_at_the_copy():
     assert fitted["copy"].verification is not None
     assert fitted["thing"].after_look is not None
     shown = probabilities(fitted, one.logits, one.seen)["thing"][one.nearest]
-    expected = module._reliability(shown, one.labels[one.nearest]).error
+    expected = module._measure_reliability(shown, one.labels[one.nearest]).error
     assert measure_left_out(one, measured, RELEASED)["ece"] == pytest.approx(expected)
 
 
