@@ -31,8 +31,8 @@ from diptych_studies.shapes import study_shapes
     ("line", "function"),
     [
         (["bench", "operators"], bench_operators),
-        (["study", "mixers"], pairs.study),
-        (["study", "ablation"], pairs.study),
+        (["study", "mixers"], pairs.study_pairs),
+        (["study", "ablation"], pairs.study_pairs),
         (["study", "shapes"], study_shapes),
         (["study", "language"], study_language),
         (["study", "networks"], study_networks),

@@ -6,17 +6,17 @@ import pytest
 from PIL import Image
 
 from diptych.cli.main import main
-from diptych_studies.limits import Example, examples
+from diptych_studies.limits import Example, draw_examples
 
 
 @pytest.fixture(scope="module")
 def drawn() -> list[Example]:
-    return examples()
+    return draw_examples()
 
 
 def test_the_pairs_are_always_the_same_and_no_two_pictures_are_alike(drawn: list[Example]) -> None:
     assert {pair.copies for pair in drawn} == {True, False}
-    for one, other in zip(drawn, examples(), strict=True):
+    for one, other in zip(drawn, draw_examples(), strict=True):
         assert one.name == other.name
         assert np.array_equal(one.a, other.a)
         assert np.array_equal(one.b, other.b)

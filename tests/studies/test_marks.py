@@ -11,7 +11,7 @@ import pytest
 
 from diptych.cli.main import main
 from diptych_runtime.runtime import Runtime
-from diptych_studies.mark_sets import MARKS, SEEN_ELSEWHERE, WALKS, Settings, Source, prepare
+from diptych_studies.mark_sets import MARKS, SEEN_ELSEWHERE, WALKS, Settings, Source, prepare_set
 from diptych_studies.marks import known_marks, marks_text, measure_marks
 from diptych_training.data.archives import GROUPED
 from diptych_training.data.csv import read_table
@@ -71,7 +71,7 @@ def sticker(folder: Path) -> Path:
 def sets(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
     sets = tmp_path_factory.mktemp("prepared") / "sets"
     for name in MARKS:
-        prepare(name, Source(folder, SMALL), sets)
+        prepare_set(name, Source(folder, SMALL), sets)
     return sets
 
 
@@ -134,8 +134,8 @@ def test_packages_and_produce_share_a_catalogue_and_no_class(sets: Path) -> None
 def test_the_same_seed_draws_the_same_sets_and_another_seed_others(folder: Path, sets: Path, tmp_path: Path) -> None:
     other = Settings(**{**vars(SMALL), "seed": 21})
     for name in ("hard-copies", "covers", "things"):
-        prepare(name, Source(folder, SMALL), tmp_path / "again")
-        prepare(name, Source(folder, other), tmp_path / "other")
+        prepare_set(name, Source(folder, SMALL), tmp_path / "again")
+        prepare_set(name, Source(folder, other), tmp_path / "other")
     for name in ("references", "hard-copies", "covers", "things"):
         first, again, others = (contents(place / name) for place in (sets, tmp_path / "again", tmp_path / "other"))
         assert first
@@ -149,17 +149,17 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_set_is_prepared_once_and_refused_with_other_settings(folder: Path, tmp_path: Path) -> None:
-    made = prepare("sides", Source(folder, SMALL), tmp_path)
+    made = prepare_set("sides", Source(folder, SMALL), tmp_path)
     before = (made / "queries.csv").stat().st_mtime_ns
-    assert prepare("sides", Source(folder, SMALL), tmp_path) == made
+    assert prepare_set("sides", Source(folder, SMALL), tmp_path) == made
     assert (made / "queries.csv").stat().st_mtime_ns == before
     with pytest.raises(DataError, match=r"sides was prepared with the settings .*'seed': 20.* and .*'seed': 3"):
-        prepare("sides", Source(folder, Settings(**{**vars(SMALL), "seed": 3})), tmp_path)
+        prepare_set("sides", Source(folder, Settings(**{**vars(SMALL), "seed": 3})), tmp_path)
 
 
 def test_a_set_that_cannot_be_made_leaves_nothing_behind(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"400 queries and 4 distractors need as many held-out pictures, and clothing"):
-        prepare("easy-copies", Source(folder, Settings(**{**vars(SMALL), "queries": 400})), tmp_path / "sets")
+        prepare_set("easy-copies", Source(folder, Settings(**{**vars(SMALL), "queries": 400})), tmp_path / "sets")
     assert not list((tmp_path / "sets").iterdir())
 
 

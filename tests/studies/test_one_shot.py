@@ -12,12 +12,12 @@ from diptych_model import PairNetwork, Residual
 from diptych_studies import one_shot
 from diptych_studies.one_shot import (
     group_loss,
-    measure,
     measure_embedding,
+    measure_network,
     teach_panel,
     train_and_measure,
 )
-from diptych_studies.variants import BASE, ablation
+from diptych_studies.variants import BASE, list_ablation
 from diptych_training.data.characters import draw_episodes, load_characters
 
 SMALL = replace(BASE, pixels=16, width=12, embedding=8, encoder=Residual((8,), (1,)), blocks=1)
@@ -40,7 +40,7 @@ def test_group_by_group_gradients_are_those_of_all_groups_at_once(seam: str, mon
     network = PairNetwork(replace(SMALL, seam=seam)).double()
     a, b = torch.rand(2, 3, 4, 3, 16, 16, dtype=torch.float64)
     learnt = copy.deepcopy(network)
-    one_shot._learn(learnt, a, b)
+    one_shot._learn_groups(learnt, a, b)
     found = {name: p.grad for name, p in learnt.named_parameters() if p.grad is not None}
     left, right = a.repeat_interleave(4, 1).flatten(0, 1), b.repeat(1, 4, 1, 1, 1).flatten(0, 1)
     both = torch.cat([a, b]).flatten(0, 1)
@@ -54,7 +54,7 @@ def test_group_by_group_gradients_are_those_of_all_groups_at_once(seam: str, mon
             known[0].repeat_interleave(4, 1).flatten(0, 1), known[1].repeat(1, 4, 1, 1, 1).flatten(0, 1)
         )
     total = sum(group_loss(group) for group in logits.view(3, 4, 4)) / 3
-    (total + one_shot._contrast(embeddings)).backward()
+    (total + one_shot._compute_contrast_loss(embeddings)).backward()
     assert len(found) == sum(p.requires_grad for p in network.parameters())
     for name, p in network.named_parameters():
         if p.grad is not None:
@@ -72,7 +72,7 @@ def test_a_network_that_knows_the_answer_wins_every_trial_and_one_that_says_noth
     silent = PairNetwork(SMALL)
     for parameter in silent.pair.parameters():
         parameter.data.zero_()
-    assert measure(silent, characters, 2) == [0, 0]
+    assert measure_network(silent, characters, 2) == [0, 0]
 
 
 def test_a_trunk_that_knows_the_answer_wins_every_trial(omniglot: Path) -> None:
@@ -82,14 +82,14 @@ def test_a_trunk_that_knows_the_answer_wins_every_trial(omniglot: Path) -> None:
     answers = iter(shown.split(256))
     network.encode = lambda pictures: (next(answers), None)  # type: ignore[method-assign]
     network.relate = lambda a, b: -(a - b).abs().flatten()  # type: ignore[method-assign]
-    assert measure(network, characters, 2) == [20, 20]
+    assert measure_network(network, characters, 2) == [20, 20]
 
 
 @pytest.mark.parametrize("seam", ["closed", "pixels"])
 def test_a_step_settles_the_stems_statistics_once_for_each_order(seam: str) -> None:
     network = PairNetwork(replace(SMALL, seam=seam))
     a, b = torch.rand(2, 3, 4, 3, 16, 16)
-    one_shot._learn(network, a, b)
+    one_shot._learn_groups(network, a, b)
     norms = [module for module in network.panel.modules() if isinstance(module, torch.nn.BatchNorm2d)]
     assert norms
     assert {int(norm.num_batches_tracked) for norm in norms if norm.num_batches_tracked is not None} == {
@@ -99,7 +99,7 @@ def test_a_step_settles_the_stems_statistics_once_for_each_order(seam: str) -> N
 
 @pytest.mark.parametrize("label", ["segment added", "seam open in pixels", "the paper's literal form"])
 def test_a_form_of_its_own_begins_with_the_taught_panel_part_too(label: str, omniglot: Path, tmp_path: Path) -> None:
-    form = ablation()[label].config
+    form = list_ablation()[label].config
     small = replace(SMALL, seam=form.seam, segment=form.segment, bias=form.bias)
     teach_panel(str(omniglot), str(tmp_path), config=SMALL.to_dict(), steps=1, rate=1e-3, episodes=1, seed=0)
     settings: dict[str, Any] = {"steps": 1, "rate": 1e-3, "episodes": 1, "seed": 0}
@@ -120,7 +120,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_numbers_and_leaves_noth
     settings: dict[str, Any] = {"config": config, "steps": 5, "rate": 4e-3, "episodes": 1, "seed": 0}
     whole = train_and_measure(*places, **settings)
 
-    steps, real = list[int](), one_shot._learn
+    steps, real = list[int](), one_shot._learn_groups
 
     def stopping(*given: object) -> float:
         steps.append(len(steps))
@@ -128,7 +128,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_numbers_and_leaves_noth
             raise _StoppedError
         return real(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(one_shot, "_learn", stopping)
+    monkeypatch.setattr(one_shot, "_learn_groups", stopping)
     with pytest.raises(_StoppedError):
         train_and_measure(*places, **settings)
     (state,) = tmp_path.glob("state-*.pt")

@@ -12,8 +12,8 @@ from diptych_model.flops import count_parameters
 from diptych_model.mixers import MIXERS
 from diptych_studies import pairs as module
 from diptych_studies import variants
-from diptych_studies.pairs import study, study_text
-from diptych_studies.variants import BASE, STUDIES, TOLERANCE, chosen, equalised
+from diptych_studies.pairs import study_pairs, study_text
+from diptych_studies.variants import BASE, STUDIES, TOLERANCE, choose_variants, equalise_parameters
 from diptych_training.errors import DataError
 
 
@@ -41,7 +41,7 @@ def finished(omniglot: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[
 
 def run(folder: Path, data: Path, **changes) -> dict:
     settings = {"steps": 2, "seeds": 2, "episodes": 2, "only": ("transformer",), "processes": 0} | changes
-    return study("mixers", folder, data, **settings)
+    return study_pairs("mixers", folder, data, **settings)
 
 
 def test_every_mixer_is_in_the_study() -> None:
@@ -61,14 +61,14 @@ def test_every_variant_differs_in_exactly_one_setting_from_the_one_it_is_laid_be
 def test_all_variants_of_a_study_have_the_same_parameters_within_a_twentieth(name: str) -> None:
     configs = [variant.config for variant in STUDIES[name]().values()]
     target = max(count_parameters(PairNetwork(config)) for config in configs)
-    counts = [count_parameters(PairNetwork(equalised(config, target))) for config in configs]
+    counts = [count_parameters(PairNetwork(equalise_parameters(config, target))) for config in configs]
     assert max(counts) <= (1 + TOLERANCE) * min(counts)
     assert max(counts) <= 1.005 * min(counts)
 
 
 def test_a_variant_that_cannot_be_made_as_small_as_the_others_is_refused() -> None:
     with pytest.raises(ValueError, match="the mixer 'msac' cannot be brought to 1000 parameters: it reaches"):
-        equalised(BASE, 1000)
+        equalise_parameters(BASE, 1000)
 
 
 def test_a_study_measures_every_variant_with_every_seed_and_lays_the_baseline_and_the_embedding_beside(
@@ -133,7 +133,7 @@ def test_the_literal_form_of_the_paper_is_among_the_ablation() -> None:
 
 
 def test_some_variants_bring_those_they_differ_from() -> None:
-    assert list(chosen(STUDIES["ablation"](), "ablation", ["the paper's literal form"])) == [
+    assert list(choose_variants(STUDIES["ablation"](), "ablation", ["the paper's literal form"])) == [
         "scales 1,3",
         "segment added",
         "bias concatenated",
@@ -144,17 +144,17 @@ def test_some_variants_bring_those_they_differ_from() -> None:
 def test_an_interval_over_seeds_sees_seeds_and_one_over_alphabets_sees_alphabets() -> None:
     alphabets = np.repeat([0, 1, 2, 3], 5)
     by_seed = np.array([[0.5], [0.6], [0.7]]) * np.ones((1, 20))
-    seeds = module._intervals(by_seed, alphabets)
+    seeds = module._compute_intervals(by_seed, alphabets)
     # Student's t: 4.303 * 0.1 / sqrt(3) to either side.
     assert seeds["over_seeds"] == pytest.approx([0.6 - 0.24843, 0.6 + 0.24843], abs=1e-4)
     assert seeds["over_alphabets"] == pytest.approx([0.6, 0.6])
     by_alphabet = np.ones((3, 1)) * (np.array([0.2, 0.4, 0.6, 0.8])[alphabets])
-    places = module._intervals(by_alphabet, alphabets)
+    places = module._compute_intervals(by_alphabet, alphabets)
     assert places["over_seeds"] == pytest.approx([0.5, 0.5])
     low, high = places["over_alphabets"]
     assert 0.25 < low < 0.35
     assert 0.65 < high < 0.75
-    assert module._intervals(by_seed[:1], alphabets)["over_seeds"] is None
+    assert module._compute_intervals(by_seed[:1], alphabets)["over_seeds"] is None
 
 
 def test_a_variant_stands_with_the_rate_that_cost_its_first_seed_least() -> None:

@@ -39,7 +39,7 @@ def test_every_shape_is_trained_measured_and_drawn_and_no_training_is_done_twice
     assert drawn.startswith("<?xml")
     assert "6 x 6 tokens" in shapes_text(result)
     # What a pair costs is measured side by side, and so each time, of graphs that take long to export.
-    monkeypatch.setattr(shapes, "_costs", lambda checkpoints: {name: {} for name in checkpoints})
+    monkeypatch.setattr(shapes, "_measure_costs", lambda checkpoints: {name: {} for name in checkpoints})
     done: list[str] = []
     study_shapes(tmp_path, archives, steps=1, only=("1 block",), processes=0, finished=done.append)
     assert not done

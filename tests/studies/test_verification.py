@@ -11,8 +11,8 @@ from diptych.cli.main import main
 from diptych_model import load_checkpoint, save_checkpoint
 from diptych_runtime.runtime import Runtime
 from diptych_studies.verification import (
-    described,
-    row,
+    measure_kind,
+    read_descriptions,
     save_verification,
     study_verification,
     verification_text,
@@ -30,9 +30,9 @@ def small(monkeypatch):
 
 
 def test_the_study_fits_both_sorts_for_every_question(artifact_of_two, tmp_path, small, monkeypatch):
-    real = planted._prepare
+    real = planted._prepare_kind
     monkeypatch.setattr(planted, "KINDS", ("pages", "more"))
-    monkeypatch.setattr(planted, "_prepare", lambda name, folder, sets: real("pages", folder, sets / name))
+    monkeypatch.setattr(planted, "_prepare_kind", lambda name, folder, sets: real("pages", folder, sets / name))
     result = study_verification(Runtime.open(artifact_of_two), tmp_path, tmp_path, kinds=["pages", "more"])
     assert {question: set(sorts) for question, sorts in result["negatives"].items()} == {
         question: {"random", "nearest"} for question in ("copy", "thing")
@@ -45,9 +45,9 @@ def test_the_study_fits_both_sorts_for_every_question(artifact_of_two, tmp_path,
 def test_the_thing_alone_may_be_fitted_to_a_model_that_takes_closer_looks(
     artifact_of_two, artifact_that_looks, tmp_path, small, monkeypatch
 ):
-    real = planted._prepare
+    real = planted._prepare_kind
     monkeypatch.setattr(planted, "KINDS", ("pages", "more"))
-    monkeypatch.setattr(planted, "_prepare", lambda name, folder, sets: real("pages", folder, sets / name))
+    monkeypatch.setattr(planted, "_prepare_kind", lambda name, folder, sets: real("pages", folder, sets / name))
 
     def study(artifact):
         return study_verification(
@@ -68,7 +68,7 @@ def test_the_thing_alone_may_be_fitted_to_a_model_that_takes_closer_looks(
 def test_a_row_counts_the_copies_that_were_missed_and_the_pictures_that_were_wronged():
     one = pairs("one")
     fitted = fit_verification([pairs("two", seed=1)], ABOVE)
-    figures = row(fitted, one)
+    figures = measure_kind(fitted, one)
     assert figures["copies"] == 50
     bar = fitted.thresholds["0.01"]
     passed = fitted.shown_relevance(one.relevance, one.seen) >= bar
@@ -120,7 +120,7 @@ def test_what_nothing_can_be_written_into_is_refused_before_anything_is_looked_a
         damaged.mkdir()
         (damaged / "config.json").write_bytes(content)
         with pytest.raises(DataError, match=r"config\.json is damaged: "):
-            described(damaged)
+            read_descriptions(damaged)
         shutil.rmtree(damaged)
     assert list(tmp_path.iterdir()) == []
 
@@ -134,7 +134,9 @@ def test_the_table_has_a_row_for_every_kind():
         "revision": "r",
         "verification": {"in_collection": fitted.thresholds},
         "negatives": {"copy": {"random": {"0.01": 0.25}, "nearest": {}}},
-        "kinds": [row(fitted, one) | {"in_collection": row(fitted, one)["at"] | auto} for one in sets],
+        "kinds": [
+            measure_kind(fitted, one) | {"in_collection": measure_kind(fitted, one)["at"] | auto} for one in sets
+        ],
     }
     lines = verification_text(result).splitlines()
     assert [line.split()[0] for line in lines[-5:]] == ["one", "two", "copy,", "copy,", "model"]

@@ -18,8 +18,8 @@ from diptych_training.classifiers import (
     ClassFolder,
     ClassifierRecipe,
     ClassifierRun,
-    answers,
     as_input,
+    name_classes,
     read_classes,
     recipe_from,
     train,
@@ -60,7 +60,7 @@ def test_a_run_leaves_a_network_that_names_what_it_has_not_seen(folder: Path, tm
     assert classes == ("blue", "green", "red")
     assert metadata["metrics"].items() <= found.items()
     pictures = read_classes(Classes(str(folder)), 24)
-    right = answers(network, pictures.validation[0]) == pictures.validation[1]
+    right = name_classes(network, pictures.validation[0]) == pictures.validation[1]
     assert int(right.sum()) == found["right"]
 
 
@@ -147,7 +147,7 @@ def test_the_same_seed_gives_the_same_losses_and_another_others() -> None:
         torch.manual_seed(0)
         network = Mean()
         found = train_classifier(network, pixels, labels, Budget(steps=60, batch=8, rate=0.05, warmup=5), seed)
-        assert np.array_equal(answers(network, pixels, batch=7), labels)
+        assert np.array_equal(name_classes(network, pixels, batch=7), labels)
         return found
 
     assert losses(1) == losses(1) != losses(2)
@@ -162,5 +162,5 @@ def test_pictures_are_moved_and_mirrored_while_learning_and_not_while_answering(
     across = seen[:, 16, 17, 1] - seen[:, 16, 16, 1]
     assert {round(float(step), 3) for step in across} == {round(8 / 127.5, 3), -round(8 / 127.5, 3)}
     network.seen.clear()
-    answers(network, ramp)
+    name_classes(network, ramp)
     assert torch.equal(network.seen[0], as_input(ramp))

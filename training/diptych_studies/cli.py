@@ -159,7 +159,7 @@ def _study_pairs(
     seeds: int,
     processes: int | None,
 ) -> int:
-    from diptych_studies.pairs import ROUNDS, WARM, step_cost_text, study, study_step_cost, study_text
+    from diptych_studies.pairs import ROUNDS, WARM, step_cost_text, study_pairs, study_step_cost, study_text
     from diptych_studies.photo_pairs.study import plot_on_photos, study_on_photos, study_on_photos_text
     from diptych_training.data.archives import data_folder
     from diptych_training.errors import DataError
@@ -179,7 +179,7 @@ def _study_pairs(
     if on == "omniglot":
         if runs or finished or plot:
             raise DataError("--runs, --finished and --plot are for --on photos; add that, or leave them out")
-        result = study(subject, out, data_folder(), episodes=episodes, finished=note, **shared)
+        result = study_pairs(subject, out, data_folder(), episodes=episodes, finished=note, **shared)
         console.emit(result, study_text(result))
         return 0
     if plot:
@@ -289,13 +289,13 @@ def limits(
 ) -> int:
     """Drawn pairs that a model errs on, and its answers to them."""
     from diptych_runtime.runtime import Runtime
-    from diptych_studies.limits import draw_limits, examples, limits_text, study_limits
+    from diptych_studies.limits import draw_examples, draw_limits, limits_text, study_limits
     from diptych_training.plot_files import check_plot_path
 
     console = Console(as_json, quiet)
     if plot:
         check_plot_path(plot, [".png"])
-    shown = examples()
+    shown = draw_examples()
     result = study_limits(Runtime.open(model), shown)
     console.emit(result, limits_text(result))
     if plot:
@@ -325,7 +325,7 @@ def verification(
 ) -> int:
     """The worth of a closer look at the pairs that a model takes for copies."""
     from diptych_studies.verification import (
-        described,
+        read_descriptions,
         save_verification,
         study_verification,
         verification_text,
@@ -333,7 +333,7 @@ def verification(
 
     console = Console(as_json, quiet)
     if save:
-        described(save)  # before an hour's work, not after it
+        read_descriptions(save)  # before an hour's work, not after it
     result = measure_kinds(
         console, model, out, only, partial(study_verification, thing_above=thing_above, thing_alone=thing_alone)
     )

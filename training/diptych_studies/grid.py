@@ -44,14 +44,14 @@ def run_grid(
     directory.mkdir(parents=True, exist_ok=True)
     results: dict[str, dict[str, Any]] = {}
     for name, settings in runs_as_kept.items():
-        kept = _read(directory / f"{name}.json", settings)
+        kept = _read_result(directory / f"{name}.json", settings)
         if kept is not None:
             results[name] = kept
             if known is not None:
                 known(name, kept)
 
-    def keep(name: str, result: dict[str, Any]) -> None:
-        _write(directory / f"{name}.json", {"settings": runs_as_kept[name], "result": result})
+    def keep_result(name: str, result: dict[str, Any]) -> None:
+        _write_json(directory / f"{name}.json", {"settings": runs_as_kept[name], "result": result})
         results[name] = result
         if known is not None:
             known(name, result)
@@ -62,7 +62,7 @@ def run_grid(
     if processes == 0:
         with _single_thread():
             for name in waiting:
-                keep(name, work(**runs[name]))
+                keep_result(name, work(**runs[name]))
     elif waiting:
         count = min(processes or len(os.sched_getaffinity(0)), len(waiting))
         with worker_pool(count) as pool:
@@ -72,7 +72,7 @@ def run_grid(
                 done, pending = wait(pending, return_when=FIRST_COMPLETED)
                 # Those that failed last, so that what ended beside them is kept.
                 for future in sorted(done, key=lambda future: future.exception() is not None):
-                    keep(futures[future], future.result())
+                    keep_result(futures[future], future.result())
     return {name: results[name] for name in runs}
 
 
@@ -85,7 +85,7 @@ def _single_thread() -> Iterator[None]:
         yield
 
 
-def _read(path: Path, settings: Settings) -> dict[str, Any] | None:
+def _read_result(path: Path, settings: Settings) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
@@ -105,6 +105,6 @@ def _read(path: Path, settings: Settings) -> dict[str, Any] | None:
     return result
 
 
-def _write(path: Path, values: dict[str, Any]) -> None:
+def _write_json(path: Path, values: dict[str, Any]) -> None:
     with replacing_file(path) as unfinished:
         unfinished.write_text(json.dumps(values, indent=1) + "\n")

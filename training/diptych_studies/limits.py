@@ -34,15 +34,15 @@ class Example:
     copies: bool
 
 
-def examples() -> list[Example]:
-    """The pairs, always the same."""
+def draw_examples() -> list[Example]:
+    """Draw the pairs that a model errs on, always the same."""
     first = {kind: MEMBERS * list(KINDS).index(kind) for kind in SHOWN}  # the kinds take turns
     documents = draw_documents(max(first.values()) + 2, DRAWN)
     pairs = [Example(f"{kind}: other content", *documents[at : at + 2], copies=False) for kind, at in first.items()]
     (one, other), (ground,) = draw_pictures(2, DRAWN, seed=4), draw_pictures(1, DRAWN)
     part, third = slice(2 * DRAWN // 5, 3 * DRAWN // 5), DRAWN // 3
     pasted = ground.copy()
-    pasted[third : 2 * third, third // 2 : third // 2 + third] = _resized(one, third)
+    pasted[third : 2 * third, third // 2 : third // 2 + third] = _resize_picture(one, third)
     mirrored = Image.fromarray(one[:, ::-1])
     ImageDraw.Draw(mirrored).text((20, DRAWN - 60), "look what I found", "white", ImageFont.load_default(36))
     return [
@@ -87,7 +87,7 @@ def draw_limits(result: Mapping[str, Any], shown: Sequence[Example], path: Path)
     for number, (pair, row) in enumerate(zip(shown, result["pairs"], strict=True)):
         left, top = MARGIN + number % COLUMNS * width, MARGIN + number // COLUMNS * height
         for place, pixels in enumerate((pair.a, pair.b)):
-            sheet.paste(Image.fromarray(_resized(pixels, CELL)), (left + place * (CELL + 4), top))
+            sheet.paste(Image.fromarray(_resize_picture(pixels, CELL)), (left + place * (CELL + 4), top))
         said = [f"{name}: {value:.3f}" for name, value in row.items() if name not in ("name", "copies")]
         words = [fill(pair.name, 26), "copies" if pair.copies else "no copies", "", *said]
         draw.multiline_text((left + 2 * CELL + 16, top), "\n".join(words), "black", font, spacing=6)
@@ -95,5 +95,5 @@ def draw_limits(result: Mapping[str, Any], shown: Sequence[Example], path: Path)
         sheet.save(unfinished, "PNG", optimize=True)
 
 
-def _resized(pixels: np.ndarray, side: int) -> np.ndarray:
+def _resize_picture(pixels: np.ndarray, side: int) -> np.ndarray:
     return np.asarray(Image.fromarray(pixels).resize((side, side), Image.Resampling.BICUBIC, reducing_gap=2.0))

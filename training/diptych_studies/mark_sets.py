@@ -57,16 +57,16 @@ class Source:
     folder: Path
     settings: Settings = field(default_factory=Settings)
 
-    def photos(self, archives: Sequence[str], split: str = "validation") -> list[Photo]:
+    def select_photos(self, archives: Sequence[str], split: str = "validation") -> list[Photo]:
         """The photos of one split, in the archives' order."""
         return [photo for photo in list_photos(self.folder, archives) if photo.split == split]
 
-    def draw(self, photos: Sequence[Photo], count: int) -> list[Photo]:
+    def sample_photos(self, photos: Sequence[Photo], count: int) -> list[Photo]:
         """At most `count` of the photos, drawn with the seed."""
         rng = np.random.default_rng(self.settings.seed)
         return [photos[i] for i in rng.permutation(len(photos))[:count]]
 
-    def write(self, photos: Iterable[Photo], target: Path) -> None:
+    def write_photos(self, photos: Iterable[Photo], target: Path) -> None:
         """Write photos below a folder, each under its name in the archive."""
         ordered = sorted(photos, key=lambda photo: (photo.archive, photo.name))
         for photo, data in zip(ordered, read_photos(self.folder, ordered), strict=True):
@@ -87,17 +87,17 @@ class Mark:
     prepare: Callable[[Source, Path, Path], None]
 
 
-def prepare(name: str, source: Source, sets: Path) -> Path:
+def prepare_set(name: str, source: Source, sets: Path) -> Path:
     """Return the folder of a set, prepared whole or not at all where it is not there yet.
 
     Raises `DataError` where it was prepared with other settings.
     """
     if MARKS[name].protocol == "copies":
-        _prepare(REFERENCES, _references, source, sets)
-    return _prepare(name, MARKS[name].prepare, source, sets)
+        _prepare_folder(REFERENCES, _write_references, source, sets)
+    return _prepare_folder(name, MARKS[name].prepare, source, sets)
 
 
-def _prepare(name: str, write: Callable[[Source, Path, Path], None], source: Source, sets: Path) -> Path:
+def _prepare_folder(name: str, write: Callable[[Source, Path, Path], None], source: Source, sets: Path) -> Path:
     folder, wanted = sets / name, asdict(source.settings)
     if not (folder / "set.json").is_file():
         with replacing_folder(folder) as fresh:
@@ -111,14 +111,16 @@ def _prepare(name: str, write: Callable[[Source, Path, Path], None], source: Sou
     return folder
 
 
-def _references(source: Source, sets: Path, folder: Path) -> None:
+def _write_references(source: Source, sets: Path, folder: Path) -> None:
     """Held-out pictures and as many others as there is room for; near-duplicates once, so that none is a second right
     answer. Those that distractors are made from are put aside: they are in `held-out.csv`, and not in the folder.
     """
     from diptych_training.tasks.hard_negatives import without_duplicates  # it imports torch
 
     settings = source.settings
-    validation, train = (source.draw(source.photos(COPIED, split), 10**9) for split in ("validation", "train"))
+    validation, train = (
+        source.sample_photos(source.select_photos(COPIED, split), 10**9) for split in ("validation", "train")
+    )
     photos = load_photos(source.folder, validation + train, _COMPARED)
     _, first = np.unique(without_duplicates(subjects_of(photos), photos.pixels), return_index=True)
     kept = np.sort(first)
@@ -129,23 +131,23 @@ def _references(source: Source, sets: Path, folder: Path) -> None:
             f"{', '.join(COPIED)} have {len(asked)}"
         )
     aside, shown = asked[: settings.distractors], asked[settings.distractors :]
-    source.write((shown + others)[: settings.references], folder)
+    source.write_photos((shown + others)[: settings.references], folder)
     _write_table(folder / "validation.csv", shown)
     _write_table(folder / "held-out.csv", aside)
 
 
-def _easy(source: Source, sets: Path, folder: Path) -> None:
+def _write_easy_copies(source: Source, sets: Path, folder: Path) -> None:
     count, seed = source.settings.queries, source.settings.seed
     among = read_column(sets / REFERENCES / "validation.csv", "path")
     write_queries(sets / REFERENCES, folder / "queries", count=count, seed=seed, among=among, repertoire="easy")
 
 
-def _hard(source: Source, sets: Path, folder: Path) -> None:
+def _write_hard_copies(source: Source, sets: Path, folder: Path) -> None:
     settings, names = source.settings, set(read_column(sets / REFERENCES / "held-out.csv", "path"))
     with TemporaryDirectory(dir=folder.parent) as temporary:
         aside, scenes = Path(temporary, "aside"), Path(temporary, "scenes")
-        source.write([photo for photo in source.photos(COPIED) if photo.name in names], aside)
-        source.write([photo for photo in source.photos(BACKGROUNDS) if not _is_thing(photo)], scenes)
+        source.write_photos([photo for photo in source.select_photos(COPIED) if photo.name in names], aside)
+        source.write_photos([photo for photo in source.select_photos(BACKGROUNDS) if not _is_thing(photo)], scenes)
         write_queries(
             sets / REFERENCES,
             folder / "queries",
@@ -160,38 +162,38 @@ def _hard(source: Source, sets: Path, folder: Path) -> None:
         )
 
 
-def _covers(source: Source, sets: Path, folder: Path) -> None:
+def _write_covers(source: Source, sets: Path, folder: Path) -> None:
     """Book covers, each to be found in the painting it was cropped from."""
-    photos = source.photos(["se_covers"])
+    photos = source.select_photos(["se_covers"])
     scans = [photo for photo in photos if photo.name.endswith(".source.jpg")]
     scanned = {photo.subject for photo in scans}
     covers = [photo for photo in photos if photo not in scans]
     strangers = [photo for photo in covers if photo.subject not in scanned]
-    strangers += source.draw(_strangers(source), max(0, source.settings.strangers - len(strangers)))
+    strangers += source.sample_photos(_list_strangers(source), max(0, source.settings.strangers - len(strangers)))
     _write_retrieval(source, folder, [photo for photo in covers if photo.subject in scanned], scans + strangers)
 
 
-def _things(source: Source, sets: Path, folder: Path) -> None:
+def _write_things(source: Source, sets: Path, folder: Path) -> None:
     """Pictures of one thing from elsewhere, to be found among those of other things."""
     groups: dict[str, list[Photo]] = {}
-    for photo in source.photos(VIEWED):
+    for photo in source.select_photos(VIEWED):
         if _is_thing(photo):
             groups.setdefault(photo.subject, []).append(photo)
-    groups |= {name: _middle(groups[name], source.settings.per_group) for name in WALKS if name in groups}
+    groups |= {name: _select_middle(groups[name], source.settings.per_group) for name in WALKS if name in groups}
     several = [group for group in groups.values() if len(group) > 1]
-    queries = [photo for group in several for photo in source.draw(group, source.settings.per_group)]
-    strangers = source.draw(_strangers(source), source.settings.strangers)
+    queries = [photo for group in several for photo in source.sample_photos(group, source.settings.per_group)]
+    strangers = source.sample_photos(_list_strangers(source), source.settings.strangers)
     _write_retrieval(source, folder, queries, [photo for group in several for photo in group] + strangers)
 
 
-def _sides(source: Source, sets: Path, folder: Path) -> None:
+def _write_sides(source: Source, sets: Path, folder: Path) -> None:
     """Articles seen from several sides, among all articles."""
-    held_out, rest = source.photos(["goods"]), source.photos(["goods"], "train")
+    held_out, rest = source.select_photos(["goods"]), source.select_photos(["goods"], "train")
     items = [photo.subject for photo in held_out]
     _write_retrieval(source, folder, [photo for photo in held_out if items.count(photo.subject) > 1], held_out + rest)
 
 
-def _catalogue(source: Source, sets: Path, folder: Path, *, package: str) -> None:
+def _write_catalogue(source: Source, sets: Path, folder: Path, *, package: str) -> None:
     """Photos taken in shops, and the catalogue's picture of each class."""
     rows = read_table_of(source.folder, "grocery", "grocery/iconic.csv")
     chosen = {row["class"] for row in rows if row["package"] == package}
@@ -202,19 +204,21 @@ def _catalogue(source: Source, sets: Path, folder: Path, *, package: str) -> Non
 
 
 MARKS = {
-    "easy-copies": Mark("copy", "copies", "micro_ap", _easy),
-    "hard-copies": Mark("copy", "copies", "micro_ap", _hard),
-    "covers": Mark("copy", "retrieval", "recall@1", _covers),
-    "things": Mark("thing", "retrieval", "map", _things),
-    "sides": Mark("thing", "retrieval", "recall@1", _sides),
-    "catalogue-packages": Mark("thing", "retrieval", "recall@1", partial(_catalogue, package="1")),
-    "catalogue-produce": Mark("thing", "retrieval", "recall@1", partial(_catalogue, package="0")),
+    "easy-copies": Mark("copy", "copies", "micro_ap", _write_easy_copies),
+    "hard-copies": Mark("copy", "copies", "micro_ap", _write_hard_copies),
+    "covers": Mark("copy", "retrieval", "recall@1", _write_covers),
+    "things": Mark("thing", "retrieval", "map", _write_things),
+    "sides": Mark("thing", "retrieval", "recall@1", _write_sides),
+    "catalogue-packages": Mark("thing", "retrieval", "recall@1", partial(_write_catalogue, package="1")),
+    "catalogue-produce": Mark("thing", "retrieval", "recall@1", partial(_write_catalogue, package="0")),
 }
 
 
-def _strangers(source: Source) -> list[Photo]:
+def _list_strangers(source: Source) -> list[Photo]:
     """Held-out pictures that show nothing which a query shows."""
-    return [photo for photo in source.photos(STRANGE) if not _is_thing(photo) and photo.name not in SEEN_ELSEWHERE]
+    return [
+        photo for photo in source.select_photos(STRANGE) if not _is_thing(photo) and photo.name not in SEEN_ELSEWHERE
+    ]
 
 
 def _is_thing(photo: Photo) -> bool:
@@ -222,7 +226,7 @@ def _is_thing(photo: Photo) -> bool:
     return photo.subject != photo.name
 
 
-def _middle(photos: Sequence[Photo], count: int) -> list[Photo]:
+def _select_middle(photos: Sequence[Photo], count: int) -> list[Photo]:
     start = max(0, (len(photos) - count) // 2)
     return list(photos[start : start + count])
 
@@ -233,7 +237,7 @@ def _write_retrieval(source: Source, folder: Path, queries: Sequence[Photo], gal
             f"expected held-out pictures of {gallery[0].archive} to ask for, got none in {source.folder}; "
             "use an archive with more of them, or leave this set out"
         )
-    source.write({photo.name: photo for photo in (*queries, *gallery)}.values(), folder / "photos")
+    source.write_photos({photo.name: photo for photo in (*queries, *gallery)}.values(), folder / "photos")
     for name, photos in (("queries", queries), ("gallery", gallery)):
         _write_table(folder / f"{name}.csv", photos)
 

@@ -13,7 +13,7 @@ from typing import Any
 from diptych.console import format_table
 from diptych_runtime.atomic import replacing_file
 from diptych_runtime.manifest import digest
-from diptych_studies.mark_sets import MARKS, REFERENCES, Settings, Source, prepare
+from diptych_studies.mark_sets import MARKS, REFERENCES, Settings, Source, prepare_set
 from diptych_training.errors import DataError
 from diptych_training.evaluation.galleries import evaluate_copies, evaluate_retrieval, read_labelled, read_truth
 from diptych_training.evaluation.stages import Entrants
@@ -42,12 +42,12 @@ def measure_marks(
     a set is unknown, or an archive lacks what a set is made of.
     """
     chosen, source, sets = known_marks(only), Source(folder, settings or Settings()), directory / "sets"
-    ready = {name: prepare(name, source, sets) for name in chosen}
+    ready = {name: prepare_set(name, source, sets) for name in chosen}
     result: dict[str, Any] = {"model": model, "candidates": candidates, "sets": {}}
     for question in dict.fromkeys(MARKS[name].question for name in chosen):
         with enter(question) as entrants:
             for name in (name for name in chosen if MARKS[name].question == question):
-                result["sets"][name] = _measure(name, ready[name], model, entrants, candidates)
+                result["sets"][name] = _measure_set(name, ready[name], model, entrants, candidates)
                 with replacing_file(directory / "marks.json") as unfinished:
                     unfinished.write_text(json.dumps(result, indent=1) + "\n")
                 if finished:
@@ -77,25 +77,25 @@ def marks_text(result: Mapping[str, Any]) -> str:
         for entrant, figures in {result["model"]: row, **row["against"]}.items():
             cells = [name, row["figure"], *([entrant] if against else [])]
             cells += [f"{figures[stage]:.3f}" for stage in ("first_stage", "reranked")]
-            cells += [_difference(figures["gain"])]
-            cells += [_difference(figures.get("lead"))] if against else []
+            cells += [_format_difference(figures["gain"])]
+            cells += [_format_difference(figures.get("lead"))] if against else []
             lines.append([*cells, row["queries"], row["gallery"]])
     revisions = dict.fromkeys(row["revision"] for row in result["sets"].values())
     drawn = ", ".join(f"{name} {row['digest']}" for name, row in result["sets"].items())
     return f"{format_table(head, lines)}\nmodel {result['model']} {', '.join(revisions)}\nsets {drawn}"
 
 
-def _measure(name: str, folder: Path, model: str, entrants: Entrants, candidates: int) -> dict[str, Any]:
+def _measure_set(name: str, folder: Path, model: str, entrants: Entrants, candidates: int) -> dict[str, Any]:
     mark = MARKS[name]
     if mark.protocol == "copies":
         references, queries = folder.parent / REFERENCES, folder / "queries"
         truth = queries / "truth.csv"
-        made_of = _digest(folder, references)
+        made_of = _digest_folders(folder, references)
         places = ["--references", references, "--queries", queries, "--truth", truth, "--no-baselines"]
         evidence = evaluate_copies(entrants, references, queries, read_truth(truth), candidates=candidates)
     else:
         root, asked, stored = folder / "photos", folder / "queries.csv", folder / "gallery.csv"
-        made_of = _digest(folder)
+        made_of = _digest_folders(folder)
         places = ["--queries", asked, "--gallery", stored, "--root", root]
         looked, held = read_labelled(asked, root), read_labelled(stored, root)
         evidence = evaluate_retrieval(entrants, looked, held, root, candidates=candidates)
@@ -112,26 +112,29 @@ def _measure(name: str, folder: Path, model: str, entrants: Entrants, candidates
         "gain": whole["gain"][figure],
         "queries": whole["queries"],
         "gallery": whole["references" if mark.protocol == "copies" else "gallery"],
-        "against": {other: _beside(theirs, figure) for other, theirs in whole["against"].items()},
+        "against": {other: _compare_stages(theirs, figure) for other, theirs in whole["against"].items()},
         "command": shlex.join(map(str, line)),
         "measured": whole,
     }
 
 
-def _digest(*folders: Path) -> str:
+def _digest_folders(*folders: Path) -> str:
     """12 hexadecimal digits of all files' names and bytes: figures of two sets are only comparable where they agree."""
     files = [(folder, path) for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
     lines = [f"{path.relative_to(folder).as_posix()} {digest(path.read_bytes())}" for folder, path in files]
     return digest("\n".join(lines).encode())[:12]
 
 
-def _beside(theirs: Mapping[str, Any], figure: str) -> dict[str, Any]:
-    """Another model's two stages, and the lead of ours over the better of them with its interval."""
+def _compare_stages(theirs: Mapping[str, Any], figure: str) -> dict[str, Any]:
+    """Compare another model's two stages with ours.
+
+    The `lead` of ours is that over the better of them, with its interval.
+    """
     first, reranked = (theirs[stage][figure] for stage in ("first_stage", "reranked"))
     return {"first_stage": first, "reranked": reranked, "gain": [reranked - first], "lead": theirs["gain"][figure]}
 
 
-def _difference(values: Sequence[float] | None) -> str:
+def _format_difference(values: Sequence[float] | None) -> str:
     if not values:
         return "-"
     reach = f" ({values[1]:+.3f} to {values[2]:+.3f})" if len(values) > 1 else ""

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from diptych_model import PairConfig, PairNetwork
 from diptych_model.flops import count_flops, count_parameters
-from diptych_training.data.characters import Characters, Groups, draw_episodes, load_characters, pictures
+from diptych_training.data.characters import Characters, Groups, draw_episodes, load_characters, make_pictures
 from diptych_training.device import default_device
 from diptych_training.learning.losses import embedding_loss
 from diptych_training.optimisation import restore_state, save_state
@@ -36,23 +36,23 @@ def teach_panel(
     """Train a panel part alone by the contrast of its embedding, keep it in the directory, measure the embedding."""
     torch.manual_seed(seed)
     network = PairNetwork(PairConfig.from_dict(config)).to(default_device())
-    groups = Groups(_characters(data, "background", network.config.pixels), seed)
+    groups = Groups(_load_characters(data, "background", network.config.pixels), seed)
 
-    def learn(step: int) -> float:
-        a, b = (part.flatten(0, 1).to(network.device) for part in groups.draw(step, PANEL_GROUPS, PANEL_SIZE))
-        loss = _contrast(network.encode(torch.cat([a, b]))[1])
+    def learn_step(step: int) -> float:
+        a, b = (part.flatten(0, 1).to(network.device) for part in groups.draw_groups(step, PANEL_GROUPS, PANEL_SIZE))
+        loss = _compute_contrast_loss(network.encode(torch.cat([a, b]))[1])
         loss.backward()
         return float(loss.detach())
 
-    for _ in learnt(network.panel, steps, rate, learn):
+    for _ in train_module(network.panel, steps, rate, learn_step):
         pass
     network.cpu()
-    save_file(network.panel.state_dict(), _panel(directory, seed))
+    save_file(network.panel.state_dict(), _name_panel_file(directory, seed))
     one = torch.zeros(1, 3, network.config.pixels, network.config.pixels)
     return {
         "parameters": count_parameters(network.panel),
         "flops": 2 * count_flops(network.panel.eval(), one),
-        "won": measure_embedding(network, _characters(data, "validation", network.config.pixels), episodes),
+        "won": measure_embedding(network, _load_characters(data, "validation", network.config.pixels), episodes),
     }
 
 
@@ -65,12 +65,12 @@ def train_and_measure(
     torch.manual_seed(seed)
     network = PairNetwork(PairConfig.from_dict(config))
     # Segments of pixels, which the taught part has none of, begin as they are.
-    network.panel.load_state_dict(network.panel.state_dict() | load_file(_panel(directory, seed)))
+    network.panel.load_state_dict(network.panel.state_dict() | load_file(_name_panel_file(directory, seed)))
     asked = json.dumps([config, steps, rate, seed], sort_keys=True)
     state = Path(directory) / f"state-{sha256(asked.encode()).hexdigest()[:16]}.pt"
-    losses = list(_losses(network.to(default_device()), data, steps, rate, seed, state))
+    losses = list(_train_on_groups(network.to(default_device()), data, steps, rate, seed, state))
     state.unlink(missing_ok=True)
-    won = measure(network, _characters(data, "validation", network.config.pixels), episodes)
+    won = measure_network(network, _load_characters(data, "validation", network.config.pixels), episodes)
     network.cpu()
     one = torch.zeros(1, 3, network.config.pixels, network.config.pixels)
     return {
@@ -81,42 +81,46 @@ def train_and_measure(
     }
 
 
-def training(data: str, config: PairConfig, *, steps: int, rate: float, seed: int) -> Iterator[float]:
-    """Train a network of this configuration as `train_and_measure` does, but for its panel part, which begins with
-    chance; yield the loss of each step.
+def train_from_scratch(data: str, config: PairConfig, *, steps: int, rate: float, seed: int) -> Iterator[float]:
+    """Train a network with a random panel part; yield every step's loss.
+
+    In all else it is trained as `train_and_measure` does.
     """
     torch.manual_seed(seed)
-    yield from _losses(PairNetwork(config).to(default_device()), data, steps, rate, seed)
+    yield from _train_on_groups(PairNetwork(config).to(default_device()), data, steps, rate, seed)
 
 
-def _losses(
+def _train_on_groups(
     network: PairNetwork, data: str, steps: int, rate: float, seed: int, state: Path | None = None
 ) -> Iterator[float]:
     # Other pictures than the panel part has seen in the same order.
-    groups = Groups(_characters(data, "background", network.config.pixels), seed + 1_000_000)
+    groups = Groups(_load_characters(data, "background", network.config.pixels), seed + 1_000_000)
 
-    def learn(step: int) -> float:
-        return _learn(network, *(part.to(network.device) for part in groups.draw(step, GROUPS, SIZE)))
+    def learn_step(step: int) -> float:
+        return _learn_groups(network, *(part.to(network.device) for part in groups.draw_groups(step, GROUPS, SIZE)))
 
-    return learnt(network, steps, rate, learn, state)
+    return train_module(network, steps, rate, learn_step, state)
 
 
 def measure_embedding(network: PairNetwork, characters: Characters, episodes: int) -> list[int]:
     """The number of each episode's trials that the embedding wins, by cosine."""
     network.eval()
     with torch.no_grad():
-        vectors = torch.cat([network.encode(part)[1] for part in pictures(characters.pixels).split(256)])
+        vectors = torch.cat([network.encode(part)[1] for part in make_pictures(characters.pixels).split(256)])
     return [
-        _won(vectors[torch.from_numpy(episode.queries)] @ vectors[torch.from_numpy(episode.candidates)].T)
+        _count_wins(vectors[torch.from_numpy(episode.queries)] @ vectors[torch.from_numpy(episode.candidates)].T)
         for episode in draw_episodes(characters, episodes, ways=WAYS)
     ]
 
 
-def measure(network: PairNetwork, characters: Characters, episodes: int) -> list[int]:
-    """The number of each episode's trials that the network wins: the right candidate's score is above all others'."""
+def measure_network(network: PairNetwork, characters: Characters, episodes: int) -> list[int]:
+    """Count the trials of each episode that the network wins.
+
+    In a trial that is won the right candidate's score is above all others'.
+    """
     network.eval()
     drawn, won = draw_episodes(characters, episodes, ways=WAYS), []
-    whole = pictures(characters.pixels).to(network.device)
+    whole = make_pictures(characters.pixels).to(network.device)
     with torch.no_grad():
         literal = network.config.seam == "pixels"
         sides = whole if literal else torch.cat([network.encode(part)[0] for part in whole.split(256)])
@@ -125,13 +129,14 @@ def measure(network: PairNetwork, characters: Characters, episodes: int) -> list
             queries = torch.from_numpy(episode.queries).repeat_interleave(WAYS).split(at_once)
             candidates = torch.from_numpy(episode.candidates).repeat(WAYS).split(at_once)
             scores = [score(sides[q], sides[c]) for q, c in zip(queries, candidates, strict=True)]
-            won.append(_won(torch.cat(scores).view(WAYS, WAYS).cpu()))
+            won.append(_count_wins(torch.cat(scores).view(WAYS, WAYS).cpu()))
     return won
 
 
-def _learn(network: PairNetwork, a: Tensor, b: Tensor) -> float:
-    """One step's gradients: every character of a group against every other; on the CPU one group at a time, for the
-    cache.
+def _learn_groups(network: PairNetwork, a: Tensor, b: Tensor) -> float:
+    """Compute one step's gradients, and return its loss.
+
+    Every character of a group is held against every other; on the CPU one group at a time, for the cache.
 
     The embedding learns beside the pair score, as in the released recipe: what it teaches the stem gives attention
     something to find. The pictures of all groups go through the stem at once, with the seam open in pixels as t of
@@ -144,7 +149,7 @@ def _learn(network: PairNetwork, a: Tensor, b: Tensor) -> float:
         left, right = a.repeat_interleave(size, 1).flatten(0, 1), b.repeat(1, size, 1, 1, 1).flatten(0, 1)
         orders = (left, right), (right, left)
         tokens = torch.cat([side for order in orders for side in network.panel.joint_tokens(*order)])
-        with _settled(network.panel):
+        with _freeze_statistics(network.panel):
             embeddings = network.encode(torch.cat([a, b]).flatten(0, 1))[1]
     else:
         tokens, embeddings = network.encode(torch.cat([a, b]).flatten(0, 1))
@@ -160,13 +165,13 @@ def _learn(network: PairNetwork, a: Tensor, b: Tensor) -> float:
         loss = torch.stack([group_loss(group) for group in logits.view(-1, size, size)]).sum() / groups
         loss.backward()
         total += loss.detach()
-    torch.autograd.backward([tokens, _contrast(embeddings)], [leaf.grad, None])
+    torch.autograd.backward([tokens, _compute_contrast_loss(embeddings)], [leaf.grad, None])
     return float(total)
 
 
 @contextmanager
-def _settled(module: nn.Module) -> Iterator[None]:
-    """Batch normalisation as in evaluation: what passes leaves its statistics alone."""
+def _freeze_statistics(module: nn.Module) -> Iterator[None]:
+    """Leave the statistics of batch normalisation as they are."""
     module.eval()
     yield
     module.train()
@@ -182,26 +187,30 @@ def group_loss(logits: Tensor) -> Tensor:
     return listwise / 2 + 0.5 * (F.softplus(-logits[matches]).mean() + F.softplus(logits[~matches]).mean())
 
 
-def _contrast(embeddings: Tensor) -> Tensor:
+def _compute_contrast_loss(embeddings: Tensor) -> Tensor:
     one, other = embeddings.unflatten(0, (2, -1))
     match = torch.eye(one.shape[0], dtype=torch.bool, device=one.device)
     return embedding_loss(one @ other.T, match, ~match, TEMPERATURE)
 
 
-def _won(table: Tensor) -> int:
-    """The number of rows of (W, W) with their largest entry on the diagonal; a tie is not won."""
+def _count_wins(table: Tensor) -> int:
+    """Count the rows of (W, W) with their maximum on the diagonal.
+
+    A tie is not won.
+    """
     others = table.masked_fill(torch.eye(WAYS, dtype=torch.bool), -torch.inf)
     return int((table.diagonal() > others.amax(1)).sum())
 
 
-def learnt(
+def train_module(
     module: nn.Module, steps: int, rate: float, learn: Callable[[int], float], state: Path | None = None
 ) -> Iterator[float]:
-    """Train a module by AdamW, each step by the gradients that `learn` leaves, and yield the loss that it returns;
-    gradients are clipped, and after a warm-up the rate falls as a cosine to zero.
+    """Train a module by AdamW, and yield the loss of every step.
 
-    What needs no gradient when it begins stays as it is. With a `state` file a training that was stopped goes on from
-    there, to the same numbers; the losses that it had come first. Raises `DataError` for such a file that is damaged.
+    `learn` leaves the gradients of a step and returns its loss. Gradients are clipped, and after a warm-up the rate
+    falls as a cosine to zero. What needs no gradient when it begins stays as it is. With a `state` file a training that
+    was stopped goes on from there, to the same numbers; the losses that it had come first. Raises `DataError` for such
+    a file that is damaged.
     """
     learning = [parameter for parameter in module.parameters() if parameter.requires_grad]
     optimiser = torch.optim.AdamW(learning, rate, weight_decay=0.02)
@@ -222,10 +231,10 @@ def learnt(
         yield losses[-1]
 
 
-def _panel(directory: str, seed: int) -> Path:
+def _name_panel_file(directory: str, seed: int) -> Path:
     return Path(directory) / f"panel-{seed}.safetensors"
 
 
 @cache
-def _characters(data: str, split: str, size: int) -> Characters:
+def _load_characters(data: str, split: str, size: int) -> Characters:
     return load_characters(Path(data), split, size)

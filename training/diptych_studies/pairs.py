@@ -22,8 +22,8 @@ from diptych_model import PairConfig, PairNetwork
 from diptych_model.flops import count_flops
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.grid import run_grid
-from diptych_studies.one_shot import GROUPS, PROTOCOL, SIZE, WAYS, teach_panel, train_and_measure, training
-from diptych_studies.variants import BASE, STUDIES, Variant, chosen
+from diptych_studies.one_shot import GROUPS, PROTOCOL, SIZE, WAYS, teach_panel, train_and_measure, train_from_scratch
+from diptych_studies.variants import BASE, STUDIES, Variant, choose_variants
 from diptych_training.data.characters import archive_digest, draw_episodes, load_characters
 from diptych_training.device import environment, torch_threads
 from diptych_training.errors import DataError
@@ -38,7 +38,7 @@ PANEL_SHAPE = {key: BASE.to_dict()[key] for key in ("pixels", "encoder", "width"
 Result = dict[str, Any]
 
 
-def study(
+def study_pairs(
     name: str,
     directory: Path,
     data: Path,
@@ -66,7 +66,7 @@ def study(
     steps, rates = STEPS if steps is None else steps, tuple(rates) or RATES
     if min(steps, seeds, episodes) < 1:
         raise DataError(f"steps, seeds and episodes must be positive, got {steps}, {seeds} and {episodes}")
-    variants = chosen(STUDIES[name](), name, only)
+    variants = choose_variants(STUDIES[name](), name, only)
     given = {"drawings": archive_digest(data), "protocol": PROTOCOL}
     grid = partial(run_grid, directory, given=given, processes=processes, finished=finished)
     places = (str(data), str(directory))
@@ -80,23 +80,23 @@ def study(
     taught = list(grid(panels, partial(teach_panel, *places)).values())
     common = {"steps": steps, "episodes": episodes}
 
-    def run(label: str, rate: float, seed: int) -> tuple[str, dict[str, Any]]:
+    def describe_run(label: str, rate: float, seed: int) -> tuple[str, dict[str, Any]]:
         settings = {"config": variants[label].config.to_dict(), **common, "rate": rate, "seed": seed}
-        return f"{name}-{_slug(label)}-rate-{rate:g}-seed-{seed}", settings
+        return f"{name}-{_make_slug(label)}-rate-{rate:g}-seed-{seed}", settings
 
-    def trained(runs: Sequence[tuple[str, float, int]]) -> list[Result]:
-        return list(grid(dict(run(*one) for one in runs), partial(train_and_measure, *places)).values())
+    def train_runs(runs: Sequence[tuple[str, float, int]]) -> list[Result]:
+        return list(grid(dict(describe_run(*one) for one in runs), partial(train_and_measure, *places)).values())
 
     tried = [(label, rate, 0) for label in variants for rate in rates]
-    best = _best_rates(tried, trained(tried))
-    found = iter(trained([(label, best[label], seed) for label in variants for seed in range(seeds)]))
+    best = _best_rates(tried, train_runs(tried))
+    found = iter(train_runs([(label, best[label], seed) for label in variants for seed in range(seeds)]))
     results = {label: [next(found) for _ in range(seeds)] for label in variants}
 
     measured = load_characters(data, "validation", BASE.pixels)
     alphabets = np.array([measured.alphabet[e.queries[0]] for e in draw_episodes(measured, episodes, ways=WAYS)])
     result = {
         "study": name,
-        "rows": _rows(variants, best, taught, results, alphabets),
+        "rows": _build_rows(variants, best, taught, results, alphabets),
         "settings": {**common, "rates": list(rates), "seeds": seeds, "pairs": steps * GROUPS * SIZE**2, **given},
         "alphabets": len(np.unique(alphabets)),
         "environment": environment(),
@@ -117,9 +117,9 @@ def study_text(result: dict[str, Any]) -> str:
             f"{row['mflops']:.1f}",
             "-" if row["mflops_stored"] is None else f"{row['mflops_stored']:.1f}",
             f"{row['accuracy']['mean']:.1%}",
-            *_between(row["accuracy"], ".1%"),
+            *_format_intervals(row["accuracy"], ".1%"),
             f"{row['difference']['mean']:+.1%}",
-            *_between(row["difference"], "+.1%"),
+            *_format_intervals(row["difference"], "+.1%"),
             "" if row["against"] == row["variant"] else row["against"],
         )
         for row in result["rows"]
@@ -138,7 +138,7 @@ def study_text(result: dict[str, Any]) -> str:
     )
 
 
-def _rows(
+def _build_rows(
     variants: Mapping[str, Variant],
     rates: Mapping[str, float],
     taught: Sequence[Result],
@@ -150,13 +150,13 @@ def _rows(
     first = next(iter(variants))
     row = {"variant": "embedding alone", "against": first, "rate": PANEL["rate"], "expansion": None}
     row |= {"parameters": taught[0]["parameters"], "mflops": taught[0]["flops"] / 1e6, "mflops_stored": None}
-    rows = [row | _figures(np.array([one["won"] for one in taught]) / WAYS, won[first], alphabets)]
+    rows = [row | _summarize_shares(np.array([one["won"] for one in taught]) / WAYS, won[first], alphabets)]
     for label, found in results.items():
         config, against = variants[label].config, variants[label].against
         row = {"variant": label, "against": against, "rate": rates[label], "expansion": config.expansion}
         row |= {"parameters": found[0]["parameters"], "mflops": found[0]["flops"] / 1e6}
         row |= {"mflops_stored": _flops_stored(config) / 1e6}
-        rows.append(row | _figures(won[label], won[against], alphabets))
+        rows.append(row | _summarize_shares(won[label], won[against], alphabets))
     return rows
 
 
@@ -168,12 +168,12 @@ def _best_rates(runs: Sequence[tuple[str, float, int]], results: Sequence[Result
     return {label: min(by_rate, key=lambda rate: by_rate[rate]) for label, by_rate in costs.items()}
 
 
-def _figures(won: np.ndarray, other: np.ndarray, alphabets: np.ndarray) -> dict[str, Any]:
+def _summarize_shares(won: np.ndarray, other: np.ndarray, alphabets: np.ndarray) -> dict[str, Any]:
     """Accuracy and difference of shares (seeds, episodes), each with its intervals."""
-    return {"accuracy": _intervals(won, alphabets), "difference": _intervals(won - other, alphabets)}
+    return {"accuracy": _compute_intervals(won, alphabets), "difference": _compute_intervals(won - other, alphabets)}
 
 
-def _intervals(shares: np.ndarray, alphabets: np.ndarray) -> dict[str, Any]:
+def _compute_intervals(shares: np.ndarray, alphabets: np.ndarray) -> dict[str, Any]:
     by_seed, by_episode = shares.mean(1), shares.mean(0)
     parts = [by_episode[alphabets == alphabet] for alphabet in np.unique(alphabets)]
     over = bootstrap(lambda chosen: float(np.concatenate([parts[i] for i in chosen]).mean()), len(parts))
@@ -185,7 +185,7 @@ def _intervals(shares: np.ndarray, alphabets: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _between(measured: dict[str, Any], form: str) -> list[str]:
+def _format_intervals(measured: dict[str, Any], form: str) -> list[str]:
     ends = (measured["over_seeds"], measured["over_alphabets"])
     return ["-" if pair is None else f"{pair[0]:{form}} to {pair[1]:{form}}" for pair in ends]
 
@@ -198,7 +198,7 @@ def _flops_stored(config: PairConfig) -> int:
     return count_flops(network.pair, *[torch.empty(1, config.grid, config.grid, config.width)] * 2)
 
 
-def _slug(variant: str) -> str:
+def _make_slug(variant: str) -> str:
     return "-".join(re.findall(r"\w+", variant))
 
 
@@ -211,10 +211,10 @@ def study_step_cost(
     A row has the `seconds` of the median step and the `ratio` to that of the variant it differs from, of steps of the
     same round, as the quartiles.
     """
-    variants = chosen(STUDIES[name](), name, only)
+    variants = choose_variants(STUDIES[name](), name, only)
     with torch_threads(1):
         running = {
-            label: training(str(data), variant.config, steps=ROUNDS + WARM, rate=TIMED_RATE, seed=0)
+            label: train_from_scratch(str(data), variant.config, steps=ROUNDS + WARM, rate=TIMED_RATE, seed=0)
             for label, variant in variants.items()
         }
         seconds = {label: list[float]() for label in variants}

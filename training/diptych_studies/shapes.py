@@ -43,7 +43,7 @@ _SINGLE = {"n": 1, "m": 1, "heads": 1, "d_a": 32, "d_o": 32}
 _THREE = {"blocks": 3}
 
 
-def _msac(*last: Mapping[str, Any], single: int = 3) -> dict[str, Any]:
+def _make_msac_settings(*last: Mapping[str, Any], single: int = 3) -> dict[str, Any]:
     return _THREE | {"mixer": {"kind": "msac", "crossing": 4.0, "scales": [*[_SINGLE] * single, *last]}}
 
 
@@ -56,11 +56,11 @@ SHAPES: dict[str, dict[str, Any]] = {
     "2 blocks": {"blocks": 2},
     "3 blocks": _THREE,
     "4 blocks": {"blocks": 4},
-    "single positions only": _msac(single=4),
-    "3 x 3 not separable": _msac(_WHOLE),
-    "5 x 5 separable": _msac(_WIDE),
-    "5 x 5 as a cascade": _msac(_CASCADE),
-    "2 SACs": _msac(_WINDOW, single=1),
+    "single positions only": _make_msac_settings(single=4),
+    "3 x 3 not separable": _make_msac_settings(_WHOLE),
+    "5 x 5 separable": _make_msac_settings(_WIDE),
+    "5 x 5 as a cascade": _make_msac_settings(_CASCADE),
+    "2 SACs": _make_msac_settings(_WINDOW, single=1),
     "6 x 6 tokens": _THREE | {"pixels": 96},
 }
 
@@ -86,7 +86,7 @@ def study_shapes(
     if not start.exists():
         _panel_alone(start)
     runs = {
-        _run(name, seed): {"network": SHAPES[name], "steps": steps, "seed": seed}
+        _name_run(name, seed): {"network": SHAPES[name], "steps": steps, "seed": seed}
         for name in names
         for seed in range(seeds)
     }
@@ -94,10 +94,10 @@ def study_shapes(
     given = {"start": START, "task": TASK, "stage": STAGE, "learning": LEARNING}
     named = {run: {**settings, "name": run} for run, settings in runs.items()}
     results = run_grid(directory, named, work, given=given, processes=processes, finished=finished)
-    costs = _costs({name: directory / _run(name, 0) / LAST for name in names})
+    costs = _measure_costs({name: directory / _name_run(name, 0) / LAST for name in names})
     rows = []
     for name in names:
-        found = [results[_run(name, seed)] for seed in range(seeds)]
+        found = [results[_name_run(name, seed)] for seed in range(seeds)]
         rows.append(
             {
                 "shape": name,
@@ -168,7 +168,7 @@ def plot_shapes(result: dict[str, Any], path: Path) -> None:
         figure.savefig(unfinished)
 
 
-def _run(shape: str, seed: int) -> str:
+def _name_run(shape: str, seed: int) -> str:
     return f"shape-{shape.replace(' ', '-')}-{seed}"
 
 
@@ -218,8 +218,11 @@ def _train_and_measure(
     }
 
 
-def _costs(checkpoints: Mapping[str, Path]) -> dict[str, dict[str, float]]:
-    """Milliseconds and operations of a pair as it is served, on one thread; medians of rounds in turns."""
+def _measure_costs(checkpoints: Mapping[str, Path]) -> dict[str, dict[str, float]]:
+    """Measure the milliseconds and operations of a pair as it is served.
+
+    They are medians of rounds in turns, on one thread.
+    """
     with ExitStack() as stack:
         runtimes = {name: stack.enter_context(open_model(str(path), threads=1)) for name, path in checkpoints.items()}
         rng = np.random.default_rng(0)

@@ -59,7 +59,7 @@ class Variant:
     against: str
 
 
-def mixers(network: PairConfig | None = None) -> dict[str, Variant]:
+def list_mixers(network: PairConfig | None = None) -> dict[str, Variant]:
     """Every mixer in MSAC's place. The segment is *added*, which all of them can have."""
     network = network or BASE
     base = replace(network, segment="added")
@@ -67,10 +67,10 @@ def mixers(network: PairConfig | None = None) -> dict[str, Variant]:
     return {kind: Variant(config, "msac") for kind, config in configs.items()}
 
 
-def ablation() -> dict[str, Variant]:
+def list_ablation() -> dict[str, Variant]:
     """MSAC {1, 3} over drawings, and its variants with one thing changed."""
     concatenated = "bias concatenated"
-    variants = _changed(BASE)
+    variants = _list_changes(BASE)
     return {
         **variants,
         "seam open in pixels": Variant(replace(BASE, seam="pixels"), next(iter(variants))),
@@ -78,14 +78,14 @@ def ablation() -> dict[str, Variant]:
     }
 
 
-def ablation_on_photos() -> dict[str, Variant]:
+def list_ablation_on_photos() -> dict[str, Variant]:
     """MSAC {1, 3} over the tokens of photos, and its variants with one thing changed. The seam cannot be opened in
     pixels: the tokens are those of single photos.
     """
-    return _changed(PHOTO)
+    return _list_changes(PHOTO)
 
 
-def _changed(network: PairConfig) -> dict[str, Variant]:
+def _list_changes(network: PairConfig) -> dict[str, Variant]:
     """A network with MSAC {1, 3} and a relative segment, and its variants with one thing changed; the bias has rows of
     its own with the segment *added*, for the relative one lives in it.
     """
@@ -112,21 +112,23 @@ def _changed(network: PairConfig) -> dict[str, Variant]:
     return {label: Variant(config, against[label]) for label, config in changed.items()}
 
 
-STUDIES: dict[str, Callable[[], dict[str, Variant]]] = {"mixers": mixers, "ablation": ablation}
+STUDIES: dict[str, Callable[[], dict[str, Variant]]] = {"mixers": list_mixers, "ablation": list_ablation}
 ON_PHOTOS: dict[str, Callable[[], dict[str, Variant]]] = {
-    "mixers": lambda: mixers(PHOTO),
-    "ablation": ablation_on_photos,
+    "mixers": lambda: list_mixers(PHOTO),
+    "ablation": list_ablation_on_photos,
 }
 
 
-def chosen(
+def choose_variants(
     variants: Mapping[str, Variant],
     study: str,
     only: Sequence[str] = (),
     made: Callable[[PairConfig], nn.Module] = PairNetwork,
 ) -> dict[str, Variant]:
-    """All variants of a study, or `only` some and those they differ from, each with as many parameters as the largest
-    of all has (see `equalised`). Raises `DataError` for one that the study lacks.
+    """Choose variants of a study, and give all the same parameters.
+
+    They are all variants, or `only` some and those they differ from, each with as many parameters as the largest of all
+    has (see `equalise_parameters`). Raises `DataError` for one that the study lacks.
     """
     if unknown := [label for label in only if label not in variants]:
         raise DataError(f"the study {study!r} has no variant {unknown[0]!r}; it has {', '.join(variants)}")
@@ -135,14 +137,16 @@ def chosen(
         wanted |= missing
     target = max(count_parameters(made(variant.config)) for variant in variants.values())
     return {
-        label: replace(variant, config=equalised(variant.config, target, made))
+        label: replace(variant, config=equalise_parameters(variant.config, target, made))
         for label, variant in variants.items()
         if label in wanted
     }
 
 
-def equalised(config: PairConfig, target: int, made: Callable[[PairConfig], nn.Module] = PairNetwork) -> PairConfig:
-    """The same network with the feed-forward width that brings its parameters nearest to the target.
+def equalise_parameters(
+    config: PairConfig, target: int, made: Callable[[PairConfig], nn.Module] = PairNetwork
+) -> PairConfig:
+    """Choose the feed-forward width that brings a network's parameters nearest to the target.
 
     They are those of what is `made` of a configuration: the network, or its pair part alone. Raises `ValueError` if
     that is further than 5 % from it.

@@ -65,10 +65,10 @@ def study_verification(
     all_examined = [Examined(runtime, planted, begin(planted.kind)) for planted in opened]
     rows: list[dict[str, Any]] = []
     if not thing_alone:
-        fitted, rows = _fitted(all_examined, [look_closer(examined) for examined in all_examined])
+        fitted, rows = _fit_all_kinds(all_examined, [look_closer(examined) for examined in all_examined])
         questions[copy] = replace(questions[copy], verification=fitted)
     if THING in questions:
-        answers = [_things(examined) for examined in all_examined]
+        answers = [_label_things(examined) for examined in all_examined]
         after = fit_after_look(questions, answers, thing_above)
         questions[THING] = replace(questions[THING], after_look=after)
     others = [others_of(examined, questions) for examined in all_examined]
@@ -82,33 +82,38 @@ def study_verification(
     }
 
 
-def _fitted(all_examined: Sequence[Examined], sets: Sequence[Pairs]) -> tuple[Verification, list[dict[str, Any]]]:
-    """The verification fitted to all kinds, and a row for each of them with a fit to the others."""
+def _fit_all_kinds(
+    all_examined: Sequence[Examined], sets: Sequence[Pairs]
+) -> tuple[Verification, list[dict[str, Any]]]:
+    """Fit a verification to all kinds, and measure it on each.
+
+    The row of a kind is measured with a fit to the others.
+    """
     alone = [fit_verification([other for other in sets if other is not one]) for one in sets]
     together, rows = [in_collection(*each) for each in zip(all_examined, sets, alone, strict=True)], []
     for one, unseen, (pairs, values) in zip(sets, alone, together, strict=True):
         elsewhere = [other for other in together if other[0] is not pairs]
         bars = collection_thresholds(elsewhere, min(unseen.thresholds.values()))
         bars["auto"] = discovery_threshold(joining_scores(pairs.found, values), one.pictures, min(bars.values()))
-        rows.append(row(unseen, one) | {"in_collection": rates_of(pairs, values, bars)})
+        rows.append(measure_kind(unseen, one) | {"in_collection": rates_of(pairs, values, bars)})
     fitted = fit_verification(sets)
     return replace(fitted, in_collection=collection_thresholds(together, min(fitted.thresholds.values()))), rows
 
 
-def _things(examined: Examined) -> Answers:
+def _label_things(examined: Examined) -> Answers:
     """The nearest pairs of which it is known whether they show the same thing."""
     pairs = examined.nearest(THING, NEAREST)
-    pairs = pairs[~examined.planted.unknown(pairs, THING)]
+    pairs = pairs[~examined.planted.is_unknown(pairs, THING)]
     questions = looking(examined.runtime.manifest.questions)
-    return answers_of(examined, questions, THING, pairs, examined.planted.matches(pairs, THING))
+    return answers_of(examined, questions, THING, pairs, examined.planted.is_match(pairs, THING))
 
 
 def save_verification(result: Mapping[str, Any], model: Path) -> None:
     """Write the fitted verification into the description of a checkpoint, from where its next export takes it, or of an
-    artifact and of the checkpoint in it; the graphs and the revision stay. Raises `DataError` (`described`).
+    artifact and of the checkpoint in it; the graphs and the revision stay. Raises `DataError` (`read_descriptions`).
     """
-    for path, values in described(model).items():
-        questions = _questions(values)
+    for path, values in read_descriptions(model).items():
+        questions = _find_questions(values)
         questions[COPY]["verification"] = result["verification"]
         if result.get("after_look") and THING in questions:
             questions[THING]["after_look"] = result["after_look"]
@@ -117,9 +122,11 @@ def save_verification(result: Mapping[str, Any], model: Path) -> None:
         write_atomic(path, (json.dumps(values, indent=2) + "\n").encode())
 
 
-def described(model: Path) -> dict[Path, dict[str, Any]]:
-    """The descriptions of a checkpoint, or of an artifact and of the checkpoint in it. Raises `DataError` for what is
-    neither, and for a model that does not know of copies.
+def read_descriptions(model: Path) -> dict[Path, dict[str, Any]]:
+    """Read the descriptions of a checkpoint, or of an artifact.
+
+    Those of an artifact include that of the checkpoint in it. Raises `DataError` for what is neither, and for a model
+    that does not know of copies.
     """
     paths = [path for path in (model / MANIFEST, model / CHECKPOINT / CONFIG, model / CONFIG) if path.is_file()]
     if not paths:
@@ -128,7 +135,7 @@ def described(model: Path) -> dict[Path, dict[str, Any]]:
     for path in paths:
         try:
             found[path] = json.loads(path.read_text("utf-8"))
-            known = COPY in _questions(found[path])
+            known = COPY in _find_questions(found[path])
         except (ValueError, AttributeError, TypeError) as error:
             raise DataError(f"{path} is damaged: {error}") from None
         if not known:
@@ -136,14 +143,17 @@ def described(model: Path) -> dict[Path, dict[str, Any]]:
     return found
 
 
-def _questions(values: dict[str, Any]) -> dict[str, Any]:
+def _find_questions(values: dict[str, Any]) -> dict[str, Any]:
     return values.get("metadata", values).get("questions", {})
 
 
-def row(verification: Verification, pairs: Pairs) -> dict[str, Any]:
-    """The errors and rates of a verification fitted to other kinds on this one, every pair by itself."""
+def measure_kind(verification: Verification, pairs: Pairs) -> dict[str, Any]:
+    """Measure the errors and rates of a verification on one kind.
+
+    It was fitted to other kinds; every pair counts by itself.
+    """
     relevance, looked = pairs.judged(verification), pairs.looked
-    both = [_error(values, pairs.copies) for values in (pairs.relevance, relevance)]
+    both = [_measure_calibration_error(values, pairs.copies) for values in (pairs.relevance, relevance)]
     return {
         "kind": pairs.kind,
         "pictures": pairs.pictures,
@@ -170,7 +180,7 @@ def rates_of(pairs: Pairs, relevance: np.ndarray, thresholds: Mapping[str, float
     return at
 
 
-def _error(relevance: np.ndarray, copies: np.ndarray) -> float | None:
+def _measure_calibration_error(relevance: np.ndarray, copies: np.ndarray) -> float | None:
     """The expected calibration error, copies and others weighing the same; None where one is missing."""
     if copies.all() or not copies.any():
         return None

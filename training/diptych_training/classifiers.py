@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from diptych_model.flops import count_parameters
 from diptych_model.networks.classifier import WEIGHTS, ClassifierConfig, classifier_flops, save_classifier
 from diptych_training import optimisation
-from diptych_training.data.classes import Labelled, numbered
+from diptych_training.data.classes import Labelled, number_classes
 from diptych_training.errors import DataError
 from diptych_training.metrics import wilson_interval
 from diptych_training.optimisation import Optimisation
@@ -78,7 +78,7 @@ class Lessons:
         while len(self.waiting) < self.budget.batch:
             self.waiting = np.concatenate([self.waiting, self.rng.permutation(len(self.pixels))])
         chosen, self.waiting = self.waiting[: self.budget.batch], self.waiting[self.budget.batch :]
-        logits = network(_move(self.pixels[chosen], self.rng))
+        logits = network(_move_pictures(self.pixels[chosen], self.rng))
         labels = torch.from_numpy(self.labels[chosen])
         loss = F.cross_entropy(logits, labels, label_smoothing=self.budget.smoothing)
         loss.backward()
@@ -96,7 +96,7 @@ class ClassifierRun(Run):
         origin = self.recipe.classifier
         self.pictures = read_classes(Classes(origin.pictures, origin.root), self.recipe.network.pixels)
         network = self.recipe.network.build(len(self.pictures.names))
-        self.optimisation = _optimisation(network, self.recipe.learning)
+        self.optimisation = _make_optimisation(network, self.recipe.learning)
         self.lessons = Lessons(*self.pictures.training, self.recipe.learning, self.rng)
 
     def differentiate(self) -> dict[str, float]:
@@ -115,13 +115,13 @@ class ClassifierRun(Run):
     def measure(self) -> dict[str, Any]:
         """The share of held-out pictures that are named rightly, with Wilson's interval, and what that costs."""
         network, pictures = self.optimisation.average, self.pictures
-        right = answers(network, pictures.validation[0]) == pictures.validation[1]
+        right = name_classes(network, pictures.validation[0]) == pictures.validation[1]
         return {
             "right": int(right.sum()),
             "held_out": len(right),
             "accuracy": float(right.mean()),
             "interval": wilson_interval(int(right.sum()), len(right)),
-            "accuracy_of_training": float((answers(network, pictures.training[0]) == pictures.training[1]).mean()),
+            "accuracy_of_training": float((name_classes(network, pictures.training[0]) == pictures.training[1]).mean()),
             "classes": len(pictures.names),
             "parameters": count_parameters(network),
             "flops": classifier_flops(self.recipe.network, len(pictures.names)),
@@ -161,12 +161,12 @@ def train_classifier(
 
     The order and the moves follow from the seed, dropout from torch's own generator.
     """
-    learning = _optimisation(network, budget)
+    learning = _make_optimisation(network, budget)
     lessons = Lessons(pixels, labels, budget, np.random.default_rng(seed))
     return [learning.take_step(lambda: lessons.differentiate(network))["loss"] for _ in range(budget.steps)]
 
 
-def _optimisation(network: nn.Module, budget: Budget) -> Optimisation:
+def _make_optimisation(network: nn.Module, budget: Budget) -> Optimisation:
     """The optimisation of a network in which only matrices and filters decay."""
     heavy = [p for p in network.parameters() if p.dim() > 1]
     light = [p for p in network.parameters() if p.dim() <= 1]
@@ -177,15 +177,15 @@ def _optimisation(network: nn.Module, budget: Budget) -> Optimisation:
 def read_classes(classes: Classes, pixels: int) -> Labelled:
     """Pictures by class from the disk, a fifth of each class held out."""
     root, listed = classes.listed()
-    names, labels = numbered(list(listed.values()))
+    names, labels = number_classes(list(listed.values()))
     held_out = held_out_fifth(list(listed), labels, whole=False)
     if not held_out.any() or len(np.unique(labels[~held_out])) < len(names):
         raise DataError(f"{len(listed)} pictures of {len(names)} classes are too few to hold some out: bring more")
     return Labelled(read_panels([root / path for path in listed], pixels), labels, names, held_out)
 
 
-def answers(network: nn.Module, pixels: np.ndarray, batch: int = 100) -> np.ndarray:
-    """The class that the network gives each picture uint8 (n, S, S, 3): int64 (n,)."""
+def name_classes(network: nn.Module, pixels: np.ndarray, batch: int = 100) -> np.ndarray:
+    """Name the class of each picture uint8 (n, S, S, 3): int64 (n,)."""
     network.eval()
     with torch.inference_mode():
         parts = [network(as_input(pixels[at : at + batch])).argmax(1) for at in range(0, len(pixels), batch)]
@@ -197,7 +197,7 @@ def as_input(pixels: np.ndarray) -> Tensor:
     return torch.from_numpy(pixels).float() / 127.5 - 1
 
 
-def _move(pixels: np.ndarray, rng: np.random.Generator) -> Tensor:
+def _move_pictures(pixels: np.ndarray, rng: np.random.Generator) -> Tensor:
     """Each picture mirrored or not, and moved by a few pixels; beyond its edge the edge is repeated."""
     size = pixels.shape[1]
     padded = np.pad(pixels, ((0, 0), (SHIFT, SHIFT), (SHIFT, SHIFT), (0, 0)), mode="edge")

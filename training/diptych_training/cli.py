@@ -153,7 +153,7 @@ def unpack(
     """Write the photos of a training archive into a folder, with its splits."""
     from diptych_training.data import archives
 
-    splits = archives.unpack(archives.data_folder(), archive, out)
+    splits = archives.unpack_archive(archives.data_folder(), archive, out)
     counted = ", ".join(f"{count} for {split}" for split, count in splits.items())
     Console(as_json, quiet).emit(splits, f"{sum(splits.values())} photos in {out}: {counted}")
     return 0

@@ -16,7 +16,7 @@ from diptych_model import MSAC, Scale, relative_attention
 from diptych_model.flops import count_flops, count_parameters
 from diptych_model.mixers import MIXERS, Place
 from diptych_studies.benchmarks.operators import bench_operators, bench_text
-from diptych_studies.benchmarks.plot import bench_plot, spread
+from diptych_studies.benchmarks.plot import bench_plot, spread_heights
 from diptych_studies.benchmarks.timing import Contender, peak_bytes, run_race
 from diptych_training.errors import DataError
 
@@ -285,8 +285,8 @@ def test_a_picture_of_another_format_is_refused(result: dict[str, Any], tmp_path
 
 
 def test_labels_keep_their_order_and_their_distance_and_stay_where_they_can() -> None:
-    apart = spread([0.1, 0.3, 0.31, 0.32, 0.9, 1.2], gap=0.1)
+    apart = spread_heights([0.1, 0.3, 0.31, 0.32, 0.9, 1.2], gap=0.1)
     assert (np.diff(apart) >= 0.1 - 1e-12).all()
     assert apart[-1] <= 1
-    np.testing.assert_allclose(spread([0.1, 0.5, 0.9], gap=0.1), [0.1, 0.5, 0.9])
-    np.testing.assert_allclose(spread([0.5, 0.5], gap=0.2), [0.4, 0.6])
+    np.testing.assert_allclose(spread_heights([0.1, 0.5, 0.9], gap=0.1), [0.1, 0.5, 0.9])
+    np.testing.assert_allclose(spread_heights([0.5, 0.5], gap=0.2), [0.4, 0.6])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from diptych_studies.data.numbers import END, LONGEST, WORDS, english, german
+from diptych_studies.data.numbers import END, LONGEST, WORDS, spell_english, spell_german
 from diptych_training.errors import DataError
 
 
@@ -21,13 +21,13 @@ from diptych_training.errors import DataError
     ],
 )
 def test_a_number_has_the_words_of_its_language(number: int, in_english: str, in_german: str) -> None:
-    assert " ".join(english(number)) == in_english
-    assert " ".join(german(number)) == in_german
+    assert " ".join(spell_english(number)) == in_english
+    assert " ".join(spell_german(number)) == in_german
 
 
 def test_no_two_numbers_have_the_same_words_and_none_has_more_than_the_longest() -> None:
     numbers = [*range(10_000), *range(10_000, END, 97), END - 1]
-    for spelled in (english, german):
+    for spelled in (spell_english, spell_german):
         written = [tuple(spelled(number)) for number in numbers]
         assert len(set(written)) == len(numbers)
         assert max(map(len, written)) == LONGEST
@@ -38,4 +38,4 @@ def test_no_two_numbers_have_the_same_words_and_none_has_more_than_the_longest()
 @pytest.mark.parametrize("number", [-1, END])
 def test_a_number_without_words_is_refused(number: int) -> None:
     with pytest.raises(DataError, match=f"from 0 to {END - 1}, got {number}"):
-        english(number)
+        spell_english(number)

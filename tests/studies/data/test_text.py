@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from diptych_studies.data.text import LEAST, Text, documentation, read_text
+from diptych_studies.data.text import LEAST, Text, read_documentation, read_text
 from diptych_training.errors import DataError
 
 
@@ -78,7 +78,7 @@ def test_documentation_is_every_docstring_once_and_whole_modules_are_held_out(tm
     modules = [i for i in range(40) if i % 3]
     for i in modules:
         (folder / f"_pymodule{i}.py").write_text(f'"""Beside module{i}."""')
-    text = documentation(folder)
+    text = read_documentation(folder)
     both = text.train + text.held_out
     assert both.count(b"The same in all.") == 1
     assert all(both.count(f"Module m{i}.".encode()) == 1 for i in range(40))
@@ -95,7 +95,7 @@ def test_documentation_is_every_docstring_once_and_whole_modules_are_held_out(tm
 
 @pytest.mark.slow
 def test_the_running_python_has_a_corpus_of_its_own() -> None:
-    text = documentation()
+    text = read_documentation()
     assert len(text.train) > 500_000
     assert 0.03 < len(text.held_out) / len(text.train) < 0.4
     assert b"Return" in text.held_out
@@ -122,4 +122,4 @@ def test_an_empty_folder_and_a_library_without_sources_are_refused(tmp_path: Pat
     with pytest.raises(DataError, match="is a folder without files"):
         read_text(tmp_path)
     with pytest.raises(DataError, match="installed without them; give a text file instead"):
-        documentation(tmp_path)
+        read_documentation(tmp_path)

@@ -13,11 +13,11 @@ from diptych_studies.data.worlds import (
     VOCABULARY,
     Question,
     Thing,
-    ask,
+    ask_question,
     draw_examples,
     draw_things,
     draw_world,
-    paint,
+    paint_world,
 )
 from diptych_training.errors import DataError
 
@@ -51,7 +51,7 @@ def test_every_kind_of_question_is_answered_as_its_words_say() -> None:
         assert 1 <= len(world) <= MOST
         assert len({(thing.row, thing.col) for thing in world}) == len(world)
         for kind in KINDS:
-            question = ask(world, rng, kind)
+            question = ask_question(world, rng, kind)
             if question is not None:
                 asked[kind] += 1
                 assert (question.kind, question.answer) == (kind, answered(world, question))
@@ -70,7 +70,7 @@ def test_a_thing_is_painted_in_its_cell_in_its_colour_and_nothing_elsewhere() ->
     size = 30
     for place, colour in enumerate(COLOURS):
         thing = Thing("square", colour, place % CELLS, 2 - place % CELLS)
-        pixels = paint([thing], size, np.random.default_rng(place)).astype(int)
+        pixels = paint_world([thing], size, np.random.default_rng(place)).astype(int)
         near = np.abs(pixels - COLOURS[colour]).max(-1) < 25
         rows, cols = np.nonzero(near)
         assert len(rows) > 20
@@ -101,4 +101,4 @@ def test_the_same_seed_draws_the_same_examples_and_another_others() -> None:
 
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(DataError, match="must be one of presence, count, colour, shape, relation, got 'weight'"):
-        ask([], np.random.default_rng(), "weight")
+        ask_question([], np.random.default_rng(), "weight")

@@ -5,17 +5,17 @@ import torch
 
 from diptych_studies.data.text import Text
 from diptych_studies.data.words import Vocabulary
-from diptych_studies.learning.bert import draw_pairs, hide, measure_bert, train_bert
+from diptych_studies.learning.bert import draw_pairs, hide_words, measure_bert, train_bert
 from diptych_studies.learning.language import Budget
 from diptych_studies.networks.bert import BertConfig
-from diptych_studies.networks.language_model import windows
+from diptych_studies.networks.language_model import build_window_scales
 from diptych_training.errors import DataError
 
 # Ten words in a row, again and again: what follows is known from the last word.
 ROW = b"one two three four five six seven eight nine ten "
 TEXT = Text("rows", ROW * 300, ROW * 90, "block")
-VOCABULARY = Vocabulary.of(TEXT.train, 11)
-SMALL = BertConfig(11, span=4, width=24, blocks=2, scales=windows((1, 2), heads=2, d_a=8))
+VOCABULARY = Vocabulary.build_from(TEXT.train, 11)
+SMALL = BertConfig(11, span=4, width=24, blocks=2, scales=build_window_scales((1, 2), heads=2, d_a=8))
 
 
 def test_half_of_the_pairs_follow_and_they_are_what_the_text_has() -> None:
@@ -31,7 +31,7 @@ def test_half_of_the_pairs_follow_and_they_are_what_the_text_has() -> None:
 def test_a_share_of_the_words_is_hidden_four_fifths_of_it_masked_and_no_other_token() -> None:
     tokens = torch.randint(11, (4000, 12), generator=torch.Generator().manual_seed(0))
     tokens[:, 0], tokens[:, 5] = SMALL.begin, SMALL.separation
-    hidden, chosen = hide(tokens, SMALL, 0.15, torch.Generator().manual_seed(1))
+    hidden, chosen = hide_words(tokens, SMALL, 0.15, torch.Generator().manual_seed(1))
     assert not chosen[:, [0, 5]].any()
     assert chosen.sum() / (4000 * 10) == pytest.approx(0.15, abs=0.02)
     assert torch.equal(hidden[~chosen], tokens[~chosen])

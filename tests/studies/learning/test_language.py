@@ -14,16 +14,18 @@ from diptych_studies.learning.language import (
     Budget,
     learn_language,
     measure_language,
-    sample,
+    sample_bytes,
     sample_words,
     train_language,
 )
-from diptych_studies.networks.language_model import LanguageConfig, LanguageModel, load_language, windows
+from diptych_studies.networks.language_model import LanguageConfig, LanguageModel, build_window_scales, load_language
 from diptych_training.errors import DataError
 
 PATTERN = b"red fox, brown dog. "
 TEXT = Text("pattern", PATTERN * 500, PATTERN * 210, "block")
-SMALL = LanguageConfig(context=24, width=24, blocks=1, scales=windows((1, 2), heads=2, d_a=8), expansion=2.0)
+SMALL = LanguageConfig(
+    context=24, width=24, blocks=1, scales=build_window_scales((1, 2), heads=2, d_a=8), expansion=2.0
+)
 SHORT = Budget(steps=120, batch=8, rate=1e-2, warmup=5)
 
 
@@ -36,7 +38,7 @@ def test_a_model_learns_a_repeating_pattern_and_continues_it(learnt: tuple[Langu
     model, result = learnt
     assert result["learning"][0] > 3
     assert result["bits_per_byte"] < 0.5
-    assert sample(model, PATTERN[:13], 47, temperature=0) == (PATTERN * 3)[13:]
+    assert sample_bytes(model, PATTERN[:13], 47, temperature=0) == (PATTERN * 3)[13:]
     assert len(result["learning"]) == 10
     assert json.loads(json.dumps(result)) == result
 
@@ -62,7 +64,7 @@ def test_a_model_of_words_learns_the_pattern_too_and_writes_words(tmp_path: Path
 
 def test_a_config_of_another_vocabulary_is_refused() -> None:
     with pytest.raises(DataError, match="the model has 256 tokens and the text 7"):
-        train_language(SMALL, TEXT, SHORT, vocabulary=Vocabulary.of(TEXT.train, 50))
+        train_language(SMALL, TEXT, SHORT, vocabulary=Vocabulary.build_from(TEXT.train, 50))
 
 
 def test_the_same_seed_gives_the_same_numbers_and_leaves_the_programs_own_generator_alone() -> None:
@@ -135,8 +137,8 @@ def test_a_model_learnt_from_a_file_is_saved_with_its_figures(tmp_path: Path) ->
     model, metadata = load_language(tmp_path / "model")
     assert metadata == result
     assert metadata["text"] == "book.txt"
-    assert len(sample(model, b"the", 5, seed=2)) == 5
-    assert sample(model, b"the", 5, seed=2) == sample(model, b"the", 5, seed=2)
+    assert len(sample_bytes(model, b"the", 5, seed=2)) == 5
+    assert sample_bytes(model, b"the", 5, seed=2) == sample_bytes(model, b"the", 5, seed=2)
 
 
 @pytest.mark.parametrize(
@@ -144,9 +146,9 @@ def test_a_model_learnt_from_a_file_is_saved_with_its_figures(tmp_path: Path) ->
     [
         (lambda: Budget(steps=0), "must be positive and share between 0 and 1, got Budget"),
         (lambda: Budget(share=1.0), "share between 0 and 1"),
-        (lambda: sample(LanguageModel(SMALL), b"", 3), "the prompt is empty"),
+        (lambda: sample_bytes(LanguageModel(SMALL), b"", 3), "the prompt is empty"),
         (
-            lambda: sample(LanguageModel(LanguageConfig(objective="masked")), b"a", 3),
+            lambda: sample_bytes(LanguageModel(LanguageConfig(objective="masked")), b"a", 3),
             "cannot continue a text: train with the objective 'causal'",
         ),
         (

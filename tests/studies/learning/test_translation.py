@@ -3,8 +3,14 @@
 import pytest
 import torch
 
-from diptych_studies.data.numbers import WORDS, english, german
-from diptych_studies.learning.translation import draw_sequences, exact, task_shape, train_translation, translation_loss
+from diptych_studies.data.numbers import WORDS, spell_english, spell_german
+from diptych_studies.learning.translation import (
+    compute_exact_share,
+    draw_sequences,
+    task_shape,
+    train_translation,
+    translation_loss,
+)
 from diptych_studies.networks.translation import END, FIRST, PAD, TranslationConfig
 from diptych_training.errors import DataError
 
@@ -27,7 +33,7 @@ def test_targets_are_the_sources_reversed_or_sorted(task: str) -> None:
 def test_numbers_are_asked_for_in_english_and_wanted_in_german() -> None:
     config = task_shape("numbers", CONFIG)
     source, target = draw_sequences("numbers", config, 200, torch.Generator().manual_seed(0))
-    spelled = {tuple(english(n)): german(n) for n in range(100, 1000)}
+    spelled = {tuple(spell_english(n)): spell_german(n) for n in range(100, 1000)}
     seen = 0
     for given, wanted in zip(source.tolist(), target.tolist(), strict=True):
         words, answer = ([WORDS[token - FIRST] for token in row[: row.index(END)]] for row in (given, wanted))
@@ -56,7 +62,7 @@ def test_padding_costs_nothing_and_teaches_nothing() -> None:
 
 def test_a_target_is_exact_only_as_a_whole() -> None:
     target = torch.tensor([[5, 4, END, PAD], [4, 4, END, PAD], [5, 5, 5, END]])
-    assert exact(torch.tensor([[5, 4, END], [4, 5, END], [5, 5, 5]]), target) == pytest.approx(1 / 3)
+    assert compute_exact_share(torch.tensor([[5, 4, END], [4, 5, END], [5, 5, 5]]), target) == pytest.approx(1 / 3)
 
 
 def test_training_is_told_by_its_seed_and_reverses_what_it_has_not_seen() -> None:

@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from diptych_studies.networks.bert import Bert, BertConfig
-from diptych_studies.networks.language_model import windows
+from diptych_studies.networks.language_model import build_window_scales
 
-SMALL = BertConfig(13, span=5, width=12, blocks=2, scales=windows((1, 2, 3), heads=3, d_a=4))
+SMALL = BertConfig(13, span=5, width=12, blocks=2, scales=build_window_scales((1, 2, 3), heads=3, d_a=4))
 
 
 def bert_of(config: BertConfig, seed: int = 0) -> Bert:
@@ -27,14 +27,14 @@ def spans(count: int, *lengths: int) -> list[Tensor]:
 
 
 def test_two_spans_lie_between_the_tokens_of_begin_and_separation_each_in_its_segment() -> None:
-    tokens, segments = Bert(SMALL).joined(torch.tensor([[3, 4]]), torch.tensor([[5, 6, 7]]))
+    tokens, segments = Bert(SMALL).join_spans(torch.tensor([[3, 4]]), torch.tensor([[5, 6, 7]]))
     assert tokens.tolist() == [[14, 3, 4, 15, 5, 6, 7, 15]]
     assert segments.tolist() == [[0, 0, 0, 0, 1, 1, 1, 1]]
 
 
 def test_words_and_the_answer_are_shaped_and_have_no_scores_for_tokens_that_are_no_words() -> None:
     network = bert_of(SMALL)
-    words, following = network(*network.joined(*spans(3, 5, 4)))
+    words, following = network(*network.join_spans(*spans(3, 5, 4)))
     assert words.shape == (3, 12, 13)
     assert following.shape == (3, 2)
 
@@ -42,7 +42,7 @@ def test_words_and_the_answer_are_shaped_and_have_no_scores_for_tokens_that_are_
 def test_segments_change_every_answer_where_there_are_any_and_nothing_where_there_are_none() -> None:
     for config, told in ((SMALL, True), (replace(SMALL, segments=False), False)):
         network = bert_of(config)
-        tokens, segments = network.joined(*spans(2, 5, 5))
+        tokens, segments = network.join_spans(*spans(2, 5, 5))
         changed = [
             torch.allclose(a, b) for a, b in zip(network(tokens, segments), network(tokens, 1 - segments), strict=True)
         ]
@@ -51,7 +51,7 @@ def test_segments_change_every_answer_where_there_are_any_and_nothing_where_ther
 
 def test_every_place_sees_both_spans() -> None:
     network = bert_of(SMALL)
-    tokens, segments = network.joined(*spans(1, 5, 5))
+    tokens, segments = network.join_spans(*spans(1, 5, 5))
     for place in range(1, 12):
         other = tokens.clone()
         other[0, place] = (tokens[0, place] + 1) % 13
@@ -64,7 +64,7 @@ def test_ten_pairs_are_learnt_by_heart_hidden_words_and_answers_and_every_weight
     torch.manual_seed(0)
     network = Bert(SMALL)
     first, second = spans(10, 5, 5)
-    answers, (tokens, segments) = torch.arange(10) % 2, network.joined(first, second)
+    answers, (tokens, segments) = torch.arange(10) % 2, network.join_spans(first, second)
     hidden = tokens.clone()
     hidden[torch.arange(10), torch.arange(10) % 5 + 1] = SMALL.mask
     optimiser = torch.optim.Adam(network.parameters(), 0.01)
@@ -91,7 +91,7 @@ def test_a_config_is_read_as_it_was_written() -> None:
         (lambda: BertConfig(0), "words and span must be positive"),
         (lambda: BertConfig(5, width=7), "even width, got 7"),
         (lambda: BertConfig.from_dict({"wrods": 5}), "did you mean 'words'"),
-        (lambda: Bert(SMALL).joined(*spans(1, 6, 5)), "a span has 5 words at most, got 6 and 5"),
+        (lambda: Bert(SMALL).join_spans(*spans(1, 6, 5)), "a span has 5 words at most, got 6 and 5"),
     ],
 )
 def test_what_does_not_fit_is_refused(call, message: str) -> None:

@@ -5,7 +5,7 @@ from itertools import groupby, product
 import pytest
 import torch
 
-from diptych_studies.networks.decoding import beam_search, greedy
+from diptych_studies.networks.decoding import beam_search, decode_greedily
 from diptych_studies.networks.translation import END, FIRST, KINDS, PAD, TranslationConfig, Translator
 
 WORDS, LONGEST = 3, 4
@@ -49,7 +49,7 @@ def likeliest_of_all(network: Translator, source: torch.Tensor) -> list[int]:
 def test_a_beam_as_wide_as_everything_finds_the_likeliest_target(kind: str) -> None:
     network, asked = made(kind), sources(5)
     wide = beam_search(network, asked, 3**LONGEST + 40)
-    narrow = greedy(network, asked)
+    narrow = decode_greedily(network, asked)
     better = 0
     for source, found, quick in zip(asked, wide.tolist(), narrow.tolist(), strict=True):
         likeliest = likeliest_of_all(network, source)
@@ -61,7 +61,7 @@ def test_a_beam_as_wide_as_everything_finds_the_likeliest_target(kind: str) -> N
 @pytest.mark.parametrize("kind", KINDS)
 def test_greedy_takes_the_likeliest_token_each_time_and_is_a_beam_of_one(kind: str) -> None:
     network, asked = made(kind), sources(4)
-    written = greedy(network, asked)
+    written = decode_greedily(network, asked)
     one = beam_search(network, asked, 1)
     assert torch.equal(written, one)
     for source, target in zip(asked, written, strict=True):
@@ -74,7 +74,7 @@ def test_greedy_takes_the_likeliest_token_each_time_and_is_a_beam_of_one(kind: s
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_follows_the_end_and_nothing_is_longer_than_the_longest(kind: str) -> None:
     network = made(kind, seed=5)
-    for written in (greedy(network, sources(6)), beam_search(network, sources(6), 3)):
+    for written in (decode_greedily(network, sources(6)), beam_search(network, sources(6), 3)):
         assert written.shape[1] <= LONGEST
         for row in written.tolist():
             if END in row:

@@ -15,17 +15,17 @@ from diptych_studies.networks.language_model import (
     EncoderBlock,
     LanguageConfig,
     LanguageModel,
+    build_window_scales,
     load_language,
     parameters_of,
     save_language,
-    windows,
     with_parameters,
 )
 
 SCALES = {
-    "1": windows((1,), heads=2, d_a=3),
-    "1, 2": windows((1, 2), heads=2, d_a=3),
-    "1, 2, 3": windows((1, 2, 3), heads=3, d_a=2),
+    "1": build_window_scales((1,), heads=2, d_a=3),
+    "1, 2": build_window_scales((1, 2), heads=2, d_a=3),
+    "1, 2, 3": build_window_scales((1, 2, 3), heads=3, d_a=2),
     "separable": (Scale(1, 3, 2, 3, 2, separable=True), Scale(1, 2, 1, 3, 5, separable=True)),
     "dilated, in a cascade, with a branch": (Scale(1, 2, 2, 3, 2, dilation=2, cascade=2, residual_convolution=True),),
 }
@@ -55,7 +55,7 @@ def test_a_model_of_words_has_a_score_for_each_of_them_and_a_token_that_hides_on
 
 @pytest.mark.parametrize("objective", ["causal", "masked"])
 @pytest.mark.parametrize(
-    "scales", [windows((1,), heads=5, d_a=2), (Scale(1, 1, 5, 2, 2),)], ids=["a head each", "heads joined"]
+    "scales", [build_window_scales((1,), heads=5, d_a=2), (Scale(1, 1, 5, 2, 2),)], ids=["a head each", "heads joined"]
 )
 def test_the_scale_of_one_alone_is_multi_head_self_attention(scales: tuple[Scale, ...], objective: str) -> None:
     msac = model_of(scales, objective=objective).blocks[0].msac
@@ -126,12 +126,12 @@ def test_the_output_is_tied_to_the_embedding_of_bytes() -> None:
 
 
 def test_windows_share_the_heads_equally_and_parameters_are_made_equal_by_the_feed_forward_part() -> None:
-    base = LanguageConfig(scales=windows((1,), heads=6, d_a=16), expansion=4.0)
+    base = LanguageConfig(scales=build_window_scales((1,), heads=6, d_a=16), expansion=4.0)
     for widths in ((1, 2), (1, 2, 3), (2, 3)):
-        scales = windows(widths, heads=6, d_a=16)
+        scales = build_window_scales(widths, heads=6, d_a=16)
         assert sorted(scale.m for scale in scales) == sorted(widths * (6 // len(widths)))
         other = with_parameters(replace(base, scales=scales), parameters_of(base))
-        assert other.hidden < base.hidden
+        assert other.hidden_width < base.hidden_width
         assert abs(parameters_of(other) / parameters_of(base) - 1) < 0.01
         assert parameters_of(other) == sum(p.numel() for p in LanguageModel(other).parameters())
 
@@ -157,8 +157,11 @@ def test_a_configuration_and_a_saved_model_come_back_as_they_were(tmp_path: Path
         (lambda: LanguageConfig(objective="both"), "one of causal, masked, got 'both'"),
         (lambda: LanguageConfig.from_dict({"contxt": 3}), "no setting 'contxt'; did you mean 'context'"),
         (lambda: LanguageConfig.from_dict({"scales": [{"k": 3}]}), "a scale has no setting 'k'"),
-        (lambda: windows((1, 2), heads=3, d_a=2), r"3 heads cannot be shared equally among the windows \(1, 2\)"),
-        (lambda: windows((), heads=3, d_a=2), "3 heads cannot be shared"),
+        (
+            lambda: build_window_scales((1, 2), heads=3, d_a=2),
+            r"3 heads cannot be shared equally among the windows \(1, 2\)",
+        ),
+        (lambda: build_window_scales((), heads=3, d_a=2), "3 heads cannot be shared"),
         (lambda: with_parameters(LanguageConfig(), 50_000), "scales alone take .* than the 50000 asked for"),
         (lambda: model_of(SCALES["1"])(bytes_of(1, 12)), r"T from 1 to the context of 11, got \(1, 12\)"),
         (lambda: model_of(SCALES["1"])(bytes_of(12)), r"must be \(B, T\) .* got \(12,\)"),

@@ -11,8 +11,8 @@ from diptych_studies.networks.sagan import (
     SaganConfig,
     SelfAttention,
     discriminator_loss,
-    gammas,
     generator_loss,
+    list_gammas,
 )
 
 TINY = SaganConfig(pixels=16, latent=5, width=4, attend=8, reduction=2)
@@ -34,7 +34,7 @@ def test_pictures_are_made_from_minus_one_to_one_and_told_by_one_number() -> Non
 @pytest.mark.parametrize("network", [Generator, Discriminator])
 def test_attention_begins_with_gamma_at_zero_and_changes_nothing_until_it_grows(network: type) -> None:
     made = tiny(network).eval()
-    assert gammas(made) == [0]
+    assert list_gammas(made) == [0]
     x = draw(2, 5).float() if network is Generator else draw(2, 3, 16, 16).float()
     (attention,) = [module for module in made.modules() if isinstance(module, SelfAttention)]
     before = made(x)
@@ -43,7 +43,7 @@ def test_attention_begins_with_gamma_at_zero_and_changes_nothing_until_it_grows(
     torch.testing.assert_close(made(x), before)
     attention.gamma.data.fill_(0.5)
     assert (made(x) - before).abs().max() > 1e-4
-    assert gammas(made) == [0.5]
+    assert list_gammas(made) == [0.5]
 
 
 def test_the_block_is_the_sources_attention_with_each_filter_divided_by_its_largest_singular_value() -> None:
@@ -93,7 +93,7 @@ def test_the_first_gradients_reach_gamma_and_from_then_on_the_attention() -> Non
 
 
 def test_a_network_without_attention_has_no_gamma() -> None:
-    assert gammas(Generator(SaganConfig(pixels=8, latent=2, width=2, attend=0))) == []
+    assert list_gammas(Generator(SaganConfig(pixels=8, latent=2, width=2, attend=0))) == []
 
 
 def test_sizes_that_do_not_fit_are_refused_with_those_that_do() -> None:

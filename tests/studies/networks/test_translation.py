@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diptych_studies.networks.decoding import greedy
+from diptych_studies.networks.decoding import decode_greedily
 from diptych_studies.networks.translation import (
     BEGIN,
     END,
@@ -116,7 +116,7 @@ def test_ten_examples_are_learnt_by_heart_and_written_greedily(kind: str) -> Non
         F.cross_entropy(network(source, target).transpose(1, 2), target).backward()
         optimiser.step()
         optimiser.zero_grad()
-    assert torch.equal(greedy(network.eval(), source)[:, :5], target)
+    assert torch.equal(decode_greedily(network.eval(), source)[:, :5], target)
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from diptych_studies.papers import networks
 from diptych_studies.papers.networks import (
     COLUMNS,
     MSACS,
+    list_widths,
     networks_text,
-    standing,
+    select_standing_runs,
     study_networks,
     twins,
-    widths,
 )
 from diptych_training.errors import DataError
 from diptych_training.recipe import open_training
@@ -60,7 +60,7 @@ def test_every_network_is_trained_at_each_rate_once_and_at_its_best_with_every_s
     directory, rows = finished
     assert len(rows) == 4 * (2 + 1)
     for name in twins(2):
-        found = standing([row for row in rows if row["network"] == name])
+        found = select_standing_runs([row for row in rows if row["network"] == name])
         assert sorted(row["seed"] for row in found) == [0, 1]
         assert len({row["rate"] for row in found}) == 1
         first = [row for row in rows if row["network"] == name and row["seed"] == 0]
@@ -87,9 +87,9 @@ def test_the_table_has_a_line_for_each_network_with_both_intervals(finished) -> 
 
 
 def test_the_sweep_has_convolutions_and_attention_at_every_width(archives: Path, tmp_path: Path, monkeypatch) -> None:
-    assert [config.width for config in widths().values()] == [8, 8, 16, 16, 24, 24, 32, 32]
-    some = {name: replace(config, depths=(1,)) for name, config in widths((8,)).items()}
-    monkeypatch.setattr(networks, "widths", lambda: some)
+    assert [config.width for config in list_widths().values()] == [8, 8, 16, 16, 24, 24, 32, 32]
+    some = {name: replace(config, depths=(1,)) for name, config in list_widths((8,)).items()}
+    monkeypatch.setattr(networks, "list_widths", lambda: some)
     rows = study(tmp_path, archives, sweep=True, seeds=1, rates=(1e-3,))
     assert [row["network"] for row in rows] == ["convolution, 8", "stand-alone attention, 8"]
     assert (tmp_path / "widths-flowers.csv").exists()

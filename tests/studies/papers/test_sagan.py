@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from diptych_studies.learning import generation
-from diptych_studies.learning.generation import SaganBudget, frechet, make_pictures
+from diptych_studies.learning.generation import SaganBudget, compute_frechet_distance, make_pictures
 from diptych_studies.networks.sagan import SaganConfig
 from diptych_studies.papers import sagan
 from diptych_studies.papers.sagan import ATTENTION, NONE, draw_sagan, sagan_text, study_sagan
@@ -78,7 +78,7 @@ def test_the_table_has_a_line_for_each_and_the_picture_all_pictures(finished, tm
 
 def test_the_same_seed_makes_the_same_pictures(finished) -> None:
     directory, result = finished
-    generator = sagan._generator(result["rows"][0], directory)
+    generator = sagan._load_generator(result["rows"][0], directory)
     made = make_pictures(generator, 4, seed=1)
     assert (made.shape, made.dtype) == ((4, 16, 16, 3), np.uint8)
     np.testing.assert_array_equal(made, make_pictures(generator, 4, seed=1))
@@ -88,20 +88,20 @@ def test_the_same_seed_makes_the_same_pictures(finished) -> None:
 def test_the_distance_is_frechets_of_normal_distributions() -> None:
     rng = np.random.default_rng(0)
     one = rng.standard_normal((500, 3)) @ np.diag([1.0, 2.0, 3.0])
-    assert frechet(one, one) == pytest.approx(0, abs=1e-6)
+    assert compute_frechet_distance(one, one) == pytest.approx(0, abs=1e-6)
     # The same moved: only the means differ; the same stretched: (s - 2 s)^2 along every axis.
-    assert frechet(one, one + np.array([1, -2, 0])) == pytest.approx(5)
+    assert compute_frechet_distance(one, one + np.array([1, -2, 0])) == pytest.approx(5)
     spread = np.trace(np.cov(one, rowvar=False))
     about = one - one.mean(0)
-    assert frechet(about, 2 * about) == pytest.approx(spread)
+    assert compute_frechet_distance(about, 2 * about) == pytest.approx(spread)
     # Covariances that do not commute: the root of their product, by another way.
     other = rng.standard_normal((400, 3)) @ rng.standard_normal((3, 3))
     C, D = np.cov(one, rowvar=False), np.cov(other, rowvar=False)
     root = np.sqrt(np.linalg.eigvals(C @ D).real).sum()
     apart = one.mean(0) - other.mean(0)
-    assert frechet(one, other) == pytest.approx(apart @ apart + np.trace(C) + np.trace(D) - 2 * root)
+    assert compute_frechet_distance(one, other) == pytest.approx(apart @ apart + np.trace(C) + np.trace(D) - 2 * root)
     with pytest.raises(ValueError, match=r"two sets of two features or more of one length are needed, got \(1, 3\)"):
-        frechet(one[:1], one)
+        compute_frechet_distance(one[:1], one)
 
 
 def test_a_study_of_nothing_is_refused(tmp_path: Path) -> None:

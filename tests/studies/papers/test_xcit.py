@@ -10,7 +10,7 @@ from diptych_studies.papers import xcit
 from diptych_studies.papers.xcit import (
     SELF,
     XCA,
-    flowers,
+    load_flowers,
     measure_attentions,
     network_of,
     study_xcit,
@@ -30,7 +30,7 @@ def test_both_networks_are_trained_with_every_seed_and_measured_on_what_is_held_
     finished: tuple[Path, dict], archives: Path
 ) -> None:
     _, result = finished
-    held_out = int(flowers(archives)[2].sum())
+    held_out = int(load_flowers(archives)[2].sum())
     assert [row["attention"] for row in result["rows"]] == [XCA, SELF]
     for row in result["rows"]:
         assert len(row["by_seed"]) == 2
@@ -51,7 +51,7 @@ def test_what_is_finished_is_read_and_the_result_lies_beside_it(
 
 
 def test_the_flowers_have_their_kinds_and_a_tenth_or_so_is_held_out(archives: Path) -> None:
-    pixels, labels, held_out = flowers(archives)
+    pixels, labels, held_out = load_flowers(archives)
     assert pixels.shape == (40, 64, 64, 3)
     assert labels.tolist() == [0, 1] * 20
     assert 0 < held_out.sum() < 12

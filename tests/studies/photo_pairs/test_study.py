@@ -17,7 +17,13 @@ from diptych_model.mixers import Transformer
 from diptych_model.network import PairPart
 from diptych_studies import variants
 from diptych_studies.photo_pairs import run, study
-from diptych_studies.photo_pairs.run import answers, learn, measure, measure_embedding, train_and_measure
+from diptych_studies.photo_pairs.run import (
+    compute_answers,
+    learn_step,
+    measure_embedding,
+    measure_pair_part,
+    train_and_measure,
+)
 from diptych_studies.photo_pairs.study import (
     COLUMNS,
     PRIOR,
@@ -27,7 +33,7 @@ from diptych_studies.photo_pairs.study import (
     study_on_photos_text,
 )
 from diptych_studies.photo_pairs.tokens import SETS, Drawn, Tokens, panel_digest
-from diptych_studies.variants import ON_PHOTOS, PHOTO, chosen
+from diptych_studies.variants import ON_PHOTOS, PHOTO, choose_variants
 from diptych_training.errors import DataError
 
 SMALL = replace(
@@ -91,7 +97,7 @@ def do_study(directory: Path, data: Path | None, **changes) -> dict:
 
 
 def test_every_mixer_is_in_the_study_and_all_have_the_same_parameters() -> None:
-    made = chosen(ON_PHOTOS["mixers"](), "mixers", (), PairPart)
+    made = choose_variants(ON_PHOTOS["mixers"](), "mixers", (), PairPart)
     assert set(made) == set(MIXERS)
     sizes = [sum(p.numel() for p in PairPart(variant.config).parameters()) for variant in made.values()]
     assert max(sizes) <= 1.005 * min(sizes)
@@ -120,11 +126,11 @@ def test_every_variant_of_the_ablation_differs_in_exactly_one_setting_from_the_o
 def test_pairs_of_a_step_are_learnt_by_heart(tokens: Tokens) -> None:
     torch.manual_seed(0)
     pair = PairPart(SMALL)
-    drawn, optimiser = tokens.pairs(0), torch.optim.Adam(pair.parameters(), 3e-2)
+    drawn, optimiser = tokens.read_pairs(0), torch.optim.Adam(pair.parameters(), 3e-2)
     losses = []
     for _ in range(15):
         optimiser.zero_grad()
-        losses.append(learn(pair, drawn))
+        losses.append(learn_step(pair, drawn))
         optimiser.step()
     assert losses[-1] < 0.2 * losses[0]
 
@@ -135,7 +141,7 @@ def test_a_step_in_parts_has_the_gradients_of_the_whole_step(tokens: Tokens, mon
         monkeypatch.setattr(run, "RELATED", related)
         torch.manual_seed(0)
         pair = PairPart(SMALL)
-        loss = learn(pair, tokens.pairs(1))
+        loss = learn_step(pair, tokens.read_pairs(1))
         found.append((loss, [p.grad.clone() for p in pair.parameters() if p.grad is not None]))
     (parts, in_parts), (whole, at_once) = found
     # Each part's log-loss of the matches and of the others is a mean of its own rows: alike when rows are.
@@ -148,12 +154,12 @@ def test_a_step_in_parts_has_the_gradients_of_the_whole_step(tokens: Tokens, mon
 def test_the_figures_are_of_candidates_in_the_order_of_the_logits(tokens: Tokens) -> None:
     pair = PairPart(SMALL)
     held_out = tokens.held_out("copies")
-    logits = answers(pair, held_out, 0)
+    logits = compute_answers(pair, held_out, 0)
     assert logits.shape == held_out.candidates.shape
     # The correspondence begins with the cosine and the best match: what is the query with a little noise comes first.
     best = held_out.candidates.gather(1, logits.argmax(1, keepdim=True)).squeeze(1)
     assert best.tolist() == [0, 1, 2, 3]
-    assert measure(pair, tokens)["copies_recall_at_1"] == 1
+    assert measure_pair_part(pair, tokens)["copies_recall_at_1"] == 1
     assert measure_embedding(tokens)["copies_recall_at_1"] == pytest.approx(0.75)
 
 

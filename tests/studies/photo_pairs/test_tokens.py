@@ -20,7 +20,7 @@ def test_tokens_are_those_of_the_released_panel_part_and_are_computed_once(
     folder, said = tmp_path / "tokens", []
     keep_tokens(folder, archives, FEW, said.append)
     kept = Tokens(folder)
-    drawn = kept.pairs(0)
+    drawn = kept.read_pairs(0)
     assert drawn.tokens.shape[1:] == (12, 12, 64)
     assert drawn.tokens.dtype == torch.float16
     count = len(drawn.matched)

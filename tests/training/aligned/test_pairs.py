@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from diptych_training.aligned.pairs import LEAST, document_pairs, edited, photo_pairs
+from diptych_training.aligned.pairs import LEAST, document_pairs, edit_as_files, photo_pairs
 from diptych_training.data.documents import KINDS
 from diptych_training.data.variants import VARIANTS
 
@@ -60,7 +60,7 @@ def test_photos_give_their_edited_copies_and_what_has_a_part_in_another_colour_i
 
 def test_edits_follow_the_random_numbers() -> None:
     pixels = photograph(0)[None, :, :192].copy()
-    one, other = (edited(pixels, 128, np.random.default_rng(4), 3)[0] for _ in range(2))
+    one, other = (edit_as_files(pixels, 128, np.random.default_rng(4), 3)[0] for _ in range(2))
     assert (one == other).all()
     assert one.shape[0] == 128
-    assert one.shape != edited(pixels, 96, np.random.default_rng(4), 3)[0].shape
+    assert one.shape != edit_as_files(pixels, 96, np.random.default_rng(4), 3)[0].shape

@@ -102,7 +102,7 @@ def test_archives_are_looked_for_before_anything_is_written(tmp_path: Path, monk
 
 def test_copies_are_half_of_what_is_drawn_and_kinds_come_by_the_root_of_their_number() -> None:
     draws = Draws([*kept(2, copy=True), *kept(36, copy=False), *kept(4, copy=False, kind="page")])
-    drawn = draws.draw(3000, np.random.default_rng(0))
+    drawn = draws.draw_pairs(3000, np.random.default_rng(0))
     assert np.mean([pair.copy for pair in drawn]) == pytest.approx(0.5, abs=0.04)
     others = [pair.kind for pair in drawn if not pair.copy]
     assert others.count("noise") / others.count("page") == pytest.approx(3, rel=0.2)

@@ -18,9 +18,9 @@ from diptych_training.data.archives import (
     list_photos,
     load_photos,
     split_of,
-    unpack,
+    unpack_archive,
 )
-from diptych_training.data.classes import labelled_archive, numbered
+from diptych_training.data.classes import labelled_archive, number_classes
 from diptych_training.data.csv import read_column, read_table
 from diptych_training.errors import DataError
 
@@ -67,7 +67,7 @@ def test_photos_are_decoded_in_order_and_chosen_by_kind_and_split(archives: Path
     rows = list_photos(archives, ("clothing", "grocery"))
     photos = load_photos(archives, rows, 16)
     assert photos.pixels.shape == (97, 16, 16, 3)
-    chosen = photos.where(kinds=("iconic",), split="train")
+    chosen = photos.find_places(kinds=("iconic",), split="train")
     assert len(chosen)
     assert all(photos.rows[i].kind == "iconic" and photos.rows[i].split == "train" for i in chosen)
     again = load_photos(archives, [rows[40], rows[70], rows[3]], 16)
@@ -75,13 +75,13 @@ def test_photos_are_decoded_in_order_and_chosen_by_kind_and_split(archives: Path
 
 
 def test_an_archive_is_unpacked_with_one_table_a_split(archives: Path, tmp_path: Path) -> None:
-    counted = unpack(archives, "clothing", tmp_path / "out")
+    counted = unpack_archive(archives, "clothing", tmp_path / "out")
     named = {split: read_column(tmp_path / "out" / f"{split}.csv", "path") for split in SPLITS}
     assert {split: len(names) for split, names in named.items()} == counted
     assert sum(counted.values()) == 60
     assert all((tmp_path / "out" / name).stat().st_size for names in named.values() for name in names)
     with pytest.raises(DataError, match="is not empty; name a new folder"):
-        unpack(archives, "clothing", tmp_path / "out")
+        unpack_archive(archives, "clothing", tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_an_archive_that_names_a_file_elsewhere_or_no_picture_is_not_unpacked(
     members = {"clothing/images.csv": f"path,contributor\n{name},x\n", f"clothing/{name}": "evil"}
     write_members(tmp_path / "data", archive, members if archive == "clothing" else [name])
     with pytest.raises(DataError, match=rf"{archive}\.zip names .*; expected a picture's path within the folder"):
-        unpack(tmp_path / "data", archive, tmp_path / "out" / "pictures")
+        unpack_archive(tmp_path / "data", archive, tmp_path / "out" / "pictures")
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [f"{archive}.zip"]
 
 
@@ -109,7 +109,7 @@ def test_no_more_of_a_member_is_unpacked_than_a_picture_may_have(name: str, tmp_
     write_members(tmp_path, "flowers", members | {name: bytes(200 << 20)})
     tracemalloc.start()
     with pytest.raises(DataError, match=f"has more than 33,554,432 bytes in '{name}'"):
-        unpack(tmp_path, "flowers", tmp_path / "out")
+        unpack_archive(tmp_path, "flowers", tmp_path / "out")
     assert tracemalloc.get_traced_memory()[1] < 110 << 20
     tracemalloc.stop()
     assert [path.name for path in tmp_path.iterdir()] == ["flowers.zip"]
@@ -120,7 +120,7 @@ def test_an_archive_that_unpacks_to_many_times_its_size_leaves_nothing(tmp_path:
         for number in range(3):
             file.writestr(f"class_glass/{number}.jpg", bytes(20 * 2**20))
     with pytest.raises(DataError, match="holds more than 33,554,432 bytes of files"):
-        unpack(tmp_path, "trashnet", tmp_path / "out")
+        unpack_archive(tmp_path, "trashnet", tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["trashnet.zip"]
 
 
@@ -155,7 +155,7 @@ def test_an_archive_of_groups_in_another_layout_is_refused(name: str, message: s
 def test_a_same_group_is_one_subject_and_pictures_of_a_class_group_are_their_own(tmp_path: Path) -> None:
     write_members(tmp_path, "se_covers", ["same_cover/cover.jpg", "same_cover/cover.source.jpg", "class_other/0.jpg"])
     assert {row.kind for row in list_photos(tmp_path, ("se_covers",))} == {"se_covers"}
-    assert unpack(tmp_path, "se_covers", tmp_path / "out") == {"train": 0, "validation": 3, "test": 0}
+    assert unpack_archive(tmp_path, "se_covers", tmp_path / "out") == {"train": 0, "validation": 3, "test": 0}
     table = tmp_path / "out" / "validation.csv"
     assert read_column(table, "path") == ["class_other/0.jpg", "same_cover/cover.jpg", "same_cover/cover.source.jpg"]
     assert read_column(table, "class") == ["class_other/0.jpg", *["se_covers/same_cover"] * 2]
@@ -209,7 +209,7 @@ def test_pictures_that_a_program_draws_need_no_archive_and_are_held_out_by_famil
 ) -> None:
     for name in ("DRAWN_PICTURES", "DOCUMENT_PICTURES"):
         monkeypatch.setattr(module, name, 400)  # of thousands
-    found = Archives(8, tmp_path).photos((archive,))
+    found = Archives(8, tmp_path).load_photos((archive,))
     assert found.pixels.shape == (len(found.rows), 8, 8, 3)
     assert {row.kind for row in found.rows} == {archive}
     assert len({row.subject for row in found.rows}) == len(found.rows)
@@ -228,7 +228,7 @@ def test_flowers_and_groceries_have_classes_and_others_none(archives: Path) -> N
     assert len(flowers.training[0]) + len(flowers.validation[1]) == 40
     assert len(groceries.names) == 12
     assert groceries.held_out.tolist() == [False] * 24 + [True]  # as the data set has it
-    assert numbered(["b", "a", "b"])[1].tolist() == [1, 0, 1]
+    assert number_classes(["b", "a", "b"])[1].tolist() == [1, 0, 1]
     with pytest.raises(DataError, match="of flowers and grocery, not of 'clothing'"):
         labelled_archive(archives, "clothing", 16)
 

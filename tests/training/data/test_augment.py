@@ -14,9 +14,9 @@ from diptych_training.data.augment import (
     Views,
     draw_layers,
     draw_sprites,
-    edit,
-    plain,
-    unmoved,
+    edit_photos,
+    make_identity_places,
+    view_unedited,
 )
 from diptych_training.data.augment.engine import EDITS, EXCLUSIVE, choose_edits
 from diptych_training.data.augment.geometry import GEOMETRY
@@ -50,7 +50,7 @@ def sprites() -> Tensor:
 
 
 def views(photos: Tensor, sprites: Tensor, strength: Strength, seed: int = 0, **options: Any) -> Views:
-    return edit(photos, 32, strength, torch.Generator().manual_seed(seed), sprites, **options)
+    return edit_photos(photos, 32, strength, torch.Generator().manual_seed(seed), sprites, **options)
 
 
 def test_overlays_are_those_of_their_seed_and_belong_to_the_caller() -> None:
@@ -83,12 +83,12 @@ def test_views_are_those_of_their_seed_in_range_and_nothing_given_is_changed(
 def test_no_edit_at_all_is_the_photo_as_it_is_served(strength: Strength, photos: Tensor, sprites: Tensor) -> None:
     # One resampling is not anti-aliased as the other is; otherwise they are the same picture.
     pictures, places = views(photos, sprites, strength)
-    assert (pictures - plain(photos, 32)).abs().mean() < 0.03
-    assert torch.allclose(places, unmoved(7, 32), atol=1e-6)
+    assert (pictures - view_unedited(photos, 32)).abs().mean() < 0.03
+    assert torch.allclose(places, make_identity_places(7, 32), atol=1e-6)
 
 
 def test_a_heavy_edit_changes_more_than_a_mild_one_and_a_hard_one_more_still(photos: Tensor, sprites: Tensor) -> None:
-    shown = plain(photos, 32)
+    shown = view_unedited(photos, 32)
     mild, heavy, hard = (
         sum((views(photos, sprites, strength, seed).pictures - shown).abs().mean() for seed in range(8))
         for strength in (MILD, HEAVY, HARD)
@@ -150,7 +150,7 @@ def coordinates(count: int, height: int) -> Tensor:
 
 def edited_coordinates(*names: str, seed: int = 1) -> tuple[Tensor, Tensor, Tensor]:
     """Pictures and places, and which pixels show a place in the photo and have other colours than that place."""
-    pictures, places = edit(
+    pictures, places = edit_photos(
         coordinates(23, 176), 128, only(*names), torch.Generator().manual_seed(seed), draw_sprites(16, 0),
         backgrounds=torch.full((3, 176, 176, 3), 255, dtype=torch.uint8), layers=draw_layers(8, 1),
     )  # fmt: skip
@@ -202,7 +202,7 @@ def test_a_view_never_stands_on_its_own_photo_and_only_on_given_backgrounds_wher
     for name in ("paste", "collage"):
         pictures, places = views(greys, sprites, only(name))
         outside = (places.abs() > 1).any(-1)
-        for view, mask, own in zip(pictures, outside, plain(greys, 32)[:, 0, 0, 0], strict=True):
+        for view, mask, own in zip(pictures, outside, view_unedited(greys, 32)[:, 0, 0, 0], strict=True):
             assert ((view[0][mask] - own).abs() > 0.02).all()
     red = torch.tensor([255, 0, 0], dtype=torch.uint8).expand(2, 44, 44, 3)
     pictures, places = views(greys, sprites, only("paste"), backgrounds=red)
@@ -220,6 +220,6 @@ def test_layers_are_drawn_the_same_from_the_same_seed() -> None:
 
 
 def test_both_ways_to_compress_give_nearly_the_same_picture(photos: Tensor) -> None:
-    shown, qualities = plain(photos, 32), torch.full((len(photos),), 40)
+    shown, qualities = view_unedited(photos, 32), torch.full((len(photos),), 40)
     here, there = save_as_files(shown, qualities), quantise_jpeg(shown, qualities)
     assert (here - there).abs().mean() < 0.4 * (here - shown).abs().mean()

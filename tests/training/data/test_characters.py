@@ -13,7 +13,7 @@ from diptych_training.data.characters import (
     bend_ink,
     draw_episodes,
     load_characters,
-    pictures,
+    make_pictures,
     ripple_ink,
 )
 from diptych_training.errors import DataError
@@ -33,17 +33,17 @@ def test_every_drawing_has_its_character_alphabet_and_hand(characters: Character
     assert characters.pixels.min() == 0  # ink is one, and paper zero
     assert characters.pixels.max() > 0.5
     assert 0.01 < float(characters.pixels.mean()) < 0.3
-    assert pictures(characters.pixels[:2]).shape == (2, 3, 28, 28)
-    assert pictures(characters.pixels).mean() > 0.7
+    assert make_pictures(characters.pixels[:2]).shape == (2, 3, 28, 28)
+    assert make_pictures(characters.pixels).mean() > 0.7
 
 
 def test_a_group_holds_characters_of_one_alphabet_each_by_two_hands(characters: Characters) -> None:
     groups = Groups(characters, seed=1)
-    a, b = groups.draw(3, groups=5, size=3)
+    a, b = groups.draw_groups(3, groups=5, size=3)
     assert a.shape == b.shape == (5, 3, 3, 28, 28)
-    again, _ = Groups(characters, seed=1).draw(3, groups=5, size=3)
+    again, _ = Groups(characters, seed=1).draw_groups(3, groups=5, size=3)
     assert torch.equal(a, again)
-    assert not torch.equal(a, groups.draw(4, groups=5, size=3)[0])
+    assert not torch.equal(a, groups.draw_groups(4, groups=5, size=3)[0])
     assert (a - b).abs().flatten(3).amax(-1).min() > 0
 
 
@@ -56,7 +56,7 @@ def test_without_bending_and_turning_the_two_sides_are_the_same_character(
         return (ink * 255).round().byte().contiguous().numpy().tobytes()
 
     flat = {key(ink): i for i, ink in enumerate(characters.pixels)}
-    a, b = Groups(characters, seed=1).draw(0, groups=6, size=3)
+    a, b = Groups(characters, seed=1).draw_groups(0, groups=6, size=3)
     for group in range(6):
         sides = [[1 - picture[0] for picture in side[group]] for side in (a, b)]
         turn = next(t for t in range(4) if key(sides[0][0].rot90(-t, (0, 1))) in flat)

@@ -10,7 +10,7 @@ from diptych_training.data import synthetic
 from diptych_training.data import variants as module
 from diptych_training.data.documents import GROUPS, KINDS, MEMBERS, draw_documents, kind_of
 from diptych_training.data.synthetic import draw_pictures
-from diptych_training.data.variants import recoloured
+from diptych_training.data.variants import recolour_part
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_a_part_has_another_colour_and_its_shading_and_the_ground_stay(
     monkeypatch.setattr(module, "COLOURS", (2,))  # the thing, in shades of one colour, and its plain ground
     photo = np.full((96, 96, 3), 240, np.uint8)
     photo[INSIDE] = (np.array(colour) * np.tile(np.linspace(0.85, 1, 96), (96, 1))[..., None])[INSIDE].round()
-    drawn = [recoloured(photo, np.random.default_rng(seed)) for seed in (0, *range(8))]
+    drawn = [recolour_part(photo, np.random.default_rng(seed)) for seed in (0, *range(8))]
     found = [changed for changed in drawn if changed is not None]
     assert len(found) >= 5
     assert drawn[0] is None or np.array_equal(found[0], found[1])  # of the same numbers
@@ -82,4 +82,4 @@ def test_a_part_has_another_colour_and_its_shading_and_the_ground_stay(
 
 
 def test_a_photo_without_a_part_to_take_gives_none() -> None:
-    assert recoloured(np.zeros((96, 96, 3), np.uint8), np.random.default_rng(0)) is None
+    assert recolour_part(np.zeros((96, 96, 3), np.uint8), np.random.default_rng(0)) is None

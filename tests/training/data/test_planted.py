@@ -45,15 +45,15 @@ def test_copies_match_to_either_question_and_other_shots_to_thing_alone(small, a
     of_class, of_thing = (np.flatnonzero((found.group[:5] >= 0) == known) for known in (True, False))
     assert (len(of_class), len(of_thing)) == (3, 2)
     mugs, cats = of_thing[None], of_class[None, :2]
-    assert not found.matches(mugs, "copy").any()
-    assert found.matches(mugs, "thing").all()
-    assert not found.unknown(mugs, "thing").any()
-    assert not found.matches(cats, "thing").any()
-    assert found.unknown(cats, "thing").all()
-    assert not found.unknown(cats, "copy").any()
+    assert not found.is_match(mugs, "copy").any()
+    assert found.is_match(mugs, "thing").all()
+    assert not found.is_unknown(mugs, "thing").any()
+    assert not found.is_match(cats, "thing").any()
+    assert found.is_unknown(cats, "thing").all()
+    assert not found.is_unknown(cats, "copy").any()
     copies = np.array([(copy, found.original[copy]) for copy in range(5, len(found.names))])
-    assert found.matches(copies, "copy").all()
-    assert found.matches(copies, "thing").all()
+    assert found.is_match(copies, "copy").all()
+    assert found.is_match(copies, "thing").all()
 
 
 def test_a_photo_that_an_archive_has_twice_is_a_copy_of_itself_to_either_question(small, tmp_path):
@@ -65,8 +65,8 @@ def test_a_photo_that_an_archive_has_twice_is_a_copy_of_itself_to_either_questio
                 picture.save(entry, "JPEG", quality=95 if name == "same_a/1" else 90)
     found = open_planted("sfm_sets", tmp_path, tmp_path / "sets")
     assert [found.original[0] == found.original[number] for number in range(3)] == [True, False, True]
-    assert found.matches(np.array([[0, 2], [1, 2]]), "thing").tolist() == [True, True]
-    assert found.matches(np.array([[0, 2], [1, 2]]), "copy").tolist() == [True, False]
+    assert found.is_match(np.array([[0, 2], [1, 2]]), "thing").tolist() == [True, True]
+    assert found.is_match(np.array([[0, 2], [1, 2]]), "copy").tolist() == [True, False]
 
 
 def test_screenshots_are_one_where_no_pixel_differs(small, tmp_path):
@@ -84,7 +84,7 @@ def test_screenshots_are_one_where_no_pixel_differs(small, tmp_path):
 def test_every_pair_of_copies_is_counted(small, tmp_path):
     found = open_planted("pages", tmp_path, tmp_path / "sets")
     pairs = np.array([(a, b) for b in range(len(found.names)) for a in range(b)])
-    assert found.planted() == found.matches(pairs, "copy").sum() >= 8
+    assert found.count_copies() == found.is_match(pairs, "copy").sum() >= 8
 
 
 def test_unknown_kinds_are_refused(tmp_path):
@@ -110,7 +110,7 @@ def test_variants_are_pictures_of_their_own_of_which_it_is_not_known_whether_the
     for one, other in twos:
         a, b = (np.asarray(Image.open(found.folder / found.names[place])).astype(int) for place in (one, other))
         assert 0.05 < (np.abs(a - b).max(-1) > 12).mean() < 0.6
-    assert not found.matches(twos, "thing").any()
-    assert found.unknown(twos, "thing").all()
-    assert not found.unknown(twos, "copy").any()
-    assert not found.unknown(np.array([[0, 4], [4, 6]]), "thing").any()
+    assert not found.is_match(twos, "thing").any()
+    assert found.is_unknown(twos, "thing").all()
+    assert not found.is_unknown(twos, "copy").any()
+    assert not found.is_unknown(np.array([[0, 4], [4, 6]]), "thing").any()

@@ -4,7 +4,17 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from diptych_training.data.render import OUTSIDE, SHAPES, Things, draw_scenes, draw_things, render, scene, shoot, vary
+from diptych_training.data.render import (
+    OUTSIDE,
+    SHAPES,
+    Things,
+    draw_lookalikes,
+    draw_scenes,
+    draw_things,
+    render_things,
+    scene,
+    shoot_scenes,
+)
 from diptych_training.data.render.geometry import Surface, cast_rays, trace_rays
 from diptych_training.data.render.occluders import BAR, HIDDEN, KINDS, NONE, draw_occluders
 from diptych_training.data.render.shading import paint_surface, places_of
@@ -47,7 +57,7 @@ def seen(things: Things, seed: int, size: int = SIZE) -> tuple[Surface, Tensor, 
 
 
 def test_the_same_seed_gives_the_same_pictures_and_another_seed_others(things, photos) -> None:
-    once, again, other = (render(things, photos, photos, SIZE, seeded(seed)) for seed in (4, 4, 5))
+    once, again, other = (render_things(things, photos, photos, SIZE, seeded(seed)) for seed in (4, 4, 5))
     assert torch.equal(once.pictures, again.pictures)
     assert torch.equal(once.places, again.places)
     assert not torch.equal(once.pictures, other.pictures)
@@ -57,7 +67,7 @@ def test_the_same_seed_gives_the_same_pictures_and_another_seed_others(things, p
     assert once.pictures.max() <= 1
     # Photos larger than things need are reduced.
     large = photos.repeat_interleave(3, 1).repeat_interleave(3, 2)
-    assert (render(things, large, large, SIZE, seeded(4)).pictures - once.pictures).abs().mean() < 0.03
+    assert (render_things(things, large, large, SIZE, seeded(4)).pictures - once.pictures).abs().mean() < 0.03
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -124,8 +134,8 @@ def test_pixels_off_the_thing_and_hidden_ones_have_no_place(things, photos) -> N
     scenes = draw_scenes(things, len(photos), seeded(2))
     free = replace(draw_occluders(len(things), len(photos), seeded(2)), kind=torch.full((len(things),), NONE))
     bar = replace(free, kind=torch.full_like(free.kind, BAR), centre=torch.full_like(free.centre, 0.2))
-    bare, crossed = (shoot(things, scenes, some, photos, photos, SIZE) for some in (free, bar))
-    black = shoot(things, scenes, free, torch.zeros_like(photos), photos, SIZE)
+    bare, crossed = (shoot_scenes(things, scenes, some, photos, photos, SIZE) for some in (free, bar))
+    black = shoot_scenes(things, scenes, free, torch.zeros_like(photos), photos, SIZE)
     off = bare.places[..., 0] == OUTSIDE
     assert (off == (bare.places[..., 1] == OUTSIDE)).all()
     assert 0.2 < off.float().mean() < 0.95
@@ -146,7 +156,7 @@ def test_no_occluder_hides_more_than_half_of_a_thing(photos) -> None:
     assert set(occluders.kind.tolist()) == set(KINDS)
     free = replace(occluders, kind=torch.zeros_like(occluders.kind))
     before, after = (
-        (shoot(things, scenes, some, photos, photos, 31).places[..., 0] < OUTSIDE).sum((1, 2)).float()
+        (shoot_scenes(things, scenes, some, photos, photos, 31).places[..., 0] < OUTSIDE).sum((1, 2)).float()
         for some in (free, occluders)
     )
     # Soft edges, and faces that are plain, count a little differently.
@@ -156,17 +166,17 @@ def test_no_occluder_hides_more_than_half_of_a_thing(photos) -> None:
 
 def test_a_picture_does_not_depend_on_those_rendered_with_it(things, photos, monkeypatch) -> None:
     scenes, occluders = draw_scenes(things, 29, seeded(2)), draw_occluders(23, 29, seeded(2))
-    together = shoot(things, scenes, occluders, photos, photos, SIZE)
+    together = shoot_scenes(things, scenes, occluders, photos, photos, SIZE)
     monkeypatch.setattr(scene, "CHUNK", 1)
     rows = torch.tensor([19, 3, 11, 2])
-    alone = shoot(things[rows], scenes[rows], occluders[rows], photos, photos, SIZE)
+    alone = shoot_scenes(things[rows], scenes[rows], occluders[rows], photos, photos, SIZE)
     assert torch.allclose(together.pictures[rows], alone.pictures, atol=1e-4)
     assert torch.allclose(together.places[rows], alone.places, atol=1e-4)
 
 
 def test_a_lookalike_has_the_shape_of_its_thing_and_another_look(photos) -> None:
     things = draw_things(torch.arange(29).repeat(5), torch.arange(29), seeded(1))
-    others = vary(things, torch.arange(29), seeded(2))
+    others = draw_lookalikes(things, torch.arange(29), seeded(2))
     for name in ("shape", "extents", "bend", "colour"):
         assert torch.equal(getattr(things, name), getattr(others, name))
     changed = torch.stack(
@@ -176,7 +186,7 @@ def test_a_lookalike_has_the_shape_of_its_thing_and_another_look(photos) -> None
     assert changed.any(1).all()
     assert torch.equal(changed[0], things.photo[:, FRONT] != others.photo[:, FRONT])
     scenes, occluders = draw_scenes(things, 29, seeded(2)), draw_occluders(len(things), 29, seeded(2))
-    shown, instead = (shoot(some, scenes, occluders, photos, photos, 31).pictures for some in (things, others))
+    shown, instead = (shoot_scenes(some, scenes, occluders, photos, photos, 31).pictures for some in (things, others))
     assert ((shown - instead).abs().mean((1, 2, 3)) > 1e-4).all()
 
 

@@ -19,9 +19,9 @@ from diptych_training.evaluation.controls import (
     Keypoints,
     ModifiedHausdorff,
     PerceptualHash,
-    control,
-    orb,
-    sift,
+    make_control,
+    make_orb,
+    make_sift,
 )
 
 
@@ -29,7 +29,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     with pytest.raises(
         DataError, match="no control is called 'surf'; known are phash, histogram, pixels, sift, orb, mhd"
     ):
-        control("surf")
+        make_control("surf")
 
 
 @pytest.mark.parametrize(
@@ -40,27 +40,27 @@ def test_a_missing_library_is_named_with_the_line_that_installs_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(DataError, match=rf"{name} needs `pip install 'diptych\[evaluate\]'`: .*{library}"):
-        control(name)
+        make_control(name)
 
 
 @pytest.mark.parametrize("name", ["histogram", "pixels"])
 def test_these_need_no_library(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for library in ("imagehash", "cv2", "scipy", "scipy.spatial"):
         monkeypatch.setitem(sys.modules, library, None)
-    assert control(name).name == name
+    assert make_control(name).name == name
 
 
 @pytest.mark.parametrize("name", list(CONTROLS))
 def test_every_control_says_its_name_and_only_the_dear_ones_verify(name: str) -> None:
-    assert control(name).name == name
-    assert control(name).verifies == (name in ("sift", "orb"))
+    assert make_control(name).name == name
+    assert make_control(name).verifies == (name in ("sift", "orb"))
 
 
 @pytest.mark.parametrize("name", list(CONTROLS))
 def test_files_and_their_bytes_are_described_alike_and_scored_as_float64(
     name: str, photo_bytes, tmp_path: Path
 ) -> None:
-    data, path, measure = photo_bytes(3, (96, 64)), tmp_path / "photo.jpg", control(name)
+    data, path, measure = photo_bytes(3, (96, 64)), tmp_path / "photo.jpg", make_control(name)
     path.write_bytes(data)
     features = [measure.describe(source) for source in (path, data, photo_bytes(4, (96, 64)))]
     scores = measure.scores(features[0], features)
@@ -73,7 +73,7 @@ def test_files_and_their_bytes_are_described_alike_and_scored_as_float64(
 def test_blank_pictures_have_finite_scores_and_one_of_noise_beats_none_of_them(
     name: str, size: tuple[int, int]
 ) -> None:
-    measure, rng = control(name), np.random.default_rng(0)
+    measure, rng = make_control(name), np.random.default_rng(0)
     noise = Image.fromarray(rng.integers(0, 256, (size[1], size[0], 3), dtype=np.uint8))
     features = [measure.describe(p) for p in (Image.new("RGB", size, "white"), Image.new("RGB", size, "black"), noise)]
     scores = np.stack([measure.scores(feature, features) for feature in features])
@@ -85,7 +85,7 @@ def test_blank_pictures_have_finite_scores_and_one_of_noise_beats_none_of_them(
 def test_a_damaged_file_is_refused_by_name(name: str, tmp_path: Path) -> None:
     (tmp_path / "broken.jpg").write_bytes(b"\xff\xd8\xff broken")
     with pytest.raises(PictureError, match=r"broken\.jpg"):
-        control(name).describe(tmp_path / "broken.jpg")
+        make_control(name).describe(tmp_path / "broken.jpg")
 
 
 def dots(*places: tuple[int, int]) -> Image.Image:
@@ -189,7 +189,7 @@ def scene(seed: int) -> Image.Image:
     ids=["the same", "turned by 31 degrees", "two thirds the size", "a crop"],
 )
 def test_an_edited_picture_has_many_inliers_and_another_few(name: str, edit) -> None:
-    features = control(name)
+    features = make_control(name)
     copy, other, asked = (features.describe(picture) for picture in (scene(1), scene(2), edit(scene(1))))
     found, missed = features.scores(asked, [copy, other])
     assert found >= 25
@@ -198,21 +198,21 @@ def test_an_edited_picture_has_many_inliers_and_another_few(name: str, edit) -> 
 
 @pytest.mark.parametrize("name", ["sift", "orb"])
 def test_a_picture_is_most_like_itself_and_a_score_does_not_depend_on_the_pairs_before_it(name: str) -> None:
-    features = control(name)
+    features = make_control(name)
     described = [features.describe(scene(seed)) for seed in range(3)]
     described.append(features.describe(scene(0).rotate(9)))
     scores = features.scores(described[0], described)
     assert scores.argmax() == 0
     assert features.scores(described[0], described[::-1]).tolist() == scores[::-1].tolist()
     assert [features.scores(described[0], [d])[0] for d in described] == scores.tolist()
-    again = control(name)
+    again = make_control(name)
     assert again.scores(again.describe(scene(0)), [again.describe(scene(0).rotate(9))]) == scores[3]
 
 
 @pytest.mark.parametrize("name", ["sift", "orb"])
 @pytest.mark.parametrize("size", [(8, 8), (300, 200), (9, 2000)])
 def test_blank_pictures_have_no_keypoints_and_score_zero_with_everything(name: str, size: tuple[int, int]) -> None:
-    features = control(name)
+    features = make_control(name)
     blank, full = features.describe(Image.new("RGB", size, "white")), features.describe(scene(1))
     assert blank.places.shape == (0, 2)
     assert blank.descriptors.shape == (0, full.descriptors.shape[1])
@@ -227,12 +227,14 @@ def test_a_keypoint_is_matched_at_most_once_and_only_where_its_second_neighbour_
         return Keypoints(np.zeros((len(levels), 2), np.float32), descriptors)
 
     # 10 and 12 are both nearest to 11, which takes the first of them; 100 is hardly nearer to 90 than to 111.
-    asked, answered = sift().matches(keypoints(10, 12, 100, 201), keypoints(11, 90, 111, 200))
+    asked, answered = make_sift().matches(keypoints(10, 12, 100, 201), keypoints(11, 90, 111, 200))
     assert asked.tolist() == [0, 3]
     assert answered.tolist() == [0, 3]
 
 
-@pytest.mark.parametrize(("make", "norm", "kind"), [(sift, "NORM_L2", np.float32), (orb, "NORM_HAMMING", np.uint8)])
+@pytest.mark.parametrize(
+    ("make", "norm", "kind"), [(make_sift, "NORM_L2", np.float32), (make_orb, "NORM_HAMMING", np.uint8)]
+)
 def test_the_matches_are_those_of_opencvs_own_matcher(make, norm: str, kind: type) -> None:
     import cv2
 
@@ -249,7 +251,7 @@ def test_the_matches_are_those_of_opencvs_own_matcher(make, norm: str, kind: typ
 
 def test_small_pictures_are_enlarged_for_orb_alone_and_large_ones_shrunk_for_both() -> None:
     small, large = scene(1).resize((120, 100)), scene(1).resize((960, 800), Image.Resampling.BICUBIC)
-    reach = {name: [control(name).describe(p).places.max() for p in (small, large)] for name in ("sift", "orb")}
+    reach = {name: [make_control(name).describe(p).places.max() for p in (small, large)] for name in ("sift", "orb")}
     assert reach["sift"][0] < 120
     assert 300 < reach["orb"][0] < 480
     assert all(300 < places[1] < 480 for places in reach.values())

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diptych_training.evaluation.figures import Figure, counts, gains, rows, text
+from diptych_training.evaluation.figures import Figure, format_figures, list_counts, list_gains, list_rows
 from diptych_training.evaluation.galleries import Labelled, evaluate_copies, evaluate_retrieval
 from diptych_training.evaluation.stages import Entrants, Evidence
 from diptych_training.evaluation.trials import Trials, evaluate_episodes, evaluate_pairs, open_drawings
@@ -23,26 +23,29 @@ def test_intervals_are_found_below_the_name_of_the_stage_or_in_the_stage() -> No
         },
         "gain": {}, "candidates": 7,
     }  # fmt: skip
-    first, ours = rows("copies", copies | BESIDE)
+    first, ours = list_rows("copies", copies | BESIDE)
     assert (first.name, ours.name) == ("first stage", "re-ranked, first 7")
     assert ours.figures["micro_ap"] == Figure(0.4, 0.35, 0.45)
     assert first.figures["recall@1"] == Figure(0.2, 0.1, 0.3)
     oneshot = {"accuracy": 0.9, "interval": [0.8, 0.95], "first_stage": {"accuracy": 0.6, "interval": [0.5, 0.7]}}
-    first, ours = rows("oneshot", oneshot | BESIDE)
+    first, ours = list_rows("oneshot", oneshot | BESIDE)
     assert (first.figures["accuracy"], ours.figures["accuracy"]) == (Figure(0.6, 0.5, 0.7), Figure(0.9, 0.8, 0.95))
 
 
 def test_gains_are_named_by_what_they_are_over() -> None:
     result = {"gain": [0.3, 0.2, 0.4], "controls": {"phash": {"gain": [0.5, 0.4, 0.6]}}, "against": {}}
-    found = gains("episodes", result)
+    found = list_gains("episodes", result)
     assert [row.name for row in found] == ["gain by looking at both", "gain over phash"]
     assert found[1].figures == {"accuracy": Figure(0.5, 0.4, 0.6)}
 
 
 def test_counts_are_told_in_words_and_queries_that_do_not_count_only_where_there_are_some() -> None:
-    assert counts({"queries": 1500, "references": 3, "queries_without_match": 0}) == ["1,500 queries", "3 references"]
-    assert counts({"queries": 1, "matches": 1, "gallery": 1}) == ["1 query", "1 gallery", "1 match"]
-    assert "2 queries without a match in the gallery, which do not count" in counts({"queries_without_match": 2})
+    assert list_counts({"queries": 1500, "references": 3, "queries_without_match": 0}) == [
+        "1,500 queries",
+        "3 references",
+    ]
+    assert list_counts({"queries": 1, "matches": 1, "gallery": 1}) == ["1 query", "1 gallery", "1 match"]
+    assert "2 queries without a match in the gallery, which do not count" in list_counts({"queries_without_match": 2})
 
 
 @pytest.fixture
@@ -78,7 +81,7 @@ def test_every_method_has_a_row_and_every_other_a_gain(
     protocol, everyone: Entrants, photos: Path, omniglot: Path
 ) -> None:
     evidence = protocol(everyone, photos, omniglot)
-    shown = text(evidence.protocol, evidence.result)
+    shown = format_figures(evidence.protocol, evidence.result)
     lines = shown.splitlines()
     names = ("colour", "other, first stage", "other, re-ranked", "first stage", "re-ranked")
     assert all(line.startswith(name) for line, name in zip(lines[1:6], names, strict=True))
@@ -92,11 +95,13 @@ def test_every_method_has_a_row_and_every_other_a_gain(
 
 
 def test_what_does_not_count_is_said(everyone: Entrants, photos: Path, omniglot: Path) -> None:
-    shown = text("retrieval", retrieval(everyone, photos, omniglot).result)
+    shown = format_figures("retrieval", retrieval(everyone, photos, omniglot).result)
     assert "3 queries" in shown
     assert "1 queries without a match in the gallery, which do not count" in shown
 
 
 def test_where_a_threshold_is_from_is_said(everyone: Entrants, photos: Path, omniglot: Path) -> None:
     evidence = pairs(everyone, photos, omniglot)
-    assert f"threshold {evidence.result['threshold']:.5f}: the model's for 1%" in text("pairs", evidence.result)
+    assert f"threshold {evidence.result['threshold']:.5f}: the model's for 1%" in format_figures(
+        "pairs", evidence.result
+    )

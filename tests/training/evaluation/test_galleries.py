@@ -70,7 +70,7 @@ def test_re_ranking_permutes_the_candidates_by_the_pair_score_and_leaves_the_res
 
 def test_places_follow_the_candidates_and_stay_behind_them() -> None:
     found = Found(np.array([[7, 3, 5]]), np.array([[0.9, 0.8, 0.7]]), np.array([[0, 2, 1]]), (np.array([0, 2, 3, 9]),))
-    after = found.permuted(np.array([[1.0, 2.0, 3.0]]))
+    after = found.permute_candidates(np.array([[1.0, 2.0, 3.0]]))
     assert after.order.tolist() == [[5, 3, 7]]
     assert after.places[0].tolist() == [0, 2, 3, 9]
 

@@ -79,7 +79,7 @@ def test_what_is_measured_of_things_is_what_is_shown_after_a_look_at_the_copy():
     assert fitted["copy"].verification is not None
     assert fitted["thing"].after_look is not None
     shown = question_probabilities(fitted, one.logits, one.seen)["thing"][one.nearest]
-    expected = module._reliability(shown, one.labels[one.nearest]).error
+    expected = module._measure_reliability(shown, one.labels[one.nearest]).error
     assert measure_left_out(one, measured, RELEASED)["ece"] == pytest.approx(expected)
 
 
@@ -96,8 +96,8 @@ def test_kinds_are_measured_worst_first_and_drawn(artifact_of_two, tmp_path, mon
             ~self.matches(pairs, question) & (question == "thing") & (self.kind == "one class")
         ),
     )
-    real = planted._prepare
-    monkeypatch.setattr(planted, "_prepare", lambda name, folder, sets: real("pages", folder, sets / name))
+    real = planted._prepare_kind
+    monkeypatch.setattr(planted, "_prepare_kind", lambda name, folder, sets: real("pages", folder, sets / name))
     monkeypatch.setattr(module, "fit_calibration", lambda *_: {"scale": 1.0, "offset": 0.0})  # it has learnt nothing
     runtime = Runtime.open(artifact_of_two)
     result = measure_calibration(runtime, tmp_path, tmp_path, kinds=["pages", "more", "one class"])

@@ -15,7 +15,7 @@ from PIL import Image
 
 from diptych_runtime.runtime import Runtime
 from diptych_training.errors import DataError
-from diptych_training.evaluation.figures import gains, rows
+from diptych_training.evaluation.figures import list_gains, list_rows
 from diptych_training.evaluation.galleries import evaluate_copies
 from diptych_training.evaluation.report import (
     LIMIT,
@@ -28,8 +28,8 @@ from diptych_training.evaluation.report import (
     count_scores,
     draw_chart,
     draw_pair,
+    format_percent,
     limited_log_odds,
-    percent,
     shorten_count,
     tag,
     trace_precision,
@@ -111,7 +111,11 @@ def test_numbers_are_short() -> None:
         "99k",
         "3.1M",
     ]
-    assert [percent("0.0001"), percent(0.1), percent(0.12345, ".1f")] == ["0.01 %", "10 %", "12.3 %"]
+    assert [format_percent("0.0001"), format_percent(0.1), format_percent(0.12345, ".1f")] == [
+        "0.01 %",
+        "10 %",
+        "12.3 %",
+    ]
 
 
 def test_text_and_attributes_are_escaped_and_numbers_must_be_finite() -> None:
@@ -179,12 +183,14 @@ def without_attention(runtime: Runtime) -> Any:
 
 def test_the_figures_shown_are_those_of_the_evidence(evidence: Evidence, runtime: Runtime, tmp_path: Path) -> None:
     _, page = written(evidence, runtime, tmp_path)
-    listed = rows("copies", evidence.result)
+    listed = list_rows("copies", evidence.result)
     expected = [cell for row in listed for cell in (row.name, *(f"{f.value:.3f}" for f in row.figures.values()))]
     cells = page.texts["td"]
     assert cells[: len(expected)] == expected
     differences = [
-        f"{f.value:+.3f}".replace("-", "−") for row in gains("copies", evidence.result) for f in row.figures.values()
+        f"{f.value:+.3f}".replace("-", "−")
+        for row in list_gains("copies", evidence.result)
+        for f in row.figures.values()
     ]
     assert [cell for cell in cells[len(expected) :] if cell[0] in "+−"] == differences
     assert [f"({f.low:.3f} to {f.high:.3f})" for row in listed for f in row.figures.values()] == page.texts["small"][

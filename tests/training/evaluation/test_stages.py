@@ -21,11 +21,11 @@ from diptych_training.evaluation.stages import (
     Side,
     Stages,
     as_folder,
-    captions,
-    describe,
-    encode,
+    caption_files,
+    describe_files,
+    encode_files,
     pair_logits,
-    require,
+    require_pictures,
 )
 from diptych_training.metrics import Ranking
 
@@ -63,12 +63,12 @@ def test_missing_pictures_are_counted_and_the_first_named(tmp_path: Path) -> Non
     (tmp_path / "here.png").touch()
     files = [tmp_path / name for name in ("here.png", "a.png", "b.png", "a.png", "c.png", "d.png")]
     with pytest.raises(DataError, match=r"4 of 5 queries are not there: \S*a.png, \S*b.png, \S*c.png, ...; look in x"):
-        require(files, "queries", "look in x")
-    require(files[:1], "queries", "look in x")
+        require_pictures(files, "queries", "look in x")
+    require_pictures(files[:1], "queries", "look in x")
 
 
 def test_captions_start_below_the_root_where_the_file_is_there() -> None:
-    assert captions([Path("/r/a/b.png"), Path("/s/c.png")], Path("/r")) == ["a/b.png", "/s/c.png"]
+    assert caption_files([Path("/r/a/b.png"), Path("/s/c.png")], Path("/r")) == ["a/b.png", "/s/c.png"]
 
 
 def test_the_mean_has_the_interval_of_the_normal_approximation() -> None:
@@ -192,7 +192,7 @@ def method(name: str, **values: float) -> Method:
 
 def test_files_are_encoded_in_their_order_by_the_runtime_that_serves(runtime: Runtime, photos: Path) -> None:
     files = [photos / f"{i % 14:02d}.jpg" for i in range(67)]
-    tokens, embeddings = encode(runtime, files, silent, "photos")
+    tokens, embeddings = encode_files(runtime, files, silent, "photos")
     expected = runtime.encode(np.stack([panel_pixels(files[66], 32)]))
     assert tokens.shape[0] == 67
     assert np.array_equal(tokens[66], expected.tokens[0])
@@ -203,15 +203,15 @@ def test_a_picture_that_cannot_be_decoded_is_named(runtime: Runtime, photos: Pat
     bad = tmp_path / "bad.jpg"
     bad.write_bytes(b"no picture")
     with pytest.raises(DataError, match=r"bad\.jpg is not in a format that can be read.*mend it or leave it out"):
-        encode(runtime, [photos / "00.jpg", bad], silent, "photos")
+        encode_files(runtime, [photos / "00.jpg", bad], silent, "photos")
     with pytest.raises(DataError, match=r"bad\.jpg .*mend it or leave it out"):
-        describe(colour(), [bad], silent, "photos")
+        describe_files(colour(), [bad], silent, "photos")
 
 
 def test_pairs_have_the_scores_of_the_runtime_and_the_same_pair_is_looked_at_once(
     runtime: Runtime, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tokens = encode(runtime, [photos / f"{i:02d}.jpg" for i in range(5)], silent, "photos").tokens
+    tokens = encode_files(runtime, [photos / f"{i:02d}.jpg" for i in range(5)], silent, "photos").tokens
     pairs = np.array([[0, 3], [3, 0], [4, 1], [0, 3], [2, 2]])
     expected = runtime.pair_logits(tokens[pairs[:, 0]], tokens[pairs[:, 1]])
     looked: list[int] = []

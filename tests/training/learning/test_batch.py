@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from diptych_training.data.archives import Archives
-from diptych_training.data.augment import Views, unmoved
+from diptych_training.data.augment import Views, make_identity_places
 from diptych_training.learning.batch import draw_step, join
 from diptych_training.tasks import Part, Source, task_from
 
@@ -15,7 +15,9 @@ def tasks(archives):
 
 
 def part(queries: int, references: int, *, linked: bool) -> Part:
-    asked, shown = (Views(torch.full((count, 3, 2, 2), 0.5), unmoved(count, 2)) for count in (queries, references))
+    asked, shown = (
+        Views(torch.full((count, 3, 2, 2), 0.5), make_identity_places(count, 2)) for count in (queries, references)
+    )
     match = np.arange(queries)[:, None] == np.arange(references)[None, :]
     return Part(asked, shown, match, ~match, linked=linked)
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from diptych_training.data.augment import unmoved
+from diptych_training.data.augment import make_identity_places
 from diptych_training.learning.losses import (
     choose_pairs,
     distillation_loss,
@@ -65,13 +65,13 @@ def test_distillation_is_zero_for_the_teachers_own_ranking_and_does_not_teach_th
 
 def test_tokens_of_one_place_that_are_alike_lower_the_link_loss() -> None:
     generator = torch.Generator().manual_seed(3)
-    tokens, places = torch.randn(2, 4, 4, 8, generator=generator), unmoved(2, 16)
+    tokens, places = torch.randn(2, 4, 4, 8, generator=generator), make_identity_places(2, 16)
     others = torch.randn(2, 4, 4, 8, generator=generator)
     assert link_loss(tokens, tokens, places, places) < 0.1 * link_loss(tokens, others, places, places)
 
 
 def test_the_link_loss_follows_what_was_moved() -> None:
-    tokens, places = torch.randn(2, 4, 4, 8, generator=torch.Generator().manual_seed(3)), unmoved(2, 16)
+    tokens, places = torch.randn(2, 4, 4, 8, generator=torch.Generator().manual_seed(3)), make_identity_places(2, 16)
     mirrored, mirrored_places = tokens.flip(2), places.flip(2)
     assert link_loss(mirrored, tokens, mirrored_places, places) < 0.1 * link_loss(mirrored, tokens, places, places)
 
@@ -80,7 +80,7 @@ def test_the_link_loss_follows_what_was_moved() -> None:
 def test_exactly_the_tokens_that_a_crop_shows_are_known(width: float, height: float) -> None:
     generator = torch.Generator().manual_seed(4)
     tokens = torch.randn(2, 4, 4, 8, generator=generator).requires_grad_()
-    places, size = unmoved(2, 16), torch.tensor([width, height])
+    places, size = make_identity_places(2, 16), torch.tensor([width, height])
     link_loss(tokens, tokens.detach(), places, places * size).backward()
     assert tokens.grad is not None
     learnt = tokens.grad.abs().amax((0, 3)) > 0
@@ -99,7 +99,7 @@ def test_a_query_without_a_rival_is_refused() -> None:
 def test_tokens_whose_place_the_other_view_does_not_show_are_left_out() -> None:
     tokens, places = (
         torch.randn(2, 4, 4, 8, generator=torch.Generator().manual_seed(3)).requires_grad_(),
-        unmoved(2, 16),
+        make_identity_places(2, 16),
     )
     loss = link_loss(tokens, tokens.detach(), places * 0.2 + 5, places)
     assert loss == 0
@@ -191,7 +191,7 @@ def test_the_entropy_is_of_those_that_show_other_things() -> None:
 
 
 def test_a_token_that_shows_the_photo_in_part_is_linked_to_none() -> None:
-    places = unmoved(1, 8).clone()
+    places = make_identity_places(1, 8).clone()
     torn = places.clone()
     torn[:, :, 1::2] = 3.0  # every token of two pixels is half something else
     tokens = torch.rand(1, 4, 4, 5, generator=torch.Generator().manual_seed(0))

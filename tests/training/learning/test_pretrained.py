@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 
 from diptych_model import EfficientNetLite, PairConfig, PairNetwork
-from diptych_training.data.augment import plain
+from diptych_training.data.augment import view_unedited
 from diptych_training.errors import DataError
 from diptych_training.learning import pretrained
 from diptych_training.learning.pretrained import begin_from_imagenet, fit_projections
@@ -33,8 +33,8 @@ def made() -> PairNetwork:
 def test_tokens_begin_with_nearly_the_cosines_of_the_features(made: PairNetwork) -> None:
     fit_projections(made, photos(40), 64)
     with torch.no_grad():
-        features = made.panel.encoder(plain(photos(8), 64))[0].flatten(0, 2)
-        tokens = made.panel.content_tokens(made.encode(plain(photos(8), 64))[0]).flatten(0, 2)
+        features = made.panel.encoder(view_unedited(photos(8), 64))[0].flatten(0, 2)
+        tokens = made.panel.content_tokens(made.encode(view_unedited(photos(8), 64))[0]).flatten(0, 2)
     before, after = (F.normalize(x, dim=1) @ F.normalize(x, dim=1).T for x in (features, tokens))
     assert torch.corrcoef(torch.stack([before.flatten(), after.flatten()]))[0, 1] > 0.8
 
@@ -42,7 +42,7 @@ def test_tokens_begin_with_nearly_the_cosines_of_the_features(made: PairNetwork)
 def test_the_embedding_begins_centred_and_evened_out(made: PairNetwork) -> None:
     fit_projections(made, photos(60), 64)
     with torch.no_grad():
-        pooled = made.panel.encoder(plain(photos(60), 64))[1]
+        pooled = made.panel.encoder(view_unedited(photos(60), 64))[1]
         projected = made.panel.embedding(pooled)
         raw = pooled - pooled.mean(0)
     assert projected.mean(0).abs().max() < 0.05
@@ -52,7 +52,7 @@ def test_the_embedding_begins_centred_and_evened_out(made: PairNetwork) -> None:
 
 
 def test_what_imagenet_taught_tells_two_pictures_apart(made: PairNetwork) -> None:
-    picture = plain(photos(2), 64)
+    picture = view_unedited(photos(2), 64)
     with torch.no_grad():
         alike = [float(F.cosine_similarity(*one.panel.encoder(picture)[1], dim=0)) for one in (network(), made)]
     assert alike[1] < alike[0] - 0.05

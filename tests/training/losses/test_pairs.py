@@ -9,9 +9,9 @@ from PIL import Image
 
 from diptych_runtime.closer_look.comparison import LOSSES, SIDE
 from diptych_training.losses.pairs import draw_examples, find_losses
-from diptych_training.losses.versions import PLACES, Version, original
+from diptych_training.losses.versions import PLACES, Version, make_original
 
-FIRST = original(Image.new("RGB", (96, 64)))
+FIRST = make_original(Image.new("RGB", (96, 64)))
 DETAIL = np.ones((PLACES, PLACES))
 ONE, OTHER = frozenset([1]), frozenset([2])
 

@@ -17,8 +17,8 @@ from diptych_training.losses.versions import (
     Version,
     edit_version,
     keep_as_file,
-    original,
-    save,
+    make_original,
+    save_version,
     scale_version,
 )
 
@@ -34,14 +34,14 @@ PROPS = Props([np.tile(np.arange(200, dtype=np.uint8)[:, None, None], (1, 300, 3
 
 
 def made(scene: Image.Image, edit: Edit, seed: int) -> Version:
-    return edit_version(original(scene), edit, np.random.default_rng(seed), PROPS, scene.size)
+    return edit_version(make_original(scene), edit, np.random.default_rng(seed), PROPS, scene.size)
 
 
 @pytest.mark.parametrize(("family", "number"), EDITS)
 def test_each_edit_notes_something_and_does_it_again_with_the_same_seed(scene, family, number):
     edit = FAMILIES[family][number]
     for seed in range(4):
-        before, edited, again = original(scene), made(scene, edit, seed), made(scene, edit, seed)
+        before, edited, again = make_original(scene), made(scene, edit, seed), made(scene, edit, seed)
         assert edited.picture.mode == "RGB"
         assert max(edited.picture.size) <= LARGEST
         assert edited.picture.tobytes() == again.picture.tobytes()
@@ -77,14 +77,14 @@ def test_what_a_crop_cuts_off_is_not_shown_and_a_frame_hides_nothing(scene):
 
 def test_files_are_kept_without_loss_or_well_and_remember_the_worst(scene):
     rng = np.random.default_rng(1)
-    qualities = [keep_as_file(original(scene), rng).quality for _ in range(40)]
+    qualities = [keep_as_file(make_original(scene), rng).quality for _ in range(40)]
     assert {quality >= 78 for quality in qualities} == {True}
     assert 5 < qualities.count(100.0) < 35
-    assert save(save(original(scene), 30), 90).quality == 30
+    assert save_version(save_version(make_original(scene), 30), 90).quality == 30
 
 
 def test_blur_is_counted_in_pixels_of_the_original(scene):
-    smaller = scale_version(original(scene), 0.25)
+    smaller = scale_version(make_original(scene), 0.25)
     assert (smaller.scale, smaller.blur) == (pytest.approx(0.25, abs=0.01), pytest.approx(2, abs=0.05))
     larger = scale_version(smaller, 4)
     assert larger.blur == smaller.blur

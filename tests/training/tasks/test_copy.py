@@ -2,7 +2,7 @@ import numpy as np
 import torch
 
 from diptych_training.data import archives as photos
-from diptych_training.data.augment import HARD, HEAVY, edit
+from diptych_training.data.augment import HARD, HEAVY, edit_photos
 from diptych_training.tasks import copy
 
 ARCHIVES = ["clothing", "flowers", "goods"]
@@ -46,7 +46,7 @@ def test_mining_finds_for_each_photo_others_that_are_not_the_same(opened) -> Non
 
 def test_the_validation_set_asks_for_held_out_photos_and_as_a_whole_for_all_of_them(opened) -> None:
     copies = opened("copy", archives=ARCHIVES)
-    held_out = copies.photos.where(kinds=tuple(ARCHIVES), split="validation")
+    held_out = copies.photos.find_places(kinds=tuple(ARCHIVES), split="validation")
     validation, whole = copies.validation(), copies.validation(whole=True)
     assert len(whole.queries) == len(held_out)
     assert len(held_out) < len(whole.gallery) <= len(held_out) + len(copies.pixels)
@@ -83,9 +83,9 @@ def test_a_share_of_the_queries_has_the_few_edits_of_the_first_release(opened, d
 
     def edited(photos, size, strength, *rest, **more):
         strengths.append((strength, len(photos)))
-        return edit(photos, size, strength, *rest, **more)
+        return edit_photos(photos, size, strength, *rest, **more)
 
-    monkeypatch.setattr(copy, "edit", edited)
+    monkeypatch.setattr(copy, "edit_photos", edited)
     copies = opened("copy", queries=10, archives=ARCHIVES, strength="hard", easy=0.3)
     part = drawn(copies)
     assert len(part.queries.pictures) == 10

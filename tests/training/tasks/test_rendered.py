@@ -47,7 +47,7 @@ def test_photos_that_are_held_out_are_never_printed_in_training(renderings) -> N
     splits = {renderings.photos.rows[i].split for i in renderings.printed}
     assert splits == {"train"}
     assert len(renderings.textures) == len(renderings.printed)
-    held_out = renderings.photos.where(kinds=renderings.kinds, split="validation")
+    held_out = renderings.photos.find_places(kinds=renderings.kinds, split="validation")
     assert len(held_out)
     kept_apart = {photo.numpy().tobytes() for photo in renderings._textures(held_out)}
     assert not kept_apart & {photo.numpy().tobytes() for photo in renderings.textures}
@@ -55,7 +55,7 @@ def test_photos_that_are_held_out_are_never_printed_in_training(renderings) -> N
 
 def test_the_validation_set_asks_for_things_of_held_out_photos_among_lookalikes(renderings) -> None:
     validation, again = renderings.validation(), renderings.validation()
-    held_out = renderings.photos.where(kinds=renderings.kinds, split="validation")
+    held_out = renderings.photos.find_places(kinds=renderings.kinds, split="validation")
     subjects = len(np.unique(renderings.subject[held_out]))
     assert validation.queries.shape == (min(150, subjects), 16, 16, 3)
     assert len(validation.gallery) == 2 * len(validation.queries)
@@ -68,7 +68,7 @@ def test_the_validation_set_asks_for_things_of_held_out_photos_among_lookalikes(
 
 def test_archives_with_nothing_to_print_are_refused_with_a_way_out(archives) -> None:
     source = Source(Archives(22, archives), 16, 0, torch.device("cpu"))
-    empty = source.archives.photos(("goods",))
+    empty = source.archives.load_photos(("goods",))
     object.__setattr__(empty, "rows", tuple(row for row in empty.rows if row.split == "test"))
     source.archives._read["goods"] = empty
     with pytest.raises(DataError, match=r"needs photos of two subjects or more .* goods have none"):

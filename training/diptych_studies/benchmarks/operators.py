@@ -15,7 +15,7 @@ import torch
 from diptych.console import format_table
 from diptych_model import Msac, Scale
 from diptych_model.mixers import MIXERS, Mixer, Place
-from diptych_studies.benchmarks.timing import Contender, measured, run_race
+from diptych_studies.benchmarks.timing import Contender, run_race, summarize_contender
 from diptych_training.device import torch_threads
 from diptych_training.errors import DataError
 
@@ -67,15 +67,17 @@ def bench_operators(
     if bad := [size for size in windows if size < 1]:
         raise DataError(f"a window has at least one position, got {bad[0]}")
     for count in (*tokens, windowed_tokens):
-        _side(count)
-    kinds = _known(mixers)
+        _compute_side(count)
+    kinds = _select_kinds(mixers)
     races = [[Entry(kind, kind, MIXERS[kind], count) for kind in kinds] for count in tokens]
     if windows:
-        races.append([Entry(YARDSTICK, YARDSTICK, Msac, windowed_tokens), *_windowed(kinds, windows, windowed_tokens)])
+        races.append(
+            [Entry(YARDSTICK, YARDSTICK, Msac, windowed_tokens), *_list_filter_entries(kinds, windows, windowed_tokens)]
+        )
     step = progress(len(races) * repeats) if progress else lambda: None
-    environment = _environment(threads)
+    environment = _describe_environment(threads)
     with torch_threads(threads):
-        rows = [_rows(race, width, pairs, repeats, step) for race in races]
+        rows = [_measure_rows(race, width, pairs, repeats, step) for race in races]
     return {
         "environment": environment,
         "width": width,
@@ -88,20 +90,20 @@ def bench_operators(
     }
 
 
-def _rows(
+def _measure_rows(
     race: Sequence[Entry], width: int, pairs: int, repeats: int, step: Callable[[], object]
 ) -> list[dict[str, Any]]:
-    built = [_contender(entry, width, pairs) for entry in race]
+    built = [_build_contender(entry, width, pairs) for entry in race]
     contenders = [one for one in built if isinstance(one, Contender)]
     run_race(contenders, repeats, step)
     yardstick = next(one for one in contenders if one.row["operator"] == YARDSTICK)
-    return [measured(one, yardstick) if isinstance(one, Contender) else one for one in built]
+    return [summarize_contender(one, yardstick) if isinstance(one, Contender) else one for one in built]
 
 
-def _contender(entry: Entry, width: int, pairs: int) -> Contender | dict[str, Any]:
-    """The operator at its place, or where it refuses that, the row that says so."""
+def _build_contender(entry: Entry, width: int, pairs: int) -> Contender | dict[str, Any]:
+    """Build the operator at its place, or the row that says why not."""
     row = {"operator": entry.operator, "kind": entry.kind, "tokens": entry.tokens, "window": entry.window}
-    side = _side(entry.tokens)
+    side = _compute_side(entry.tokens)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         x, gradient = torch.randn(2, pairs * 2, side, side, width).unbind()
@@ -114,8 +116,11 @@ def _contender(entry: Entry, width: int, pairs: int) -> Contender | dict[str, An
     return Contender(row, module, x, gradient)
 
 
-def _windowed(kinds: Iterable[str], windows: Iterable[int], tokens: int) -> Iterator[Entry]:
-    """Every operator with a filter at every size: MSAC with one scale in its three forms, and the rivals."""
+def _list_filter_entries(kinds: Iterable[str], windows: Iterable[int], tokens: int) -> Iterator[Entry]:
+    """Every operator that has a filter, at every size of it.
+
+    MSAC has one scale, in its three forms; then the rivals come.
+    """
     for size in windows:
         forms = {"dense": Scale(size, size), "separable": Scale(size, size, separable=True)}
         if size >= 5 and size % 2:
@@ -129,8 +134,8 @@ def _windowed(kinds: Iterable[str], windows: Iterable[int], tokens: int) -> Iter
                 yield Entry(kind, kind, partial(cls, **dict.fromkeys(sides, size)), tokens, size)
 
 
-def _known(mixers: Sequence[str] | None) -> list[str]:
-    """The kinds to measure, the yardstick first."""
+def _select_kinds(mixers: Sequence[str] | None) -> list[str]:
+    """The kinds of mixer to measure, the yardstick first."""
     wanted = list(MIXERS) if mixers is None else mixers
     for kind in wanted:
         if kind not in MIXERS:
@@ -140,8 +145,8 @@ def _known(mixers: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys([YARDSTICK, *wanted]))
 
 
-def _side(tokens: int) -> int:
-    """N of T = 2 * N * N."""
+def _compute_side(tokens: int) -> int:
+    """The side N of two square panels of T = 2 * N * N tokens."""
     side = max(1, round((max(tokens, 0) / 2) ** 0.5))
     if tokens != 2 * side * side:
         raise DataError(
@@ -150,13 +155,14 @@ def _side(tokens: int) -> int:
     return side
 
 
-def _environment(threads: int) -> dict[str, Any]:
-    """The environment that the figures depend on beside the operators; `load` is that before the run, near 0 on a quiet
-    machine.
+def _describe_environment(threads: int) -> dict[str, Any]:
+    """The machine and software that the figures depend on.
+
+    `load` is that before the run, near 0 on a quiet machine.
     """
     return {
         "torch": torch.__version__,
-        "cpu": _processor(),
+        "cpu": _name_processor(),
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "cores": os.cpu_count(),
         "threads": threads,
@@ -165,7 +171,7 @@ def _environment(threads: int) -> dict[str, Any]:
     }
 
 
-def _processor() -> str:
+def _name_processor() -> str:
     described = Path("/proc/cpuinfo")
     lines = described.read_text().splitlines() if described.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -188,27 +194,29 @@ def bench_text(result: dict[str, Any]) -> str:
     ]
     for rows, column in ((result["against_tokens"], "tokens"), (result["against_windows"], "window")):
         if rows:
-            parts.append(format_table(["operator", column, *MEASURES], [list(_cells(row, column)) for row in rows]))
+            parts.append(
+                format_table(["operator", column, *MEASURES], [list(_format_cells(row, column)) for row in rows])
+            )
             parts += [f"{row['operator']} at T = {row['tokens']}: {row['refused']}" for row in rows if "refused" in row]
     return "\n\n".join(parts)
 
 
-def _cells(row: dict[str, Any], column: str) -> Iterator[str]:
+def _format_cells(row: dict[str, Any], column: str) -> Iterator[str]:
     yield row["operator"]
     yield "own" if row[column] is None else str(row[column])
     if "refused" in row:
         yield from ("refused", *[""] * (len(MEASURES) - 1))
         return
     for way in ("forward", "training"):
-        low, median, high = (_figures(row[way][name] * 1e3) for name in ("low", "median", "high"))
+        low, median, high = (_format_number(row[way][name] * 1e3) for name in ("low", "median", "high"))
         yield f"{median:>6} ({low}-{high})"
-        yield _figures(row[way]["ratio"])
+        yield _format_number(row[way]["ratio"])
     for way in ("forward", "training"):
-        yield _figures(row[way]["peak_bytes"] / 1e6)
-    yield _figures(row["flops"] / 1e6)
+        yield _format_number(row[way]["peak_bytes"] / 1e6)
+    yield _format_number(row["flops"] / 1e6)
     yield str(row["parameters"])
 
 
-def _figures(value: float) -> str:
-    """Three significant figures, whole numbers in full."""
+def _format_number(value: float) -> str:
+    """Write a number with three significant figures, whole ones in full."""
     return f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}" if value else "0"

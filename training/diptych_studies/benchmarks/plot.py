@@ -51,15 +51,15 @@ def bench_plot(result: dict[str, Any], path: Path) -> None:
     kinds = list(dict.fromkeys(row["kind"] for rows, _ in columns for row in rows))
     for place, (rows, column) in enumerate(columns):
         for number, panel in enumerate(PANELS):
-            _draw(grid[number, place], rows, column, panel, kinds)
+            _draw_panel(grid[number, place], rows, column, panel, kinds)
         size = f"side of the filter, at {rows[0]['tokens']} tokens"
         grid[-1, place].set_xlabel("tokens of both panels" if column == "tokens" else size, fontsize=POINTS + 1)
-    figure.text(0.6 / width, 1 - 0.25 / height, _caption(result), fontsize=POINTS + 1, va="top")
+    figure.text(0.6 / width, 1 - 0.25 / height, _format_caption(result), fontsize=POINTS + 1, va="top")
     with replacing_file(path) as unfinished:
         figure.savefig(unfinished, dpi=120)
 
 
-def _caption(result: dict[str, Any]) -> str:
+def _format_caption(result: dict[str, Any]) -> str:
     where, pairs, threads = result["environment"], result["pairs"], result["environment"]["threads"]
     return (
         f"{pairs} pair{'s' * (pairs > 1)} of panels, d = d_o = {result['width']}, {where['dtype']}, "
@@ -68,10 +68,13 @@ def _caption(result: dict[str, Any]) -> str:
     )
 
 
-def _draw(
+def _draw_panel(
     axes: "Axes", rows: Rows, column: str, panel: tuple[str, str | None, str, float], kinds: Sequence[str]
 ) -> None:
-    """One panel: a line an operator, or a level for one with filters of its own, and its name at the end."""
+    """Draw one panel, with a line and a name for every operator.
+
+    An operator with filters of its own is a level line.
+    """
     title, way, key, unit = panel
     shown = [row for row in rows if "refused" not in row]
     steps = sorted({row[column] for row in shown if row[column] is not None})
@@ -99,27 +102,27 @@ def _draw(
     axes.set_xticks(steps, [str(step) for step in steps])
     axes.minorticks_off()
     low, high = axes.get_ylim()
-    axes.set_yticks([tick for tick in _ticks(low, high) if low <= tick <= high])
+    axes.set_yticks([tick for tick in _choose_ticks(low, high) if low <= tick <= high])
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.tick_params(labelsize=POINTS)
     axes.grid(axis="y", color="#dddddd", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    _label(axes, ends)
+    _label_lines(axes, ends)
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """1, 10, 100 ... and over less than three decades 1, 2, 5, 10 ... too."""
+def _choose_ticks(low: float, high: float) -> list[float]:
+    """Ticks at 1, 10, 100; at 2 and 5 too below three decades."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     return [step * 10.0**decade for decade in decades for step in ((1, 2, 5) if high < 1000 * low else (1,))]
 
 
-def _label(axes: "Axes", ends: Sequence[tuple[str, float, float, str]]) -> None:
-    """The names of lines to the right of the axes, each tied to its line's end."""
+def _label_lines(axes: "Axes", ends: Sequence[tuple[str, float, float, str]]) -> None:
+    """Name the lines right of the axes, tied to their ends."""
     axes.set(xlim=axes.get_xlim(), ylim=axes.get_ylim())  # the places below hold for these limits
     to_axes = axes.transData + axes.transAxes.inverted()
     ends = sorted(ends, key=lambda end: end[2])
     places = to_axes.transform([(x, y) for _, x, y, _ in ends])
-    heights = spread(places[:, 1], gap=(POINTS + 2) / 72 / (INCHES_HIGH / 1.3))
+    heights = spread_heights(places[:, 1], gap=(POINTS + 2) / 72 / (INCHES_HIGH / 1.3))
     for (name, _, _, colour), (x, y), height in zip(ends, places, heights, strict=True):
         axes.plot(
             [x, 1.03, 1.06], [y, height, height], color=colour, linewidth=0.5, transform=axes.transAxes, clip_on=False
@@ -127,8 +130,11 @@ def _label(axes: "Axes", ends: Sequence[tuple[str, float, float, str]]) -> None:
         axes.text(1.07, height, name.replace("_", " "), fontsize=POINTS, va="center", transform=axes.transAxes)
 
 
-def spread(wanted: Sequence[float] | np.ndarray, gap: float) -> np.ndarray:
-    """Heights in the order of the wanted, ascending ones and near them, at least a gap apart, up to 1 if they can."""
+def spread_heights(wanted: Sequence[float] | np.ndarray, gap: float) -> np.ndarray:
+    """Move ascending heights apart by at least a gap, keeping their order.
+
+    They stay near the wanted ones, and at most 1 where there is room.
+    """
     steps = np.arange(len(wanted)) * gap
     level = np.asarray(wanted) - steps
     # Pushed up only as far as needed, and down only: their mean keeps both the order and the gaps.

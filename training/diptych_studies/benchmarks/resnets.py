@@ -68,12 +68,12 @@ class Count:
     @property
     def parameters_off(self) -> float | None:
         """Percent above the paper's."""
-        return _percent(self.parameters / 1e6, self.published_parameters)
+        return _compute_excess(self.parameters / 1e6, self.published_parameters)
 
     @property
     def flops_off(self) -> float | None:
         """Percent above the paper's."""
-        return _percent(self.flops / 1e9, self.published_flops)
+        return _compute_excess(self.flops / 1e9, self.published_flops)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, with the differences in percent."""
@@ -155,7 +155,7 @@ def compare_with_paper(depths: Iterable[int] = tuple(DEPTHS)) -> list[Count]:
         variants = ("convolution", "convolutional stem + attention", "attention everywhere")
         notes = (NORMS if depth == 38 else "", BEFORE_POOLING, STEM)
         for variant, kwargs, published, note in zip(variants, settings, PUBLISHED[depth], notes, strict=True):
-            rows.append(_count(depth, variant, published, note, **kwargs))
+            rows.append(_count_network(depth, variant, published, note, **kwargs))
     return [*rows, *_with_channels_or_attention(), *_other_readings(), *_our_own()]
 
 
@@ -172,11 +172,11 @@ def resnets_text(rows: Iterable[Count]) -> str:
             row.network,
             row.variant,
             f"{row.parameters / 1e6:.2f}",
-            _cell(row.published_parameters, "{:.1f}"),
-            _cell(row.parameters_off, "{:+.1f}%"),
+            _format_cell(row.published_parameters, "{:.1f}"),
+            _format_cell(row.parameters_off, "{:+.1f}%"),
             f"{row.flops / 1e9:.2f}",
-            _cell(row.published_flops, "{:.1f}"),
-            _cell(row.flops_off, "{:+.1f}%"),
+            _format_cell(row.published_flops, "{:.1f}"),
+            _format_cell(row.flops_off, "{:+.1f}%"),
             notes.get(row.explanation, ""),
         )
         for row in rows
@@ -187,26 +187,26 @@ def resnets_text(rows: Iterable[Count]) -> str:
 def _with_channels_or_attention() -> Iterator[Count]:
     augmented = (PlainConvolution(), Beside(halved=True), Beside(), Beside())
     for depth in EXCITED:
-        yield _count(
+        yield _count_network(
             depth,
             "convolution, squeeze-and-excitation of the branch",
             EXCITED[depth],
             "reduction 16, on what a branch adds, as Hu et al. 2018 have it",
             scaled=lambda d: SqueezeExcitation(d, 16),
         )
-        yield _count(depth, "convolution + attention beside it", AUGMENTED[depth], BESIDE, spatial=augmented)
+        yield _count_network(depth, "convolution + attention beside it", AUGMENTED[depth], BESIDE, spatial=augmented)
 
 
 def _other_readings() -> Iterator[Count]:
     published = PUBLISHED[50][1]
-    yield _count(
+    yield _count_network(
         50,
         "reading: pooled before the attention",
         published,
         "not the paper's: the three strided blocks would attend and project at a quarter of the positions",
         spatial=_PooledFirst(PAPER),
     )
-    yield _count(
+    yield _count_network(
         50,
         "reading: no products with r",
         published,
@@ -218,10 +218,12 @@ def _other_readings() -> Iterator[Count]:
 def _our_own() -> Iterator[Count]:
     narrow = Msac((Scale(1, 1), Scale(3, 3, separable=True)))
     note = "our addition; attends all positions of the picture, 3136 of them in the first stage"
-    yield _count(50, "MSAC {1, 3}, 4 heads of 16", None, note, spatial=narrow)
-    yield _count(50, "stand-alone attention, grouped heads", None, "our addition", spatial=replace(PAPER, grouped=True))
-    yield _count(50, "cross-covariance attention", None, "our addition", spatial=CrossCovariance(heads=8))
-    yield _count(
+    yield _count_network(50, "MSAC {1, 3}, 4 heads of 16", None, note, spatial=narrow)
+    yield _count_network(
+        50, "stand-alone attention, grouped heads", None, "our addition", spatial=replace(PAPER, grouped=True)
+    )
+    yield _count_network(50, "cross-covariance attention", None, "our addition", spatial=CrossCovariance(heads=8))
+    yield _count_network(
         50,
         "convolution, a non-local block after stage 3",
         None,
@@ -230,7 +232,9 @@ def _our_own() -> Iterator[Count]:
     )
 
 
-def _count(depth: int, variant: str, published: tuple[float, float] | None, explanation: str, **settings: Any) -> Count:
+def _count_network(
+    depth: int, variant: str, published: tuple[float, float] | None, explanation: str, **settings: Any
+) -> Count:
     with torch.device("meta"):
         network = ResNet((DEPTHS | DEEPER)[depth], CLASSES, PIXELS, PIXELS, **settings)
         pictures = torch.empty(1, PIXELS, PIXELS, 3)
@@ -244,9 +248,9 @@ def _count(depth: int, variant: str, published: tuple[float, float] | None, expl
     )
 
 
-def _percent(ours: float, published: float | None) -> float | None:
+def _compute_excess(ours: float, published: float | None) -> float | None:
     return None if published is None else 100 * (ours / published - 1)
 
 
-def _cell(value: float | None, form: str) -> str:
+def _format_cell(value: float | None, form: str) -> str:
     return "" if value is None else form.format(value)

@@ -41,15 +41,15 @@ class Contender:
         wanted = [x, *(p for p in self.module.parameters() if p.requires_grad)]
         return torch.autograd.grad(self.module(x), wanted, self.gradient, allow_unused=True)
 
-    def warm(self) -> None:
-        """Two calls of each way that do not count; from the second, how many calls a sample has."""
+    def warm_up(self) -> None:
+        """Call each way twice, and choose how many calls a sample has."""
         for way in WAYS:
-            self.sample(way, 1)
-            self.calls[way] = max(1, math.ceil(SAMPLE_SECONDS / self.sample(way, 1)))
+            self.time_calls(way, 1)
+            self.calls[way] = max(1, math.ceil(SAMPLE_SECONDS / self.time_calls(way, 1)))
 
-    def sample(self, way: str, calls: int) -> float:
-        """Seconds a call, over so many of them."""
-        call = self._call(way)
+    def time_calls(self, way: str, calls: int) -> float:
+        """The mean time of so many calls, in seconds a call."""
+        call = self._select_call(way)
         begun = time.perf_counter()
         for _ in range(calls):
             call()
@@ -57,9 +57,9 @@ class Contender:
 
     def peak_bytes(self, way: str) -> int:
         """The most memory held at one moment beside input, gradient of the output, and parameters."""
-        return peak_bytes(self._call(way))[0]
+        return peak_bytes(self._select_call(way))[0]
 
-    def _call(self, way: str) -> Callable[[], object]:
+    def _select_call(self, way: str) -> Callable[[], object]:
         self.module.train(way == "training")
         return self.forward if way == "forward" else self.training
 
@@ -67,16 +67,19 @@ class Contender:
 def run_race(contenders: Sequence[Contender], repeats: int, step: Callable[[], object]) -> None:
     """Time every contender once a round, each round in another order; `step` is called after it."""
     for contender in contenders:
-        contender.warm()
+        contender.warm_up()
     for number in range(repeats):
         for contender in random.Random(number).sample(contenders, len(contenders)):
             for way in WAYS:
-                contender.seconds[way].append(contender.sample(way, contender.calls[way]))
+                contender.seconds[way].append(contender.time_calls(way, contender.calls[way]))
         step()
 
 
-def measured(contender: Contender, yardstick: Contender) -> dict[str, Any]:
-    """The contender's row with all that was measured; a ratio compares times of the same round only."""
+def summarize_contender(contender: Contender, yardstick: Contender) -> dict[str, Any]:
+    """The contender's row with its times, memory and operations.
+
+    A ratio compares times of the same round only.
+    """
     row = {
         **contender.row,
         "parameters": count_parameters(contender.module),
@@ -107,7 +110,9 @@ def peak_bytes(call: Callable[[], T]) -> tuple[int, T]:
         result = call()
     most = total = 0
     held: dict[int, int] = {}
-    for event in sorted(_allocations(tracer.kineto_results.experimental_event_tree()), key=lambda e: e.start_time_ns):
+    for event in sorted(
+        _list_allocations(tracer.kineto_results.experimental_event_tree()), key=lambda e: e.start_time_ns
+    ):
         block, size = event.extra_fields.ptr, event.extra_fields.alloc_size
         if size < 0:
             # What an earlier call had made, and this one let go, was not its own.
@@ -119,8 +124,8 @@ def peak_bytes(call: Callable[[], T]) -> tuple[int, T]:
     return most, result
 
 
-def _allocations(events: Iterable[Any]) -> Iterator[Any]:
+def _list_allocations(events: Iterable[Any]) -> Iterator[Any]:
     for event in events:
         if event.name == "[memory]":
             yield event
-        yield from _allocations(event.children)
+        yield from _list_allocations(event.children)

@@ -26,46 +26,54 @@ WORDS = (
 LONGEST = 11  # words of a number: nine hundred and ninety nine thousand, and as much again
 
 
-def english(number: int) -> list[str]:
-    """The words of a number below a million, as in *one hundred and forty two thousand and six*."""
-    _require(number)
+def spell_english(number: int) -> list[str]:
+    """Spell a number below a million in English words.
+
+    As in *one hundred and forty two thousand and six*."""
+    _check_number(number)
     thousands, rest = divmod(number, 1000)
     if not thousands:
-        return _english(rest)
-    tail = [] if not rest else (["and"] if rest < 100 else []) + _english(rest)
-    return [*_english(thousands), "thousand", *tail]
+        return _spell_english_below_thousand(rest)
+    tail = [] if not rest else (["and"] if rest < 100 else []) + _spell_english_below_thousand(rest)
+    return [*_spell_english_below_thousand(thousands), "thousand", *tail]
 
 
-def german(number: int) -> list[str]:
-    """The words of a number below a million, as in *ein hundert zwei und vierzig tausend sechs*."""
-    _require(number)
+def spell_german(number: int) -> list[str]:
+    """Spell a number below a million in German words.
+
+    As in *ein hundert zwei und vierzig tausend sechs*."""
+    _check_number(number)
     thousands, rest = divmod(number, 1000)
-    tail = _german(rest, last=True) if rest or not thousands else []
-    return [*(_german(thousands, last=False) if thousands else []), *(["tausend"] if thousands else []), *tail]
+    tail = _spell_german_below_thousand(rest, last=True) if rest or not thousands else []
+    return [
+        *(_spell_german_below_thousand(thousands, last=False) if thousands else []),
+        *(["tausend"] if thousands else []),
+        *tail,
+    ]
 
 
-def _english(number: int) -> list[str]:
-    """A number below a thousand."""
+def _spell_english_below_thousand(number: int) -> list[str]:
+    """Spell a number below a thousand in English words."""
     hundreds, rest = divmod(number, 100)
     if hundreds:
-        return [_ENGLISH[hundreds], "hundred", *(["and", *_english(rest)] if rest else [])]
+        return [_ENGLISH[hundreds], "hundred", *(["and", *_spell_english_below_thousand(rest)] if rest else [])]
     if rest < 20:
         return [_ENGLISH[rest]]
     tens, ones = divmod(rest, 10)
     return [_ENGLISH_TENS[tens - 2], *([_ENGLISH[ones]] if ones else [])]
 
 
-def _german(number: int, *, last: bool) -> list[str]:
-    """A number below a thousand; a one at the very end is *eins*."""
+def _spell_german_below_thousand(number: int, *, last: bool) -> list[str]:
+    """Spell a number below a thousand; at the end one is *eins*."""
     hundreds, rest = divmod(number, 100)
     if hundreds:
-        return [_GERMAN[hundreds], "hundert", *(_german(rest, last=last) if rest else [])]
+        return [_GERMAN[hundreds], "hundert", *(_spell_german_below_thousand(rest, last=last) if rest else [])]
     if rest < 20:
         return ["eins" if rest == 1 and last else _GERMAN[rest]]
     tens, ones = divmod(rest, 10)
     return [*([_GERMAN[ones], "und"] if ones else []), _GERMAN_TENS[tens - 2]]
 
 
-def _require(number: int) -> None:
+def _check_number(number: int) -> None:
     if not 0 <= number < END:
         raise DataError(f"numbers have words from 0 to {END - 1}, got {number}")

@@ -46,21 +46,23 @@ def read_text(path: Path, *, blocks: int = 50) -> Text:
     text.
     """
     if path.is_dir():
-        found = sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p.relative_to(path)))
+        found = sorted(p for p in path.rglob("*") if p.is_file() and not _is_hidden(p.relative_to(path)))
         if not found:
             raise DataError(f"{path} is a folder without files: put text files into it, or name one file")
-        named = [(str(p.relative_to(path)), _read(p)) for p in found]
+        named = [(str(p.relative_to(path)), _read_file(p)) for p in found]
         if len(named) >= 10:
             return _by_name(path.name, named, "file")
     elif path.is_file():
-        named = [(path.name, _read(path))]
+        named = [(path.name, _read_file(path))]
     else:
         raise DataError(f"expected a text file or a folder of text files at {path}, which is neither")
     return _by_block(path.name, b"\n".join(data for _, data in named), blocks)
 
 
-def documentation(folder: Path | None = None) -> Text:
-    """The documentation strings of Python's standard library, each once; modules are held out by their names' digest.
+def read_documentation(folder: Path | None = None) -> Text:
+    """Read the documentation strings of Python's standard library, each once.
+
+    Modules are held out by their names' digest.
 
     Modules of one package, and one with an underscore and its namesake (decimal, _pydecimal), are on the same side.
     Another Python has other strings: results are compared on one machine, or by `Text.digest`.
@@ -72,7 +74,7 @@ def documentation(folder: Path | None = None) -> Text:
         parts = path.relative_to(folder).with_suffix("").parts
         if _NOT_MODULES & set(parts):
             continue
-        for string in _docstrings(path):
+        for string in _read_docstrings(path):
             if string not in seen:
                 seen.add(string)
                 strings.setdefault(parts[0].lstrip("_").removeprefix("py"), []).append(string)
@@ -85,7 +87,7 @@ def documentation(folder: Path | None = None) -> Text:
     return _by_name("documentation strings of Python's standard library", named, "module")
 
 
-def _docstrings(path: Path) -> Iterator[str]:
+def _read_docstrings(path: Path) -> Iterator[str]:
     try:
         with warnings.catch_warnings():
             # Some old sources have escapes that later versions warn of.
@@ -114,7 +116,7 @@ def _by_block(name: str, data: bytes, blocks: int) -> Text:
     return Text(name, train, b"".join(cut[9::10]), "block")
 
 
-def _read(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     data = path.read_bytes()
     if b"\0" in data:
         raise DataError(f"{path} is no text: it holds a zero byte; leave it out")
@@ -123,5 +125,5 @@ def _read(path: Path) -> bytes:
     return data
 
 
-def _hidden(path: Path) -> bool:
+def _is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)

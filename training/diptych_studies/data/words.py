@@ -31,8 +31,8 @@ class Vocabulary:
         object.__setattr__(self, "numbers", {word: number for number, word in enumerate(self.words)})
 
     @classmethod
-    def of(cls, data: bytes, size: int) -> "Vocabulary":
-        """The vocabulary of the `size` - 1 most frequent words of a text; of equally frequent ones the first in the
+    def build_from(cls, data: bytes, size: int) -> "Vocabulary":
+        """Build a vocabulary of the `size` - 1 most frequent words of a text; of equally frequent ones the first in the
         alphabet.
         """
         if size < 2:

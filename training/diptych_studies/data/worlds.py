@@ -65,7 +65,7 @@ def draw_world(rng: np.random.Generator) -> list[Thing]:
     return [_draw_thing(rng, *map(int, divmod(cell, CELLS))) for cell in cells]
 
 
-def paint(world: Sequence[Thing], size: int, rng: np.random.Generator, cells: int = CELLS) -> np.ndarray:
+def paint_world(world: Sequence[Thing], size: int, rng: np.random.Generator, cells: int = CELLS) -> np.ndarray:
     """The world of `cells` x `cells` as a picture, uint8 (size, size, 3): every thing somewhere in its cell, of a size
     of its own.
     """
@@ -86,8 +86,11 @@ def paint(world: Sequence[Thing], size: int, rng: np.random.Generator, cells: in
     return np.asarray(picture.resize((size, size), Image.Resampling.BOX))
 
 
-def ask(world: Sequence[Thing], rng: np.random.Generator, kind: str) -> Question | None:
-    """A question of a kind about a world; None where the world has nothing of which it could be asked."""
+def ask_question(world: Sequence[Thing], rng: np.random.Generator, kind: str) -> Question | None:
+    """Ask a question of this kind about a world, drawn by chance.
+
+    None where the world has nothing of which it could be asked.
+    """
     if kind not in KINDS:
         raise DataError(f"the kind of a question must be one of {', '.join(KINDS)}, got {kind!r}")
     return KINDS[kind](world, rng)
@@ -103,10 +106,10 @@ def draw_examples(
     kinds, pictures, questions = tuple(kinds) or tuple(KINDS), [], []
     while len(questions) < count:
         world = draw_world(rng)
-        question = ask(world, rng, kinds[len(questions) % len(kinds)])
+        question = ask_question(world, rng, kinds[len(questions) % len(kinds)])
         if question is not None:
             questions.append(question)
-            pictures.append(paint(world, size, rng))
+            pictures.append(paint_world(world, size, rng))
     tokens = np.array([question.tokens for question in questions], np.int64)
     answers = np.array([ANSWERS.index(question.answer) for question in questions], np.int64)
     return np.stack(pictures), tokens, answers, questions
@@ -115,14 +118,14 @@ def draw_examples(
 def draw_things(count: int, size: int, seed: int) -> np.ndarray:
     """Pictures of one thing each that nearly fills them, uint8 (count, size, size, 3)."""
     rng = np.random.default_rng(seed)
-    return np.stack([paint([_draw_thing(rng, 0, 0)], size, rng, cells=1) for _ in range(count)])
+    return np.stack([paint_world([_draw_thing(rng, 0, 0)], size, rng, cells=1) for _ in range(count)])
 
 
 def _draw_thing(rng: np.random.Generator, row: int, col: int) -> Thing:
     return Thing(str(rng.choice(SHAPES)), str(rng.choice(list(COLOURS))), row, col)
 
 
-def _presence(world: Sequence[Thing], rng: np.random.Generator) -> Question:
+def _ask_presence(world: Sequence[Thing], rng: np.random.Generator) -> Question:
     """Is there a COLOUR SHAPE? Half the answers are yes; of the rest both words mostly name something that is there."""
     if rng.random() < 0.5:
         thing = world[int(rng.integers(len(world)))]
@@ -137,26 +140,26 @@ def _presence(world: Sequence[Thing], rng: np.random.Generator) -> Question:
     return Question(("is", "there", "a", colour, shape, "?"), answer, "presence")
 
 
-def _count(world: Sequence[Thing], rng: np.random.Generator) -> Question:
-    """A question for the number of the things of a colour or of a shape."""
+def _ask_count(world: Sequence[Thing], rng: np.random.Generator) -> Question:
+    """Ask for the number of things of one colour or shape."""
     name = str(rng.choice(list(COLOURS) if rng.random() < 0.5 else SHAPES))
     count = sum(name in (thing.colour, thing.shape) for thing in world)
     return Question(("how", "many", name, "things", "?"), str(count), "count")
 
 
-def _colour(world: Sequence[Thing], rng: np.random.Generator) -> Question | None:
-    """A question for the colour of the only thing of its shape."""
-    thing = _only(world, rng, lambda thing: thing.shape)
+def _ask_colour(world: Sequence[Thing], rng: np.random.Generator) -> Question | None:
+    """Ask for the colour of the only thing of its shape."""
+    thing = _pick_unique(world, rng, lambda thing: thing.shape)
     return thing and Question(("what", "colour", "is", "the", thing.shape, "?"), thing.colour, "colour")
 
 
-def _shape(world: Sequence[Thing], rng: np.random.Generator) -> Question | None:
-    """A question for the shape of the only thing of its colour."""
-    thing = _only(world, rng, lambda thing: thing.colour)
+def _ask_shape(world: Sequence[Thing], rng: np.random.Generator) -> Question | None:
+    """Ask for the shape of the only thing of its colour."""
+    thing = _pick_unique(world, rng, lambda thing: thing.colour)
     return thing and Question(("what", "shape", "is", "the", thing.colour, "thing", "?"), thing.shape, "shape")
 
 
-def _relation(world: Sequence[Thing], rng: np.random.Generator) -> Question | None:
+def _ask_relation(world: Sequence[Thing], rng: np.random.Generator) -> Question | None:
     """Is the COLOUR SHAPE left of, or above, the COLOUR SHAPE?, of two things that stand apart in that direction."""
     names = [(thing.colour, thing.shape) for thing in world]
     single = [thing for thing, name in zip(world, names, strict=True) if names.count(name) == 1]
@@ -172,16 +175,16 @@ def _relation(world: Sequence[Thing], rng: np.random.Generator) -> Question | No
 
 
 KINDS: dict[str, Callable[[Sequence[Thing], np.random.Generator], Question | None]] = {
-    "presence": _presence,
-    "count": _count,
-    "colour": _colour,
-    "shape": _shape,
-    "relation": _relation,
+    "presence": _ask_presence,
+    "count": _ask_count,
+    "colour": _ask_colour,
+    "shape": _ask_shape,
+    "relation": _ask_relation,
 }
 
 
-def _only(world: Sequence[Thing], rng: np.random.Generator, name: Callable[[Thing], str]) -> Thing | None:
-    """A thing whose name no other has."""
+def _pick_unique(world: Sequence[Thing], rng: np.random.Generator, name: Callable[[Thing], str]) -> Thing | None:
+    """Pick a thing of the world whose name no other has."""
     names = [name(thing) for thing in world]
     single = [thing for thing in world if names.count(name(thing)) == 1]
     return single[int(rng.integers(len(single)))] if single else None

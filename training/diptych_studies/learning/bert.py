@@ -43,8 +43,8 @@ def draw_pairs(words: Tensor, span: int, count: int, generator: torch.Generator)
     return SpanPairs(words[starts[:, None] + steps], words[second[:, None] + steps], follows)
 
 
-def hide(tokens: Tensor, config: BertConfig, share: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Tokens (B, T) with a share of their words hidden, and where, bool (B, T). Of these, as in BERT, four fifths are
+def hide_words(tokens: Tensor, config: BertConfig, share: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Hide a share of the words of tokens (B, T); return where, too, bool (B, T). Of these, as in BERT, four fifths are
     masked, a tenth is another word, and a tenth is left as it is, so that no place is known not to be asked.
     """
     drawn = torch.rand(tokens.shape, generator=generator)
@@ -57,8 +57,8 @@ def hide(tokens: Tensor, config: BertConfig, share: float, generator: torch.Gene
 
 def bert_losses(network: Bert, pairs: SpanPairs, share: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """The mean nats of a hidden word and of the answer whether the second span follows."""
-    tokens, segments = network.joined(pairs.first, pairs.second)
-    hidden, chosen = hide(tokens, network.config, share, generator)
+    tokens, segments = network.join_spans(pairs.first, pairs.second)
+    hidden, chosen = hide_words(tokens, network.config, share, generator)
     words, following = network(hidden, segments)
     return F.cross_entropy(words[chosen], tokens[chosen]), F.cross_entropy(following, pairs.follows)
 
@@ -110,8 +110,8 @@ def measure_bert(network: Bert, words: Tensor, *, share: float = 0.15, count: in
     drawn = draw_pairs(words, network.config.span, count, generator)
     for part in torch.arange(count).split(50):
         pairs = SpanPairs(drawn.first[part], drawn.second[part], drawn.follows[part])
-        tokens, segments = network.joined(pairs.first, pairs.second)
-        hidden, chosen = hide(tokens, network.config, share, generator)
+        tokens, segments = network.join_spans(pairs.first, pairs.second)
+        hidden, chosen = hide_words(tokens, network.config, share, generator)
         scores, following = network(hidden, segments)
         nats += float(F.cross_entropy(scores[chosen], tokens[chosen], reduction="sum"))
         right += int((scores[chosen].argmax(-1) == tokens[chosen]).sum())

@@ -18,8 +18,8 @@ from diptych_studies.networks.sagan import (
     Generator,
     SaganConfig,
     discriminator_loss,
-    gammas,
     generator_loss,
+    list_gammas,
 )
 from diptych_training.errors import DataError
 from diptych_training.recipe import start_of
@@ -59,7 +59,7 @@ def train_sagan(
 
     Weights, pictures and latent numbers follow from the seed. `gamma` has the share of attention in generator and
     discriminator after each hundredth of the steps, `losses` theirs in ten parts, and `distance` the Fréchet distance
-    (see `frechet`) at some `at` steps; `floor` is that of two sets of drawn pictures.
+    (see `compute_frechet_distance`) at some `at` steps; `floor` is that of two sets of drawn pictures.
     """
     budget = budget or SaganBudget()
     drawn = draw_things(budget.pictures, config.pixels, seed)
@@ -77,10 +77,10 @@ def train_sagan(
         began, measuring = time.process_time(), 0.0
         for step in range(1, budget.steps + 1):
             rows = torch.randint(len(drawn), (budget.batch,), generator=random).numpy()
-            losses.append(_step(generator, discriminator, optimisers, as_pictures(drawn[rows]), random))
-            _follow(average, generator, budget.average)
+            losses.append(_train_step(generator, discriminator, optimisers, as_pictures(drawn[rows]), random))
+            _update_average(average, generator, budget.average)
             if step % max(1, budget.steps // 100) == 0:
-                shares.append([*gammas(generator), *gammas(discriminator)])
+                shares.append([*list_gammas(generator), *list_gammas(discriminator)])
             if step in moments:
                 before = time.process_time()
                 distances.append(measured(average))
@@ -109,9 +109,10 @@ def make_pictures(generator: Generator, count: int, seed: int = 0) -> np.ndarray
     return ((made + 1) * 127.5).round().clamp(0, 255).byte().permute(0, 2, 3, 1).numpy()
 
 
-def frechet(one: np.ndarray, other: np.ndarray) -> float:
-    """The Fréchet distance of two sets of features (n, e), each taken for a normal distribution (Heusel et al. 2017):
-    |m - m'|^2 + tr(C + C' - 2 (C C')^(1/2)).
+def compute_frechet_distance(one: np.ndarray, other: np.ndarray) -> float:
+    """The Fréchet distance of two sets of features (n, e).
+
+    Each is taken for a normal distribution (Heusel et al. 2017): |m - m'|^2 + tr(C + C' - 2 (C C')^(1/2)).
     """
     if min(len(one), len(other)) < 2 or one.shape[1:] != other.shape[1:]:
         raise ValueError(
@@ -131,7 +132,7 @@ def features_of(pixels: np.ndarray) -> np.ndarray:
     """The features of pictures uint8 (n, S, S, 3) in which their distance is taken: the embedding of the released
     `photo-small`, (n, e).
     """
-    network = _features()
+    network = _load_feature_network()
     with torch.inference_mode():
         parts = [
             network.encode(F.interpolate(part.permute(0, 3, 1, 2).float() / 255, (SEEN, SEEN), mode="bilinear"))[1]
@@ -151,45 +152,48 @@ class _Distance:
     def __init__(self, config: SaganConfig, budget: SaganBudget) -> None:
         drawn = draw_things(2 * budget.measured, config.pixels, OTHERS)
         self.drawn, others = np.split(features_of(drawn), 2)
-        self.floor = frechet(self.drawn, others)
+        self.floor = compute_frechet_distance(self.drawn, others)
 
     def __call__(self, generator: Generator) -> float:
         made = make_pictures(generator, len(self.drawn))
-        return frechet(self.drawn, features_of(made))
+        return compute_frechet_distance(self.drawn, features_of(made))
 
 
 @cache
-def _features() -> PairNetwork:
+def _load_feature_network() -> PairNetwork:
     return load_checkpoint(start_of(FEATURES))[0].eval()
 
 
-def _step(
+def _train_step(
     generator: Generator,
     discriminator: Discriminator,
     optimisers: list[torch.optim.Adam],
     real: Tensor,
     random: torch.Generator,
 ) -> tuple[float, float]:
-    """One step of the discriminator, then one of the generator; their losses, the generator's first."""
+    """Train the discriminator for one step, then the generator.
+
+    Return their losses, the generator's first.
+    """
     latent = torch.randn(2, len(real), generator.config.latent, generator=random)
     generator.train()
     with torch.no_grad():
         made = generator(latent[0])
     told = discriminator_loss(discriminator(real), discriminator(made))
-    _descend(optimisers[1], told)
+    _descend_gradient(optimisers[1], told)
     fooled = generator_loss(discriminator(generator(latent[1])))
-    _descend(optimisers[0], fooled)
+    _descend_gradient(optimisers[0], fooled)
     return float(fooled.detach()), float(told.detach())
 
 
-def _descend(optimiser: torch.optim.Adam, loss: Tensor) -> None:
+def _descend_gradient(optimiser: torch.optim.Adam, loss: Tensor) -> None:
     optimiser.zero_grad(set_to_none=True)
     loss.backward()
     optimiser.step()
 
 
 @torch.no_grad()
-def _follow(average: Generator, generator: Generator, share: float) -> None:
+def _update_average(average: Generator, generator: Generator, share: float) -> None:
     """Move the average on; the vectors of spectral norms are copied, for a mean of unit vectors is none."""
     values = generator.state_dict()
     for name, mean in average.state_dict().items():

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diptych_studies.data.text import Text, documentation, read_text
+from diptych_studies.data.text import Text, read_documentation, read_text
 from diptych_studies.data.words import Vocabulary
 from diptych_studies.networks.language_model import BYTES, LanguageConfig, LanguageModel, parameters_of, save_language
 from diptych_training.errors import DataError
@@ -68,7 +68,7 @@ def train_language(
     windows. The result is JSON: see `measure_language` for the bits, `seconds_per_step` is a median.
     """
     budget = budget or Budget()
-    data, held_out = _parts(config, text, vocabulary)
+    data, held_out = _encode_text(config, text, vocabulary)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = LanguageModel(config)
@@ -85,7 +85,7 @@ def train_language(
         for group in optimiser.param_groups:
             group["lr"] = budget.rate_at(step)
         starts = torch.randint(len(data) - config.context, (budget.batch,), generator=generator)
-        loss = _bits(model, _windows(data, starts, config), budget.share, generator).mean()
+        loss = _measure_bits(model, _cut_windows(data, starts, config), budget.share, generator).mean()
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), budget.clip)
         if not torch.isfinite(norm):
@@ -110,21 +110,24 @@ def measure_language(
     Causal: every token of a whole window is predicted once, but for the first; those at the start of a window from
     little context. Masked: a share of the tokens, always the same ones, from the others.
     """
-    tokens, size = data if isinstance(data, Tensor) else _tokens(data), model.config.context
+    tokens, size = data if isinstance(data, Tensor) else _encode_bytes(data), model.config.context
     starts = torch.arange(0, len(tokens) - size, size)
     generator = torch.Generator().manual_seed(0)
-    parts = [_bits(model, _windows(tokens, s, model.config), share, generator).mean(1) for s in starts.split(BLOCK)]
+    parts = [
+        _measure_bits(model, _cut_windows(tokens, s, model.config), share, generator).mean(1)
+        for s in starts.split(BLOCK)
+    ]
     bits = torch.cat(parts).double().numpy()
     blocks = np.array_split(bits, max(1, len(bits) // BLOCK))
     return {f"bits_per_{unit}": float(bits.mean()), "blocks": [float(block.mean()) for block in blocks]}
 
 
-def sample(model: LanguageModel, prompt: bytes, length: int, *, temperature: float = 0.7, seed: int = 0) -> bytes:
+def sample_bytes(model: LanguageModel, prompt: bytes, length: int, *, temperature: float = 0.7, seed: int = 0) -> bytes:
     """Continue a prompt by `length` bytes, drawn one by one; DataError where the model is masked or the prompt empty.
 
     Temperature 0 takes the likeliest byte each time.
     """
-    return bytes(_continued(model, list(prompt), length, temperature, seed))
+    return bytes(_continue_prompt(model, list(prompt), length, temperature, seed))
 
 
 def sample_words(
@@ -136,12 +139,12 @@ def sample_words(
     temperature: float = 0.7,
     seed: int = 0,
 ) -> str:
-    """Continue a prompt by `length` words, as `sample` does by bytes."""
+    """Continue a prompt by `length` words, as `sample_bytes` does by bytes."""
     known = vocabulary.encode(prompt.encode()).tolist()
-    return vocabulary.decode(_continued(model, known, length, temperature, seed))
+    return vocabulary.decode(_continue_prompt(model, known, length, temperature, seed))
 
 
-def _continued(model: LanguageModel, prompt: list[int], length: int, temperature: float, seed: int) -> list[int]:
+def _continue_prompt(model: LanguageModel, prompt: list[int], length: int, temperature: float, seed: int) -> list[int]:
     if not model.config.causal:
         raise DataError("a masked model fills gaps and cannot continue a text: train with the objective 'causal'")
     if not prompt:
@@ -171,10 +174,10 @@ def learn_language(
     """Train one model on a text file or folder (None: Python's documentation) and save it in a directory; return its
     figures. With `words` it reads the so many most frequent words of the text, which are saved too, and not bytes.
     """
-    text, budget = (documentation() if source is None else read_text(source)), budget or Budget()
+    text, budget = (read_documentation() if source is None else read_text(source)), budget or Budget()
     config, vocabulary = config or LanguageConfig(), None
     if words:
-        vocabulary = Vocabulary.of(text.train, words)
+        vocabulary = Vocabulary.build_from(text.train, words)
         config = replace(config, vocabulary=len(vocabulary))
     model, result = train_language(config, text, budget, seed, vocabulary=vocabulary, progress=progress)
     if vocabulary is not None:
@@ -184,8 +187,11 @@ def learn_language(
     return result
 
 
-def _bits(model: LanguageModel, drawn: Tensor, share: float, generator: torch.Generator) -> Tensor:
-    """Bits of every predicted token, (B, predictions), for windows of one token more than the context."""
+def _measure_bits(model: LanguageModel, drawn: Tensor, share: float, generator: torch.Generator) -> Tensor:
+    """Bits of every predicted token of some windows, (B, predictions).
+
+    A window has one token more than the context.
+    """
     if model.config.causal:
         logits, targets = model(drawn[:, :-1]), drawn[:, 1:]
     else:
@@ -197,23 +203,26 @@ def _bits(model: LanguageModel, drawn: Tensor, share: float, generator: torch.Ge
     return F.cross_entropy(logits.transpose(1, 2), targets, reduction="none") / math.log(2)
 
 
-def _windows(data: Tensor, starts: Tensor, config: LanguageConfig) -> Tensor:
+def _cut_windows(data: Tensor, starts: Tensor, config: LanguageConfig) -> Tensor:
     return data[starts[:, None] + torch.arange(config.context + 1)].long()
 
 
-def _tokens(data: bytes) -> Tensor:
+def _encode_bytes(data: bytes) -> Tensor:
     return torch.frombuffer(bytearray(data), dtype=torch.uint8).long()
 
 
-def _parts(config: LanguageConfig, text: Text, vocabulary: Vocabulary | None) -> tuple[Tensor, Tensor]:
-    """The tokens to learn from and those held out; `DataError` where there are too few for a window."""
+def _encode_text(config: LanguageConfig, text: Text, vocabulary: Vocabulary | None) -> tuple[Tensor, Tensor]:
+    """The tokens of a text to learn from, and those held out.
+
+    Raises `DataError` where there are too few for a window.
+    """
     if config.vocabulary != (BYTES if vocabulary is None else len(vocabulary)):
         raise DataError(
             f"the model has {config.vocabulary} tokens and the text {len(vocabulary) if vocabulary else BYTES}: "
             "make the config with the vocabulary's length"
         )
     parts = {
-        part: _tokens(data) if vocabulary is None else torch.from_numpy(vocabulary.encode(data))
+        part: _encode_bytes(data) if vocabulary is None else torch.from_numpy(vocabulary.encode(data))
         for part, data in (("training", text.train), ("held-out", text.held_out))
     }
     for part, tokens in parts.items():

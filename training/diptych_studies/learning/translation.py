@@ -14,7 +14,7 @@ from torch import Tensor
 
 from diptych_model.flops import count_parameters
 from diptych_studies.data import numbers
-from diptych_studies.networks.decoding import beam_search, greedy
+from diptych_studies.networks.decoding import beam_search, decode_greedily
 from diptych_studies.networks.translation import END, FIRST, PAD, TranslationConfig, Translator
 from diptych_training.errors import DataError
 from diptych_training.optimisation import warm_cosine
@@ -27,10 +27,10 @@ NUMBERS = "numbers"
 Pairs = list[tuple[list[int], list[int]]]
 
 
-def _reordered(
+def _draw_reordered_words(
     order: Callable[[Tensor], Tensor], config: TranslationConfig, count: int, generator: torch.Generator
 ) -> Pairs:
-    """Words at random, as many as chance says, and the same in another order."""
+    """Draw sequences of random words, and each in another order."""
     if config.longest <= SHORTEST:
         raise DataError(f"sequences have {SHORTEST} words and their end at least: longest must be above {SHORTEST}")
     pairs: Pairs = []
@@ -50,13 +50,14 @@ def _spelled_numbers(config: TranslationConfig, count: int, generator: torch.Gen
     english = {word: FIRST + place for place, word in enumerate(numbers.WORDS[:first])}
     german = {word: FIRST + first + place for place, word in enumerate(numbers.WORDS[first:])}
     return [
-        ([english[word] for word in numbers.english(n)], [german[word] for word in numbers.german(n)]) for n in drawn
+        ([english[word] for word in numbers.spell_english(n)], [german[word] for word in numbers.spell_german(n)])
+        for n in drawn
     ]
 
 
 TASKS: Mapping[str, Callable[[TranslationConfig, int, torch.Generator], Pairs]] = {
-    "reverse": partial(_reordered, lambda words: words.flip(0)),
-    "sort": partial(_reordered, lambda words: words.sort().values),
+    "reverse": partial(_draw_reordered_words, lambda words: words.flip(0)),
+    "sort": partial(_draw_reordered_words, lambda words: words.sort().values),
     NUMBERS: _spelled_numbers,
 }
 
@@ -126,11 +127,11 @@ def train_translation(
     return network, {
         "parameters": count_parameters(network),
         "curve": [round(float(np.mean(part)), 4) for part in np.array_split(losses, min(POINTS, steps))],
-        "greedy": exact(greedy(network, source), target),
-        "beam": exact(beam_search(network, source, BEAM), target),
+        "greedy": compute_exact_share(decode_greedily(network, source), target),
+        "beam": compute_exact_share(beam_search(network, source, BEAM), target),
         "alignment": {
-            "source": _spelled(task, source[0, :asked]),
-            "target": _spelled(task, target[0, :wanted]),
+            "source": _spell_words(task, source[0, :asked]),
+            "target": _spell_words(task, target[0, :wanted]),
             "weights": [[round(float(w), 4) for w in row[:asked]] for row in seen[:wanted]],
         },
     }
@@ -141,13 +142,16 @@ def translation_loss(network: Translator, source: Tensor, target: Tensor) -> Ten
     return F.cross_entropy(network(source, target).transpose(1, 2), target, ignore_index=PAD)
 
 
-def exact(written: Tensor, target: Tensor) -> float:
-    """The share of targets (B, T) that were written without a fault, whatever stands behind their `END`."""
+def compute_exact_share(written: Tensor, target: Tensor) -> float:
+    """The share of targets (B, T) that were written without a fault.
+
+    What stands behind their `END` does not count.
+    """
     padded = F.pad(written, (0, max(0, target.shape[1] - written.shape[1])), value=PAD)
     return float((padded[:, : target.shape[1]] == target).all(1).double().mean())
 
 
-def _spelled(task: str, tokens: Tensor) -> list[int] | list[str]:
-    """The words of a sequence, as people read them."""
+def _spell_words(task: str, tokens: Tensor) -> list[int] | list[str]:
+    """Spell the words of a sequence as people read them."""
     places = (tokens - FIRST).tolist()
     return [numbers.WORDS[place] for place in places] if task == NUMBERS else places

@@ -14,7 +14,12 @@ from torch import Tensor, nn
 
 from diptych_model.mixers.transformer import sinusoids
 from diptych_model.operators import Scale
-from diptych_studies.networks.language_model import EncoderBlock, LanguageConfig, settings_with_scales, windows
+from diptych_studies.networks.language_model import (
+    EncoderBlock,
+    LanguageConfig,
+    build_window_scales,
+    settings_with_scales,
+)
 
 First = Int[Tensor, "batch first"]
 Second = Int[Tensor, "batch second"]
@@ -34,7 +39,7 @@ class BertConfig:
     span: int = 32
     width: int = 96
     blocks: int = 2
-    scales: tuple[Scale, ...] = windows((1, 2, 3), heads=6, d_a=16)
+    scales: tuple[Scale, ...] = build_window_scales((1, 2, 3), heads=6, d_a=16)
     expansion: float = 2.5
     segments: bool = True
 
@@ -96,8 +101,11 @@ class Bert(nn.Module):
         self.pooled = nn.Linear(d, d)
         self.following = nn.Linear(d, 2)
 
-    def joined(self, first: First, second: Second) -> tuple[Tokens, Tokens]:
-        """Two spans as tokens begin, first, separation, second, separation, (B, T), and the segment of each, 0 or 1."""
+    def join_spans(self, first: First, second: Second) -> tuple[Tokens, Tokens]:
+        """Join two spans into one sequence of tokens, and their segments.
+
+        Tokens are begin, first, separation, second, separation, (B, T); the segment of each is 0 or 1.
+        """
         if max(first.shape[1], second.shape[1]) > self.config.span:
             raise ValueError(
                 f"a span has {self.config.span} words at most, got {first.shape[1]} and {second.shape[1]}: cut them"
@@ -113,7 +121,7 @@ class Bert(nn.Module):
     def forward(
         self, tokens: Tokens, segments: Tokens
     ) -> tuple[Float[Tensor, "batch tokens vocabulary"], Float[Tensor, "batch 2"]]:
-        """Tokens and segments (B, T), as `joined` makes them -> logits of words (B, T, V) and of following (B, 2)."""
+        """Tokens and segments (B, T) of `join_spans` -> logits of words (B, T, V) and of following (B, 2)."""
         x = self.embedding(tokens) * sqrt(self.config.width) + cast(Tensor, self.places)[: tokens.shape[1]]
         if self.segment is not None:
             x = x + self.segment(segments)

@@ -11,7 +11,7 @@ Written = Int[Tensor, "batch written"]
 
 
 @torch.no_grad()
-def greedy(network: Translator, source: Source) -> Written:
+def decode_greedily(network: Translator, source: Source) -> Written:
     """The likeliest token each time, until every target of the batch has its `END` or is as long as the network's
     longest: (B, S) -> (B, T), filled up with `PAD`.
     """
@@ -32,7 +32,7 @@ def beam_search(network: Translator, source: Source, width: int) -> Written:
     """The likeliest target that a beam finds: (B, S) -> (B, T), filled up with `PAD`.
 
     The `width` likeliest beginnings are kept, those that have ended among them; the probability of a target is that of
-    all of its tokens, its `END` included, and is not divided by its length. With a width of 1 it is `greedy`.
+    all of its tokens, its `END` included, and is not divided by its length. With a width of 1 it is `decode_greedily`.
     """
     if width < 1:
         raise ValueError(f"a beam must be at least 1 wide, got {width}")

@@ -22,8 +22,10 @@ BYTES = 256
 WEIGHTS, CONFIG = "language.safetensors", "language.json"
 
 
-def windows(widths: Sequence[int], *, heads: int, d_a: int) -> tuple[Scale, ...]:
-    """One-headed SACs, `heads` of them, whose windows are 1 x m for every m of `widths` in equal shares.
+def build_window_scales(widths: Sequence[int], *, heads: int, d_a: int) -> tuple[Scale, ...]:
+    """Build the scales of `heads` one-headed SACs with windows of some widths.
+
+    They are 1 x m for every m of `widths`, in equal shares.
 
     With one head a SAC's H_Y loses nothing, so that windows (1,) are multi-head self-attention in full rank, and every
     other choice differs from it in the windows of some heads and in nothing else.
@@ -46,13 +48,13 @@ class LanguageConfig:
     context: int = 128
     width: int = 96
     blocks: int = 3
-    scales: tuple[Scale, ...] = windows((1, 2, 3), heads=6, d_a=16)
+    scales: tuple[Scale, ...] = build_window_scales((1, 2, 3), heads=6, d_a=16)
     expansion: float = 2.5
     objective: str = "causal"
     vocabulary: int = BYTES
 
     def __post_init__(self) -> None:
-        if min(self.context, self.width, self.blocks, self.vocabulary) < 1 or self.hidden < 1:
+        if min(self.context, self.width, self.blocks, self.vocabulary) < 1 or self.hidden_width < 1:
             raise ValueError(f"context, width, vocabulary, blocks and expansion must be positive, got {self}")
         if self.width % 2:
             raise ValueError(f"the positional encoding needs an even width, got {self.width}")
@@ -72,7 +74,7 @@ class LanguageConfig:
         return self.vocabulary
 
     @property
-    def hidden(self) -> int:
+    def hidden_width(self) -> int:
         """The hidden width of the feed-forward part."""
         return round(self.width * self.expansion)
 
@@ -104,7 +106,7 @@ class EncoderBlock(nn.Module):
 
     def __init__(self, config: LanguageConfig) -> None:
         super().__init__()
-        d, hidden = config.width, config.hidden
+        d, hidden = config.width, config.hidden_width
         self.norm = nn.LayerNorm(d)
         self.msac = MSAC(d, 1, config.context, config.scales, d_phi=d, causal=config.causal)
         with torch.no_grad():

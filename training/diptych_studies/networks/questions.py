@@ -82,10 +82,10 @@ class RegionAttention(nn.Module):
     def forward(self, x: Tokens, regions: Regions) -> tuple[Tokens, Relevance]:
         """(B, T, d) and regions (B, R, d_v) -> v' of every token, (B, T, d), and alpha, (B, heads, T, R)."""
         q, f, g = (self._by_head(made) for made in (self.W_q(x), self.W_f(regions), self.W_g(regions)))
-        alpha = self._scores(q, f).softmax(-1)
+        alpha = self._score_regions(q, f).softmax(-1)
         return self.out((alpha @ g).transpose(1, 2).flatten(2)), alpha
 
-    def _scores(self, q: Tensor, f: Tensor) -> Relevance:
+    def _score_regions(self, q: Tensor, f: Tensor) -> Relevance:
         if self.w is None:
             return q @ f.transpose(2, 3) / sqrt(q.shape[-1])
         return ((q[:, :, :, None] + f[:, :, None]).tanh() * self.w[:, None, None]).sum(-1)
@@ -112,7 +112,7 @@ class QuestionNetwork(nn.Module):
         self.norm = nn.LayerNorm(d)
         self.head = nn.Sequential(nn.Linear(d, 2 * d), nn.GELU(), nn.Linear(2 * d, config.answers))
         if config.relevance != "blind":
-            self.stem = _stem(d, config.patch)
+            self.stem = _build_stem(d, config.patch)
             self.place = nn.Parameter(torch.randn(config.grid**2, d) * 0.1)
             self.seen = nn.LayerNorm(d)
             self.asking = nn.ModuleList(nn.LayerNorm(d) for _ in range(config.blocks))
@@ -122,11 +122,11 @@ class QuestionNetwork(nn.Module):
 
     def forward(self, pictures: Pictures, questions: Questions) -> Float[Tensor, "batch answers"]:
         """Pictures (B, 3, S, S) from -1 to 1 and questions (B, T) -> the logits of the answers (B, answers)."""
-        return self._answered(pictures, questions)[0]
+        return self._answer_questions(pictures, questions)[0]
 
     def relevance(self, pictures: Pictures, questions: Questions) -> Float[Tensor, "batch blocks tokens rows cols"]:
         """The relevance of every region to every word, the mean of the heads, in every block: (B, blocks, T, N, M)."""
-        maps = self._answered(pictures, questions)[1]
+        maps = self._answer_questions(pictures, questions)[1]
         if not maps:
             raise ValueError("a blind network looks at no picture: build it with relevance = 'dot' or 'additive'")
         return torch.stack([one.mean(1) for one in maps], 1).unflatten(-1, (self.config.grid, self.config.grid))
@@ -138,7 +138,7 @@ class QuestionNetwork(nn.Module):
             raise ValueError(f"pictures must be (B, 3, {size}, {size}), got {tuple(pictures.shape)}")
         return self.seen(self.stem(pictures).flatten(2).transpose(1, 2) + self.place)
 
-    def _answered(self, pictures: Tensor, questions: Tensor) -> tuple[Tensor, list[Tensor]]:
+    def _answer_questions(self, pictures: Tensor, questions: Tensor) -> tuple[Tensor, list[Tensor]]:
         if questions.dim() != 2 or not 1 <= questions.shape[1] <= self.config.longest:
             raise ValueError(
                 f"questions must be (B, T) with T from 1 to {self.config.longest} words, got {tuple(questions.shape)}"
@@ -157,7 +157,7 @@ class QuestionNetwork(nn.Module):
         return self.head((self.norm(x) * words).sum(1) / words.sum(1).clamp(min=1)), maps
 
 
-def _stem(d: int, patch: int) -> nn.Sequential:
+def _build_stem(d: int, patch: int) -> nn.Sequential:
     """3x3 convolutions, one of stride 2 for every halving of the patch, and one more that sees across regions."""
     halvings = patch.bit_length() - 1
     widths = [3, *(max(8, d // 2 ** (halvings - step)) for step in range(1, halvings)), d]

@@ -93,13 +93,13 @@ class Generator(nn.Module):
             d = config.channels(side)
             layers += [
                 nn.Upsample(scale_factor=2),
-                _convolution(config.channels(taken), d),
+                _build_convolution(config.channels(taken), d),
                 nn.BatchNorm2d(d),
                 nn.ReLU(),
             ]
             if side == config.attend:
                 layers.append(SelfAttention(d, config.reduction))
-        self.layers = nn.Sequential(*layers, _convolution(config.width, 3), nn.Tanh())
+        self.layers = nn.Sequential(*layers, _build_convolution(config.width, 3), nn.Tanh())
 
     def forward(self, latent: Latent) -> Pictures:
         """(B, latent) -> (B, 3, S, S) from -1 to 1."""
@@ -116,7 +116,7 @@ class Discriminator(nn.Module):
     def __init__(self, config: SaganConfig) -> None:
         super().__init__()
         self.config = config
-        layers: list[nn.Module] = [_convolution(3, config.width), nn.LeakyReLU(0.1)]
+        layers: list[nn.Module] = [_build_convolution(3, config.width), nn.LeakyReLU(0.1)]
         for taken, side in zip(config.sides[:0:-1], config.sides[-2::-1], strict=True):
             d = config.channels(side)
             halved = nn.Conv2d(config.channels(taken), d, 4, stride=2, padding=1)
@@ -134,8 +134,8 @@ class Discriminator(nn.Module):
         return self.end(self.layers(pictures)).squeeze(1)
 
 
-def gammas(network: Generator | Discriminator) -> list[float]:
-    """The share of attention in each of a network's blocks."""
+def list_gammas(network: Generator | Discriminator) -> list[float]:
+    """List the share of attention in each block of a network."""
     return [float(module.gamma.detach()) for module in network.modules() if isinstance(module, SelfAttention)]
 
 
@@ -149,5 +149,5 @@ def generator_loss(made: Logits) -> Float[Tensor, ""]:
     return -made.mean()
 
 
-def _convolution(taken: int, given: int) -> nn.Module:
+def _build_convolution(taken: int, given: int) -> nn.Module:
     return spectral_norm(nn.Conv2d(taken, given, 3, padding=1))

@@ -118,7 +118,7 @@ class EncoderDecoder(Translator):
     def encode(self, source: Source) -> Memory:
         """See `Translator.encode`."""
         self._require_length("source", source)
-        x = self._embedded(source)
+        x = self._embed_tokens(source)
         for layer in self.encoder:
             x = layer(x, padding=source == PAD)
         return self.read(x)
@@ -126,7 +126,7 @@ class EncoderDecoder(Translator):
     def decode(self, memory: Memory, padding: Bool[Tensor, "batch source"], prefix: Target) -> tuple[Logits, Alignment]:
         """See `Translator.decode`; the alignment is the mean over the heads of the last layer."""
         self._require_length("target", prefix)
-        x, mask = self._embedded(prefix), causal_mask(prefix.shape[1]).to(memory)
+        x, mask = self._embed_tokens(prefix), causal_mask(prefix.shape[1]).to(memory)
         weights = memory.new_zeros(())
         for layer in self.decoder:
             layer = cast(DecoderLayer, layer)
@@ -134,7 +134,7 @@ class EncoderDecoder(Translator):
             x = layer(x, memory, mask=mask, memory_padding=padding)
         return F.linear(self.written(x), self.embedding.weight), weights.mean(1)
 
-    def _embedded(self, tokens: Tensor) -> Tensor:
+    def _embed_tokens(self, tokens: Tensor) -> Tensor:
         return self.embedding(tokens) * sqrt(self.config.width) + cast(Tensor, self.places)[: tokens.shape[1]]
 
 
@@ -170,7 +170,7 @@ class Recurrent(Translator):
         known, words = memory if self.U is None else self.U(memory), self.embedding(prefix)
         logits, seen = [], []
         for word in words.unbind(1):
-            scores = self._scores(state, known).masked_fill(padding, -torch.inf)
+            scores = self._score_source(state, known).masked_fill(padding, -torch.inf)
             weights = scores.softmax(-1)
             context = (weights[:, None] @ memory)[:, 0]
             state = self.writer(torch.cat([word, context], -1), state)
@@ -178,7 +178,7 @@ class Recurrent(Translator):
             seen.append(weights)
         return torch.stack(logits, 1), torch.stack(seen, 1)
 
-    def _scores(self, state: Tensor, known: Tensor) -> Float[Tensor, "batch source"]:
+    def _score_source(self, state: Tensor, known: Tensor) -> Float[Tensor, "batch source"]:
         asked = self.W(state)[:, None]
         if self.v is None:
             return (known @ asked.transpose(1, 2))[..., 0] * self.config.width**-0.5

@@ -12,13 +12,13 @@ import numpy as np
 
 from diptych.console import format_table
 from diptych_runtime.atomic import replacing_file
-from diptych_studies.data.text import Text, documentation, read_text
+from diptych_studies.data.text import Text, read_documentation, read_text
 from diptych_studies.data.words import Vocabulary
 from diptych_studies.grid import run_grid
 from diptych_studies.learning.bert import train_bert
 from diptych_studies.learning.language import Budget
 from diptych_studies.networks.bert import BertConfig
-from diptych_studies.networks.language_model import windows
+from diptych_studies.networks.language_model import build_window_scales
 from diptych_training.errors import DataError
 from diptych_training.metrics import student_interval, wilson_interval
 
@@ -51,12 +51,12 @@ def study_bert(
     """
     if seeds < 1:
         raise DataError(f"a study needs a seed, got {seeds}")
-    text = _read(source)
+    text = _read_text(source)
     base = shape or BertConfig(WORDS)
-    size = len(Vocabulary.of(text.train, base.words))
+    size = len(Vocabulary.build_from(text.train, base.words))
     runs = {}
     for seed, (name, variant) in product(range(seeds), VARIANTS.items()):
-        scales = windows(variant["widths"], heads=HEADS, d_a=max(1, base.width // HEADS))
+        scales = build_window_scales(variant["widths"], heads=HEADS, d_a=max(1, base.width // HEADS))
         config = replace(base, words=size, scales=scales, segments=variant["segments"])
         runs[f"bert-{name}-seed-{seed}".replace(",", "").replace(" ", "-")] = {
             **{"network": name, "seed": seed, "config": config.to_dict()},
@@ -85,11 +85,11 @@ def train_from(
     digest: str,
 ) -> dict[str, Any]:
     """One run, from settings that are JSON; DataError where the text is not that of the digest."""
-    text = _read(None if source is None else Path(source))
+    text = _read_text(None if source is None else Path(source))
     if text.digest != digest:
         raise DataError(f"{text.name} has changed since the study began: begin a new one in another directory")
     shape = BertConfig.from_dict(config)
-    _, result = train_bert(shape, text, Vocabulary.of(text.train, shape.words), Budget(**budget), seed)
+    _, result = train_bert(shape, text, Vocabulary.build_from(text.train, shape.words), Budget(**budget), seed)
     return {"network": network, "seed": seed, "steps": budget["steps"], "rate": budget["rate"], **result}
 
 
@@ -122,5 +122,5 @@ def bert_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 @cache
-def _read(source: Path | None) -> Text:
-    return documentation() if source is None else read_text(source)
+def _read_text(source: Path | None) -> Text:
+    return read_documentation() if source is None else read_text(source)

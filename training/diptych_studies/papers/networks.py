@@ -18,7 +18,7 @@ from diptych_model.networks.classifier import ClassifierConfig, classifier_flops
 from diptych_model.operators import Scale
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.grid import run_grid
-from diptych_training.classifiers import Budget, answers, train_classifier
+from diptych_training.classifiers import Budget, name_classes, train_classifier
 from diptych_training.data.classes import Labelled, labelled_archive
 from diptych_training.errors import DataError
 from diptych_training.metrics import student_interval, wilson_interval
@@ -34,7 +34,7 @@ COLUMNS = (
 Finished = Callable[[str], None] | None
 
 
-def msac(*windows: int, heads: int, d: int) -> Msac:
+def build_msac(*windows: int, heads: int, d: int) -> Msac:
     """SACs of one head, `heads` of each window size, larger windows separable."""
     return Msac(tuple(Scale(m, m, heads=1, d_a=d, d_o=d, separable=m > 1) for m in windows for _ in range(heads)))
 
@@ -42,10 +42,16 @@ def msac(*windows: int, heads: int, d: int) -> Msac:
 # Large windows where the grid is fine (16 x 16), single positions where it is coarse (4 x 4).
 MSACS = {
     "MSAC-ResNet": ClassifierConfig(
-        "resnet", (2, 2, 2), 16, spatial=(msac(3, 5, heads=1, d=8), msac(1, 3, heads=2, d=8), msac(1, heads=4, d=16))
+        "resnet",
+        (2, 2, 2),
+        16,
+        spatial=(build_msac(3, 5, heads=1, d=8), build_msac(1, 3, heads=2, d=8), build_msac(1, heads=4, d=16)),
     ),
     "MSAC-DenseNet": ClassifierConfig(
-        "densenet", (3, 3, 3), 12, spatial=(msac(3, 5, heads=1, d=6), msac(1, 3, heads=1, d=6), msac(1, heads=2, d=6))
+        "densenet",
+        (3, 3, 3),
+        12,
+        spatial=(build_msac(3, 5, heads=1, d=6), build_msac(1, 3, heads=1, d=6), build_msac(1, heads=2, d=6)),
     ),
 }
 
@@ -60,7 +66,7 @@ def twins(classes: int) -> dict[str, ClassifierConfig]:
     return found
 
 
-def widths(sizes: Sequence[int] = WIDTHS) -> dict[str, ClassifierConfig]:
+def list_widths(sizes: Sequence[int] = WIDTHS) -> dict[str, ClassifierConfig]:
     """ResNets of some widths, with convolutions and with stand-alone attention in 5 x 5 windows."""
     forms = {"convolution": (), "stand-alone attention": (StandAlone(k=5),)}
     return {
@@ -91,11 +97,11 @@ def study_networks(
         raise DataError(f"a study needs an archive of {', '.join(ARCHIVES)} and a seed, got {archive} and {seeds}")
     if not rates:
         raise DataError("a study needs a learning rate, got none")
-    classes = len(_photos(folder, archive).names)
-    configs = widths() if sweep else twins(classes)
+    classes = len(_load_photos(folder, archive).names)
+    configs = list_widths() if sweep else twins(classes)
     work = partial(train_from, folder)
 
-    def trained(wanted: Sequence[tuple[str, int, float]]) -> list[dict[str, Any]]:
+    def train_runs(wanted: Sequence[tuple[str, int, float]]) -> list[dict[str, Any]]:
         runs = {
             f"{archive}-{name}-rate-{rate:g}-seed-{seed}".replace(" ", "-").replace(",", ""): {
                 **{"archive": archive, "network": name, "config": configs[name].to_dict(), "seed": seed},
@@ -105,9 +111,9 @@ def study_networks(
         }
         return list(run_grid(directory, runs, work, processes=processes, finished=finished).values())
 
-    rows = trained([(name, 0, rate) for rate in rates for name in configs])
+    rows = train_runs([(name, 0, rate) for rate in rates for name in configs])
     best = {name: min((row for row in rows if row["network"] == name), key=last_loss)["rate"] for name in configs}
-    rows += trained([(name, seed, best[name]) for seed in range(1, seeds) for name in configs])
+    rows += train_runs([(name, seed, best[name]) for seed in range(1, seeds) for name in configs])
     with replacing_file(directory / f"{'widths' if sweep else 'networks'}-{archive}.csv") as unfinished:
         write_rows(rows, unfinished)
     return rows
@@ -117,15 +123,15 @@ def train_from(
     folder: Path, archive: str, network: str, config: Mapping[str, Any], seed: int, budget: Mapping[str, Any]
 ) -> dict[str, Any]:
     """One run, from settings that are JSON."""
-    photos, shape = _photos(folder, archive), ClassifierConfig.from_dict(config)
+    photos, shape = _load_photos(folder, archive), ClassifierConfig.from_dict(config)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         built = shape.build(len(photos.names))
         began = process_time()
         losses = train_classifier(built, *photos.training, Budget(**budget), seed)
         seconds = process_time() - began
-    right = answers(built, photos.validation[0]) == photos.validation[1]
-    seen = answers(built, photos.training[0]) == photos.training[1]
+    right = name_classes(built, photos.validation[0]) == photos.validation[1]
+    seen = name_classes(built, photos.training[0]) == photos.training[1]
     return {
         "archive": archive,
         "network": network,
@@ -161,7 +167,7 @@ def networks_text(rows: Sequence[dict[str, Any]]) -> str:
     """A line for each network, at the rate that it stands with."""
     lines = []
     for name in dict.fromkeys(row["network"] for row in rows):
-        found = standing([row for row in rows if row["network"] == name])
+        found = select_standing_runs([row for row in rows if row["network"] == name])
         shares = [row["right"] / row["held_out"] for row in found]
         over_seeds, held_out = student_interval(shares), found[0]["held_out"]
         over_photos = wilson_interval(float(np.mean([row["right"] for row in found])), held_out)
@@ -176,13 +182,13 @@ def networks_text(rows: Sequence[dict[str, Any]]) -> str:
     return f"{text}\n{rows[0]['archive']}: {rows[0]['held_out']} photos held out, {rows[0]['steps']} steps"
 
 
-def standing(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def select_standing_runs(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Of one network's runs those at the rate that it stands with."""
     rate = min((row for row in rows if row["seed"] == 0), key=last_loss)["rate"]
     return [row for row in rows if row["rate"] == rate]
 
 
 @cache
-def _photos(folder: Path, archive: str) -> Labelled:
+def _load_photos(folder: Path, archive: str) -> Labelled:
     """A process reads its photos once."""
     return labelled_archive(folder, archive, ClassifierConfig.pixels)

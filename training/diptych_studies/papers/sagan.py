@@ -46,7 +46,7 @@ def study_sagan(
         raise DataError("the shape of the study says where attention stands: attend must not be 0")
     shapes = {ATTENTION: shape, NONE: replace(shape, attend=0)}
     runs = {
-        _run(name, seed): {"name": name, "config": asdict(shapes[name]), "budget": asdict(budget), "seed": seed}
+        _name_run(name, seed): {"name": name, "config": asdict(shapes[name]), "budget": asdict(budget), "seed": seed}
         for seed, name in product(range(seeds), shapes)
     }
     for run in runs:
@@ -65,7 +65,7 @@ def train_from(
 ) -> dict[str, Any]:
     """One run of a study, from settings that are JSON; the generator's weights are kept in the directory."""
     generator, result = train_sagan(SaganConfig(**config), SaganBudget(**budget), seed)
-    save_file(generator.state_dict(), Path(directory, f"{_run(name, seed)}.safetensors"))
+    save_file(generator.state_dict(), Path(directory, f"{_name_run(name, seed)}.safetensors"))
     return result
 
 
@@ -127,7 +127,7 @@ def draw_sagan(result: Mapping[str, Any], directory: Path, path: Path) -> None:
     for axes in (distances, gammas):
         axes.legend(fontsize=8)
     sheets = {"drawn": draw_things(SHOWN, first[0]["config"]["pixels"], OTHERS)}
-    sheets |= {row["attention"]: make_pictures(_generator(row, directory), SHOWN) for row in first}
+    sheets |= {row["attention"]: make_pictures(_load_generator(row, directory), SHOWN) for row in first}
     for place, (name, pictures) in enumerate(sheets.items(), 1):
         axes = figure.add_subplot(grid[place, :])
         axes.imshow(np.concatenate(list(pictures), 1), interpolation="nearest")
@@ -137,11 +137,11 @@ def draw_sagan(result: Mapping[str, Any], directory: Path, path: Path) -> None:
         figure.savefig(unfinished, dpi=110, format=path.suffix.lstrip(".") or "png")
 
 
-def _generator(row: Mapping[str, Any], directory: Path) -> Generator:
+def _load_generator(row: Mapping[str, Any], directory: Path) -> Generator:
     generator = Generator(SaganConfig(**row["config"]))
-    generator.load_state_dict(load_file(directory / f"{_run(row['attention'], row['seed'])}.safetensors"))
+    generator.load_state_dict(load_file(directory / f"{_name_run(row['attention'], row['seed'])}.safetensors"))
     return generator
 
 
-def _run(name: str, seed: int) -> str:
+def _name_run(name: str, seed: int) -> str:
     return f"sagan-{name}-seed-{seed}"

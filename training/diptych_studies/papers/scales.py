@@ -13,11 +13,11 @@ import torch
 
 from diptych.console import format_table
 from diptych_runtime.atomic import replacing_file
-from diptych_studies.data.text import Text, documentation, read_text
+from diptych_studies.data.text import Text, read_documentation, read_text
 from diptych_studies.data.words import Vocabulary
 from diptych_studies.grid import run_grid
 from diptych_studies.learning.language import Budget, train_language
-from diptych_studies.networks.language_model import LanguageConfig, parameters_of, windows, with_parameters
+from diptych_studies.networks.language_model import LanguageConfig, build_window_scales, parameters_of, with_parameters
 from diptych_training.errors import DataError
 from diptych_training.metrics import bootstrap, student_interval
 
@@ -51,18 +51,18 @@ def study_language(
     the shape of `config` (default: 96 channels, 3 blocks, expansion 4) and 6 heads. The others give the same heads
     wider windows, and the feed-forward expansion that makes their parameters equal.
     """
-    text, budgets = _read(source), [Budget(steps=steps, rate=rate) for rate in rates]
+    text, budgets = _read_text(source), [Budget(steps=steps, rate=rate) for rate in rates]
     shape = replace(
         config or LanguageConfig(context=WORDS_SEEN if words else LanguageConfig.context, expansion=EXPANSION),
         objective=objective,
     )
     if words:
-        shape = replace(shape, vocabulary=len(Vocabulary.of(text.train, words)))
+        shape = replace(shape, vocabulary=len(Vocabulary.build_from(text.train, words)))
     given = {"source": None if source is None else str(source), "digest": text.digest}
     level = {"words": words} if words else {}
     runs = {
         ("words-" if words else "") + name: settings | given | level
-        for name, settings in _combinations(scale_sets, shape, seeds, budgets)
+        for name, settings in _list_combinations(scale_sets, shape, seeds, budgets)
     }
     results = list(run_grid(directory, runs, train_from, processes=processes, finished=finished).values())
     result: dict[str, Any] = {
@@ -73,7 +73,7 @@ def study_language(
     }
     result |= {"train_bytes": len(text.train), "held_out_bytes": len(text.held_out)} | level
     if words:
-        result["unknown"] = _unknown(text, words)
+        result["unknown"] = _measure_unknown_share(text, words)
     result |= {"budget": asdict(budgets[0]) | {"rate": list(rates)}, "torch": torch.__version__}
     result |= {"rows": compare_scales(results)}
     with replacing_file(directory / f"comparison-{'words-' if words else ''}{objective}.json") as unfinished:
@@ -91,8 +91,8 @@ def train_from(
     words: int = 0,
 ) -> dict[str, Any]:
     """One run of a comparison, from settings that are JSON; DataError where the text is not that of the digest."""
-    shape, text = LanguageConfig.from_dict(config), _text(source, digest)
-    vocabulary = Vocabulary.of(text.train, words) if words else None
+    shape, text = LanguageConfig.from_dict(config), _read_same_text(source, digest)
+    vocabulary = Vocabulary.build_from(text.train, words) if words else None
     _, result = train_language(shape, text, Budget(**budget), seed, vocabulary=vocabulary)
     return {"widths": list(widths), "seed": seed, "rate": budget["rate"], "expansion": shape.expansion} | result
 
@@ -115,7 +115,7 @@ def compare_scales(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         learnt = {rate: float(np.mean([run["learning"][-1] for run in group])) for rate, group in by_rate.items()}
         rate = min(learnt, key=learnt.__getitem__)
         group = by_rate[rate]
-        measure = _measure(group[0])
+        measure = _name_measure(group[0])
         bits = np.array([run[measure] for run in group])
         blocks = np.array([run["blocks"] for run in group]).mean(0)
         row = {
@@ -124,10 +124,10 @@ def compare_scales(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "expansion": group[0]["expansion"],
             "rate": rate,
             "last_training_bits_by_rate": {f"{rate:g}": bits for rate, bits in learnt.items()},
-            **_intervals(measure, bits, blocks),
+            **_compute_intervals(measure, bits, blocks),
             "by_seed": bits.tolist(),
         }
-        row["gain"] = None if first is None else _intervals(measure, first[0] - bits, first[1] - blocks)
+        row["gain"] = None if first is None else _compute_intervals(measure, first[0] - bits, first[1] - blocks)
         first = first or (bits, blocks)
         rows.append(row)
     return rows
@@ -140,8 +140,13 @@ def language_text(result: Mapping[str, Any]) -> str:
     head += ["fewer bits", "over seeds", "over text"]
     lines = []
     for row in result["rows"]:
-        cells = ["1x" + ", 1x".join(map(str, row["windows"])), row["parameters"], f"{row['rate']:g}", *_cells(row)]
-        cells += _cells(row["gain"], "+") if row["gain"] else ["-", "-", "-"]
+        cells = [
+            "1x" + ", 1x".join(map(str, row["windows"])),
+            row["parameters"],
+            f"{row['rate']:g}",
+            *_format_cells(row),
+        ]
+        cells += _format_cells(row["gain"], "+") if row["gain"] else ["-", "-", "-"]
         lines.append(cells)
     seeds, budget = len(result["rows"][0]["by_seed"]), result["budget"]
     counted = f"bits a {unit}"
@@ -161,7 +166,7 @@ def language_text(result: Mapping[str, Any]) -> str:
     )
 
 
-def _combinations(
+def _list_combinations(
     scale_sets: Sequence[Widths], shape: LanguageConfig, seeds: int, budgets: Sequence[Budget]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Seeds outermost: what is finished first compares all scale sets."""
@@ -172,7 +177,7 @@ def _combinations(
         )
     if shape.width % HEADS:
         raise DataError(f"the width must be a multiple of the {HEADS} heads that the scales share, got {shape.width}")
-    shapes = [replace(shape, scales=windows(w, heads=HEADS, d_a=shape.width // HEADS)) for w in scale_sets]
+    shapes = [replace(shape, scales=build_window_scales(w, heads=HEADS, d_a=shape.width // HEADS)) for w in scale_sets]
     equal = [with_parameters(one, parameters_of(shapes[0])) for one in shapes]
     for seed, budget in product(range(seeds), budgets):
         for widths, one in zip(scale_sets, equal, strict=True):
@@ -180,36 +185,36 @@ def _combinations(
             yield name, {"widths": list(widths), "seed": seed, "config": one.to_dict(), "budget": asdict(budget)}
 
 
-def _measure(row: Mapping[str, Any]) -> str:
+def _name_measure(row: Mapping[str, Any]) -> str:
     return next(key for key in row if key.startswith("bits_per_"))
 
 
-def _unknown(text: Text, words: int) -> float:
+def _measure_unknown_share(text: Text, words: int) -> float:
     """The share of the held-out words that the vocabulary has not."""
-    return float((Vocabulary.of(text.train, words).encode(text.held_out) == 0).mean())
+    return float((Vocabulary.build_from(text.train, words).encode(text.held_out) == 0).mean())
 
 
 @cache
-def _text(source: str | None, digest: str) -> Text:
+def _read_same_text(source: str | None, digest: str) -> Text:
     """A process reads its text once."""
-    text = _read(None if source is None else Path(source))
+    text = _read_text(None if source is None else Path(source))
     if text.digest != digest:
         raise DataError(f"{text.name} has changed since the comparison began: begin a new one in another directory")
     return text
 
 
-def _read(source: Path | None) -> Text:
-    return documentation() if source is None else read_text(source)
+def _read_text(source: Path | None) -> Text:
+    return read_documentation() if source is None else read_text(source)
 
 
-def _intervals(name: str, by_seed: np.ndarray, by_block: np.ndarray) -> dict[str, Any]:
+def _compute_intervals(name: str, by_seed: np.ndarray, by_block: np.ndarray) -> dict[str, Any]:
     over_blocks = list(bootstrap(lambda chosen: float(by_block[chosen].mean()), len(by_block)))
     return {name: float(by_seed.mean()), "over_seeds": student_interval(by_seed), "over_blocks": over_blocks}
 
 
-def _cells(measured: Mapping[str, Any], sign: str = "") -> list[str]:
-    def between(ends: Sequence[float] | None) -> str:
+def _format_cells(measured: Mapping[str, Any], sign: str = "") -> list[str]:
+    def format_interval(ends: Sequence[float] | None) -> str:
         return f"{ends[0]:{sign}.3f} to {ends[1]:{sign}.3f}" if ends else "-"
 
-    mean = f"{measured[_measure(measured)]:{sign}.3f}"
-    return [mean, between(measured["over_seeds"]), between(measured["over_blocks"])]
+    mean = f"{measured[_name_measure(measured)]:{sign}.3f}"
+    return [mean, format_interval(measured["over_seeds"]), format_interval(measured["over_blocks"])]

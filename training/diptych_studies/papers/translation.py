@@ -104,12 +104,14 @@ def draw_alignments(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
         axis, seen = axes[tasks.index(row["task"])][kinds.index(row["network"])], row["alignment"]
         axis.imshow(np.array(seen["weights"]), cmap="Greys", vmin=0, vmax=1)
         axis.set_title(f"{row['task']}, {row['network']}", fontsize=9)
-        axis.set_xticks(range(len(seen["source"])), seen["source"], fontsize=7, rotation=_turned(seen["source"]))
+        axis.set_xticks(
+            range(len(seen["source"])), seen["source"], fontsize=7, rotation=_choose_rotation(seen["source"])
+        )
         axis.set_yticks(range(len(seen["target"])), seen["target"], fontsize=7)
     with replacing_file(path) as unfinished:
         figure.savefig(unfinished, dpi=150, format=path.suffix.lstrip(".") or "png")
 
 
-def _turned(labels: Sequence[object]) -> int:
+def _choose_rotation(labels: Sequence[object]) -> int:
     """Degrees by which labels are turned, so that words do not cover each other."""
     return 90 if any(isinstance(label, str) for label in labels) else 0

@@ -22,7 +22,7 @@ from diptych_model.mixers.cross_covariance import CrossCovarianceAttention
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.grid import run_grid
 from diptych_studies.networks.xcit import XCiT
-from diptych_training.classifiers import Budget, answers, train_classifier
+from diptych_training.classifiers import Budget, name_classes, train_classifier
 from diptych_training.data.archives import list_photos, load_photos, read_table_of
 from diptych_training.metrics import student_interval, wilson_interval
 
@@ -62,7 +62,9 @@ def study_xcit(
         "shape": SHAPE,
         "budget": asdict(Budget(steps=steps)),
         "torch": torch.__version__,
-        "rows": [_row(name, [run for run in trained.values() if run["attention"] == name]) for name in (XCA, SELF)],
+        "rows": [
+            _build_row(name, [run for run in trained.values() if run["attention"] == name]) for name in (XCA, SELF)
+        ],
         "cost": measured,
     }
     with replacing_file(directory / "xcit.json") as unfinished:
@@ -79,15 +81,15 @@ def network_of(attention: str, classes: int) -> XCiT:
 
 def train_from(folder: Path, attention: str, seed: int, budget: Mapping[str, Any]) -> dict[str, Any]:
     """One run, from settings that are JSON."""
-    pixels, labels, held_out = flowers(folder)
+    pixels, labels, held_out = load_flowers(folder)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = network_of(attention, int(labels.max()) + 1)
         began = time.process_time()
         losses = train_classifier(network, pixels[~held_out], labels[~held_out], Budget(**budget), seed)
         seconds = time.process_time() - began
-    right = answers(network, pixels[held_out]) == labels[held_out]
-    seen = answers(network, pixels[~held_out]) == labels[~held_out]
+    right = name_classes(network, pixels[held_out]) == labels[held_out]
+    seen = name_classes(network, pixels[~held_out]) == labels[~held_out]
     tenth = max(1, len(losses) // 10)
     return {
         "attention": attention,
@@ -101,7 +103,7 @@ def train_from(folder: Path, attention: str, seed: int, budget: Mapping[str, Any
     }
 
 
-def flowers(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def load_flowers(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The flowers of an archive folder: uint8 (n, 64, 64, 3), their kinds int64 (n,), and whether each is held out."""
     photos = list_photos(folder, ["flowers"])
     kinds = {f"flowers/{row['path']}": row["label"] for row in read_table_of(folder, "flowers", "flowers/images.csv")}
@@ -121,11 +123,11 @@ def measure_attentions(tokens: Sequence[int], width: int, heads: int) -> dict[st
     for count in tokens:
         side = round(count**0.5)
         x = torch.randn(1, side, side, width, generator=torch.Generator().manual_seed(0))
-        calls = {name: _calls(partial(module, x)) for name, module in made.items()}
+        calls = {name: _count_calls(partial(module, x)) for name, module in made.items()}
         seconds: dict[str, list[float]] = {name: [] for name in made}
         for number in range(ROUNDS):
             for name in random.Random(number).sample(list(made), len(made)):
-                seconds[name].append(_seconds(partial(made[name], x), calls[name]))
+                seconds[name].append(_time_calls(partial(made[name], x), calls[name]))
         rows.append(
             {
                 "tokens": side * side,
@@ -134,7 +136,7 @@ def measure_attentions(tokens: Sequence[int], width: int, heads: int) -> dict[st
                 "ratio": median(s / c for s, c in zip(seconds[SELF], seconds[XCA], strict=True)),
             }
         )
-    return {"rows": rows, "exponent": {name: _exponent(rows[-2:], name) for name in made}}
+    return {"rows": rows, "exponent": {name: _fit_exponent(rows[-2:], name) for name in made}}
 
 
 def xcit_text(result: Mapping[str, Any]) -> str:
@@ -168,7 +170,7 @@ def xcit_text(result: Mapping[str, Any]) -> str:
     )
 
 
-def _row(name: str, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _build_row(name: str, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The runs of a network, over its seeds."""
     shares = [run["right"] / run["held_out"] for run in runs]
     return {
@@ -189,13 +191,13 @@ def _self_attention(d: int, heads: int) -> torch.nn.Module:
     return Transformer(heads).build(Place(d, d, 1, 1))
 
 
-def _calls(work: Callable[[], object]) -> int:
+def _count_calls(work: Callable[[], object]) -> int:
     """The calls of a sample; the first, which warms up, does not count."""
-    _seconds(work, 1)
-    return max(1, int(LEAST / max(_seconds(work, 1), 1e-6)) + 1)
+    _time_calls(work, 1)
+    return max(1, int(LEAST / max(_time_calls(work, 1), 1e-6)) + 1)
 
 
-def _seconds(work: Callable[[], object], calls: int) -> float:
+def _time_calls(work: Callable[[], object], calls: int) -> float:
     began = time.process_time()
     with torch.inference_mode():
         for _ in range(calls):
@@ -203,6 +205,6 @@ def _seconds(work: Callable[[], object], calls: int) -> float:
     return (time.process_time() - began) / calls
 
 
-def _exponent(rows: Sequence[Mapping[str, Any]], name: str) -> float:
+def _fit_exponent(rows: Sequence[Mapping[str, Any]], name: str) -> float:
     times, counts = [row["milliseconds"][name] for row in rows], [row["tokens"] for row in rows]
     return float(np.log(times[-1] / times[0]) / np.log(counts[-1] / counts[0])) if len(rows) > 1 else float("nan")

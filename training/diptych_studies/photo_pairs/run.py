@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from diptych_model import PairConfig
 from diptych_model.flops import count_flops, count_parameters
 from diptych_model.network import PairPart
-from diptych_studies.one_shot import learnt
+from diptych_studies.one_shot import train_module
 from diptych_studies.photo_pairs.tokens import SETS, HeldOut, Pairs, Tokens
 from diptych_training.learning.losses import pair_loss, split_questions
 from diptych_training.metrics import Ranking, two_stages
@@ -40,23 +40,25 @@ def train_and_measure(
         pair = PairPart(PairConfig.from_dict(config))
     if not trunk:
         pair.requires_grad_(False)
-        _known(pair).requires_grad_(True)
+        _get_prior(pair).requires_grad_(True)
     rng, began = np.random.default_rng(seed), time.process_time()
     order = np.concatenate([rng.permutation(tokens.steps) for _ in range(-(-steps // tokens.steps))])
-    losses = list(learnt(pair, steps, rate, lambda step: learn(pair.train(), tokens.pairs(int(order[step])))))
+    losses = list(
+        train_module(pair, steps, rate, lambda step: learn_step(pair.train(), tokens.read_pairs(int(order[step]))))
+    )
     seconds = time.process_time() - began
-    size = count_parameters(pair) if trunk else sum(weight.numel() for weight in _known(pair).parameters())
+    size = count_parameters(pair) if trunk else sum(weight.numel() for weight in _get_prior(pair).parameters())
     one = torch.zeros(1, *pair.config.token_shape)
     return {
         "parameters": size,
         "mflop": count_flops(pair.eval(), one, one) / 1e6,
         "seconds": round(seconds, 1),
         "curve": [round(float(np.mean(part)), 4) for part in np.array_split(losses, min(CURVE, len(losses)))],
-        **measure(pair, tokens),
+        **measure_pair_part(pair, tokens),
     }
 
 
-def learn(pair: PairPart, drawn: Pairs) -> float:
+def learn_step(pair: PairPart, drawn: Pairs) -> float:
     """One step's gradients and its loss, some queries at a time."""
     width, total = drawn.chosen.shape[1], 0.0
     for rows in torch.arange(len(drawn.chosen)).split(max(1, RELATED // width)):
@@ -70,13 +72,13 @@ def learn(pair: PairPart, drawn: Pairs) -> float:
     return total
 
 
-def measure(pair: PairPart, tokens: Tokens) -> dict[str, float]:
+def measure_pair_part(pair: PairPart, tokens: Tokens) -> dict[str, float]:
     """The `FIGURES` of a pair part that re-ranks the candidates of every held-out query."""
     found: dict[str, float] = {}
     for kind in SETS:
         held_out = tokens.held_out(kind)
-        logits = answers(pair, held_out, QUESTIONS[kind])
-        found |= _figures(kind, two_stages(held_out.cosines.numpy(), logits.numpy(), *_truth(held_out))[1])
+        logits = compute_answers(pair, held_out, QUESTIONS[kind])
+        found |= _compute_figures(kind, two_stages(held_out.cosines.numpy(), logits.numpy(), *_get_truth(held_out))[1])
     return {name: found[name] for name in FIGURES}
 
 
@@ -85,12 +87,12 @@ def measure_embedding(tokens: Tokens) -> dict[str, float]:
     found: dict[str, float] = {}
     for kind in SETS:
         held_out = tokens.held_out(kind)
-        found |= _figures(kind, Ranking(held_out.cosines.numpy(), *_truth(held_out)))
+        found |= _compute_figures(kind, Ranking(held_out.cosines.numpy(), *_get_truth(held_out)))
     return {name: found[name] for name in FIGURES}
 
 
 @torch.no_grad()
-def answers(pair: PairPart, held_out: HeldOut, question: int) -> Tensor:
+def compute_answers(pair: PairPart, held_out: HeldOut, question: int) -> Tensor:
     """The logits (Q, K) of a question for all candidates."""
     pair.eval()
     count = held_out.candidates.shape[1]
@@ -101,11 +103,11 @@ def answers(pair: PairPart, held_out: HeldOut, question: int) -> Tensor:
     return torch.stack(rows)
 
 
-def _truth(held_out: HeldOut) -> tuple[np.ndarray, np.ndarray]:
+def _get_truth(held_out: HeldOut) -> tuple[np.ndarray, np.ndarray]:
     return held_out.relevant, held_out.positives
 
 
-def _figures(kind: str, ranking: Ranking) -> dict[str, float]:
+def _compute_figures(kind: str, ranking: Ranking) -> dict[str, float]:
     summary = ranking.summary()
     return {
         f"{kind}_{name}": round(summary[key], 5)
@@ -113,7 +115,7 @@ def _figures(kind: str, ranking: Ranking) -> dict[str, float]:
     }
 
 
-def _known(pair: PairPart) -> nn.Module:
+def _get_prior(pair: PairPart) -> nn.Module:
     """The line through the similarities that are known without a trunk."""
     assert pair.correspondence is not None
     return pair.correspondence.prior

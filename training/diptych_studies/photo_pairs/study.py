@@ -17,7 +17,7 @@ from diptych_runtime.atomic import replacing_file
 from diptych_studies.grid import run_grid
 from diptych_studies.photo_pairs.run import FIGURES, measure_embedding, train_and_measure
 from diptych_studies.photo_pairs.tokens import Drawn, Tokens, keep_tokens, panel_digest
-from diptych_studies.variants import ON_PHOTOS, PHOTO, Variant, chosen
+from diptych_studies.variants import ON_PHOTOS, PHOTO, Variant, choose_variants
 from diptych_training.data.csv import read_table
 from diptych_training.errors import DataError
 from diptych_training.metrics import student_interval
@@ -43,13 +43,13 @@ class RunTable:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.rows: list[Row] = [self._parsed(row) for row in read_table(path, COLUMNS)] if path.exists() else []
+        self.rows: list[Row] = [self._parse_row(row) for row in read_table(path, COLUMNS)] if path.exists() else []
 
-    def find(self, settings: str) -> Row | None:
+    def find_row(self, settings: str) -> Row | None:
         """The row of the run with these settings, None where it has not been made."""
         return next((row for row in self.rows if row["settings"] == settings), None)
 
-    def require(self, panel: str) -> None:
+    def require_panel(self, panel: str) -> None:
         """Raise `DataError` where runs are of another panel part: they cannot be laid beside new ones."""
         others = sorted({row["panel"] for row in self.rows} - {panel})
         if others:
@@ -58,7 +58,7 @@ class RunTable:
                 f"({panel}): name another CSV with --runs, or see what is finished with --finished"
             )
 
-    def add(self, row: Mapping[str, Any]) -> None:
+    def add_row(self, row: Mapping[str, Any]) -> None:
         """Write the table with one row more, whole or not at all."""
         self.rows.append({name: row[name] for name in COLUMNS})
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ class RunTable:
             writer.writeheader()
             writer.writerows(row | {"curve": " ".join(map(str, row["curve"]))} for row in self.rows)
 
-    def _parsed(self, row: Mapping[str, str]) -> Row:
+    def _parse_row(self, row: Mapping[str, str]) -> Row:
         try:
             numbers: Row = {name: float(row[name]) for name in ("rate", *MEASURED)}
             whole = {name: int(row[name]) for name in ("seed", "steps", "parameters")}
@@ -103,49 +103,53 @@ def study_on_photos(
     if min(steps, seeds) < 1:
         raise DataError(f"steps and seeds must be positive, got {steps} and {seeds}")
     drawn, say = drawn or Drawn(), finished or (lambda _: None)
-    variants = chosen(ON_PHOTOS[name](), name, only, PairPart)
+    variants = choose_variants(ON_PHOTOS[name](), name, only, PairPart)
     table = RunTable(runs or directory / f"{name}-photos.csv")
     folder, panel = directory / TOKENS, panel_digest()
-    asked = {label: partial(_settings, label, variants, drawn, steps) for label in (*variants, PRIOR)}
+    asked = {label: partial(_build_settings, label, variants, drawn, steps) for label in (*variants, PRIOR)}
 
-    def run(wanted: Sequence[tuple[str, float, int]]) -> None:
+    def run_missing(wanted: Sequence[tuple[str, float, int]]) -> None:
         settings = {(label, rate, seed): asked[label](rate, seed) for label, rate, seed in wanted}
         missing = {
-            f"photos-{_digest(each)}": key for key, each in settings.items() if table.find(_digest(each)) is None
+            f"photos-{_digest_settings(each)}": key
+            for key, each in settings.items()
+            if table.find_row(_digest_settings(each)) is None
         }
 
-        def keep(run_name: str, result: Mapping[str, Any]) -> None:
+        def keep_result(run_name: str, result: Mapping[str, Any]) -> None:
             label, rate, seed = missing[run_name]
             row = {"study": name, "variant": label, "rate": rate, "seed": seed, "steps": steps, "panel": panel}
-            table.add({**row, "settings": run_name.removeprefix("photos-"), **result})
+            table.add_row({**row, "settings": run_name.removeprefix("photos-"), **result})
             say(f"{label}, rate {rate:g}, seed {seed}")
 
         runs = {run_name: settings[key] for run_name, key in missing.items()}
-        run_grid(directory, runs, partial(_train, str(folder)), processes=processes, known=keep)
+        run_grid(directory, runs, partial(_train_run, str(folder)), processes=processes, known=keep_result)
 
-    alone = _digest({"tokens": drawn.digest, "embedding": True})
+    alone = _digest_settings({"tokens": drawn.digest, "embedding": True})
     if data is not None:
-        table.require(panel)
+        table.require_panel(panel)
         keep_tokens(folder, data, drawn, say)
-        if table.find(alone) is None:
+        if table.find_row(alone) is None:
             nothing = {"study": name, "variant": EMBEDDING, "rate": 0.0, "seed": 0, "steps": 0, "panel": panel}
             none = {"settings": alone, "parameters": 0, "mflop": 0.0, "seconds": 0.0, "curve": []}
-            table.add({**nothing, **none, **measure_embedding(Tokens(folder))})
-        run([(label, rate, 0) for label in asked for rate in rates])
-        run([(label, _chosen_rate(table, asked[label], rates), seed) for seed in range(1, seeds) for label in asked])
+            table.add_row({**nothing, **none, **measure_embedding(Tokens(folder))})
+        run_missing([(label, rate, 0) for label in asked for rate in rates])
+        run_missing(
+            [(label, _chosen_rate(table, asked[label], rates), seed) for seed in range(1, seeds) for label in asked]
+        )
     rows = []
     for label in asked:
-        if (rate := _best(table, asked[label], rates)) is not None:
-            found = [table.find(_digest(asked[label](rate, seed))) for seed in range(seeds)]
-            rows.append({"variant": label, **_summary(rate, [row for row in found if row])})
+        if (rate := _find_best_rate(table, asked[label], rates)) is not None:
+            found = [table.find_row(_digest_settings(asked[label](rate, seed))) for seed in range(seeds)]
+            rows.append({"variant": label, **_summarize_runs(rate, [row for row in found if row])})
     for row in rows:
         against = variants[row["variant"]].against if row["variant"] in variants else next(iter(variants))
         other = next((one for one in rows if one["variant"] == against), None)
-        row |= {"against": against, "difference": _differences(row, other)}
+        row |= {"against": against, "difference": _compute_differences(row, other)}
     return {
         "study": name,
         "rows": rows,
-        "embedding": {key: row[key] for key in FIGURES} if (row := table.find(alone)) else None,
+        "embedding": {key: row[key] for key in FIGURES} if (row := table.find_row(alone)) else None,
         "settings": {"steps": steps, "rates": list(rates), "seeds": seeds, "tokens": drawn.digest},
     }
 
@@ -161,7 +165,7 @@ def study_on_photos_text(result: Mapping[str, Any]) -> str:
         over = row["difference"]
         cells = (row["variant"], f"{row['parameters']:,}", f"{row['mflop']:.1f}", f"{row['rate']:g}", row["seeds"])
         gained = "" if over is None else f"{over['mean']:+.3f}"
-        between = "" if over is None or over["over_seeds"] is None else _between(over["over_seeds"], "+.3f")
+        between = "" if over is None or over["over_seeds"] is None else _format_interval(over["over_seeds"], "+.3f")
         lines.append((*cells, *(f"{row[name]['mean']:.3f}" for name in FIGURES), gained, between))
     shown = ("copies: micro-AP", "recall@1", "catalogue: recall@1", "mAP")
     header = ("", "parameters", "MFLOP", "rate", "seeds", *shown, "micro-AP more", "over seeds")
@@ -200,7 +204,7 @@ def plot_on_photos(result: Mapping[str, Any], path: Path) -> None:
         figure.savefig(unfinished, dpi=120, format=path.suffix.lstrip(".") or "png")
 
 
-def _settings(
+def _build_settings(
     label: str, variants: Mapping[str, Variant], drawn: Drawn, steps: int, rate: float, seed: int
 ) -> Settings:
     """All that the run of a variant, or of no trunk, depends on."""
@@ -209,29 +213,29 @@ def _settings(
     return {"config": config.to_dict(), **shared, "trunk": label in variants}
 
 
-def _train(folder: str, *, tokens: str, **settings: Any) -> dict[str, Any]:
+def _train_run(folder: str, *, tokens: str, **settings: Any) -> dict[str, Any]:
     """A run from settings that are JSON; the digest of its tokens is of the settings and of nothing else."""
     return train_and_measure(folder, **settings)
 
 
-def _digest(settings: Settings) -> str:
+def _digest_settings(settings: Settings) -> str:
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def _best(table: RunTable, asked: Callable[[float, int], Settings], rates: Sequence[float]) -> float | None:
+def _find_best_rate(table: RunTable, asked: Callable[[float, int], Settings], rates: Sequence[float]) -> float | None:
     """The rate at which the last training steps of the first seed cost least; None while a rate is not finished."""
-    found = {rate: table.find(_digest(asked(rate, 0))) for rate in rates}
+    found = {rate: table.find_row(_digest_settings(asked(rate, 0))) for rate in rates}
     costs = {rate: row["curve"][-1] for rate, row in found.items() if row is not None}
     return min(costs, key=lambda rate: costs[rate]) if len(costs) == len(rates) else None
 
 
 def _chosen_rate(table: RunTable, asked: Callable[[float, int], Settings], rates: Sequence[float]) -> float:
-    rate = _best(table, asked, rates)
+    rate = _find_best_rate(table, asked, rates)
     assert rate is not None, "the first seed has been trained at every rate"
     return rate
 
 
-def _summary(rate: float, found: Sequence[Row]) -> dict[str, Any]:
+def _summarize_runs(rate: float, found: Sequence[Row]) -> dict[str, Any]:
     figures = {name: [row[name] for row in found] for name in FIGURES}
     return {
         "rate": rate,
@@ -244,7 +248,7 @@ def _summary(rate: float, found: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _differences(row: Mapping[str, Any], other: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _compute_differences(row: Mapping[str, Any], other: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """By how much the micro-AP is more than another's, seed by seed; None beside itself or beside nothing."""
     if other is None or other is row:
         return None
@@ -256,5 +260,5 @@ def _over_seeds(values: Sequence[float]) -> dict[str, Any]:
     return {"mean": float(np.mean(values)), "by_seed": list(values), "over_seeds": student_interval(values)}
 
 
-def _between(interval: Sequence[float], form: str) -> str:
+def _format_interval(interval: Sequence[float], form: str) -> str:
     return " to ".join(f"{end:{form}}" for end in interval)

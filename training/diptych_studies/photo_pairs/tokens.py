@@ -107,7 +107,7 @@ class Tokens:
         self.folder = folder
         self.steps: int = json.loads((folder / "drawn.json").read_text())["steps"]
 
-    def pairs(self, step: int) -> Pairs:
+    def read_pairs(self, step: int) -> Pairs:
         """The pairs of a training step."""
         with safe_open(self.folder / "steps.safetensors", "pt") as file:
             return Pairs(*(file.get_tensor(f"{step}.{name}") for name in ("tokens", "chosen", "matched", "copies")))
@@ -145,18 +145,18 @@ def keep_tokens(folder: Path, data: Path, drawn: Drawn, noted: Callable[[str], N
         for number in range(drawn.steps):
             if number % 20 == 0:
                 noted(f"tokens of step {number} of {drawn.steps}")
-            kept |= {f"{number}.{name}": value for name, value in _step(network, tasks, number, drawn).items()}
+            kept |= {f"{number}.{name}": value for name, value in _compute_step(network, tasks, number, drawn).items()}
         save_file(kept, fresh / "steps.safetensors")
         del kept
         for kind, task in zip(SETS, tasks, strict=True):
             noted(f"tokens of what is held out: {kind}")
-            validation = _fewer(task.validation(whole=True), drawn)
+            validation = _sample_queries(task.validation(whole=True), drawn)
             save_file(_held_out(network, validation, drawn.candidates), fresh / f"{kind}.safetensors")
         (fresh / "drawn.json").write_text(json.dumps(wanted, indent=1) + "\n")
 
 
 @torch.no_grad()
-def _step(network: PairNetwork, tasks: list[Any], number: int, drawn: Drawn) -> dict[str, Tensor]:
+def _compute_step(network: PairNetwork, tasks: list[Any], number: int, drawn: Drawn) -> dict[str, Tensor]:
     step = draw_step(tasks, number, seed=drawn.seed)
     tokens, embeddings = network.encode(step.pictures.contiguous(memory_format=torch.channels_last))
     count, questions = len(step.match), network.config.questions
@@ -174,7 +174,7 @@ def _step(network: PairNetwork, tasks: list[Any], number: int, drawn: Drawn) -> 
     }
 
 
-def _fewer(validation: ValidationSet, drawn: Drawn) -> ValidationSet:
+def _sample_queries(validation: ValidationSet, drawn: Drawn) -> ValidationSet:
     """Some of the queries, with their matches and as many others of the gallery as are asked for."""
     rng = np.random.default_rng(drawn.seed)
     queries = np.sort(rng.permutation(len(validation.queries))[: drawn.asked])

@@ -23,9 +23,9 @@ from diptych_runtime.closer_look.blocks import Laid
 from diptych_runtime.closer_look.verification import View, describe_pixels, lay_pair
 from diptych_runtime.runtime import Runtime
 from diptych_training.data.archives import list_photos, read_photos
-from diptych_training.data.augment import HARD, HEAVY, MILD, Layers, draw_layers, draw_sprites, edit
+from diptych_training.data.augment import HARD, HEAVY, MILD, Layers, draw_layers, draw_sprites, edit_photos
 from diptych_training.data.documents import KINDS, MEMBERS, TEXTURES, draw_documents
-from diptych_training.data.variants import VARIANTS, recoloured
+from diptych_training.data.variants import VARIANTS, recolour_part
 
 SIDE, SIDES = 640, (192, 256, 320, 384, 480, 640)  # pixels of a drawn document, and of its edited copies
 SQUARE, SQUARES = 256, (128, 192, 224, 256, 320)  # of a photo to be edited, and of its edited copies
@@ -46,21 +46,23 @@ class AlignedPair:
     kind: str
 
 
-def edited(
+def edit_as_files(
     pixels: np.ndarray, size: int, rng: np.random.Generator, seed: int, grounds: np.ndarray | None = None
 ) -> list[np.ndarray]:
-    """Edited copies of pictures uint8 (n, H, H, 3) as JPEG leaves them, each uint8 (h, w, 3), with overlays drawn from
-    the seed; `grounds` are pasted into.
+    """Edit copies of pictures, and compress them as files are.
+
+    Pictures are uint8 (n, H, H, 3), their copies uint8 (h, w, 3) each. Overlays are drawn from the seed; `grounds` are
+    pasted into.
     """
     generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
     photos, drawn = torch.from_numpy(pixels), rng.random()
-    sprites, layers = _overlays(seed)
+    sprites, layers = _draw_overlays(seed)
     if drawn < HARDLY:
         backgrounds = None if grounds is None else torch.from_numpy(grounds)
-        views = edit(photos, size, HARD, generator, sprites, backgrounds=backgrounds, layers=layers)
+        views = edit_photos(photos, size, HARD, generator, sprites, backgrounds=backgrounds, layers=layers)
     else:
-        views = edit(photos, size, HEAVY if drawn < HARDLY + HEAVILY else MILD, generator, sprites)
-    return [_saved(picture, rng) for picture in views.pictures]
+        views = edit_photos(photos, size, HEAVY if drawn < HARDLY + HEAVILY else MILD, generator, sprites)
+    return [_save_as_jpeg(picture, rng) for picture in views.pictures]
 
 
 def document_pairs(family: int, seed: int) -> Iterator[AlignedPair]:
@@ -71,15 +73,15 @@ def document_pairs(family: int, seed: int) -> Iterator[AlignedPair]:
     kind = str(rng.choice(list(KINDS)))
     members = draw_documents(MEMBERS, SIDE, int(rng.integers(2**31)), [kind])
     originals = [describe_pixels(picture) for picture in members]
-    copies = [describe_pixels(p) for p in edited(members, int(rng.choice(SIDES)), rng, seed)]
+    copies = [describe_pixels(p) for p in edit_as_files(members, int(rng.choice(SIDES)), rng, seed)]
     for place, copy in enumerate(copies):
-        yield from laid(originals[place], copy, True, kind)
+        yield from make_pair(originals[place], copy, True, kind)
         for other in (1, 2):
-            yield from laid(originals[(place + other) % MEMBERS], copy, False, kind)
+            yield from make_pair(originals[(place + other) % MEMBERS], copy, False, kind)
     if kind not in TEXTURES:
-        yield from laid(originals[0], originals[2], False, kind)
-        yield from laid(originals[1], originals[3], False, kind)
-    yield from laid(copies[0], copies[1], False, kind)
+        yield from make_pair(originals[0], originals[2], False, kind)
+        yield from make_pair(originals[1], originals[3], False, kind)
+    yield from make_pair(copies[0], copies[1], False, kind)
 
 
 def photo_pairs(archive: str, most: int, seed: int, folder: Path) -> Iterator[AlignedPair]:
@@ -89,25 +91,25 @@ def photo_pairs(archive: str, most: int, seed: int, folder: Path) -> Iterator[Al
     """
     rng = np.random.default_rng([seed, 2])
     photos = training_photos(archive, most, rng, folder)
-    squares, views = resized(photos, SQUARE), [describe_pixels(photo) for photo in photos]
-    near = _lookalikes(photos, SAME_SCREEN if archive == "screens" else SAME)
+    squares, views = resize_photos(photos, SQUARE), [describe_pixels(photo) for photo in photos]
+    near = _find_lookalikes(photos, SAME_SCREEN if archive == "screens" else SAME)
     for place, photo in enumerate(photos):
         rng = np.random.default_rng([seed, 2, place])
         grounds = squares[rng.integers(len(photos), size=1)]
-        changing = partial(edited, size=int(rng.choice(SQUARES)), rng=rng, seed=seed, grounds=grounds)
+        changing = partial(edit_as_files, size=int(rng.choice(SQUARES)), rng=rng, seed=seed, grounds=grounds)
         copies = [describe_pixels(changing(squares[place : place + 1])[0]) for _ in range(EDITED)]
         for copy in copies:
-            yield from laid(views[place], copy, True, archive)
+            yield from make_pair(views[place], copy, True, archive)
         for other in near[place]:
-            yield from laid(views[other], copies[0], False, archive)
+            yield from make_pair(views[other], copies[0], False, archive)
             if other > place:
-                yield from laid(views[other], views[place], False, archive)
-        variant = recoloured(photo, rng)
+                yield from make_pair(views[other], views[place], False, archive)
+        variant = recolour_part(photo, rng)
         if variant is not None:
-            changed, copy = (describe_pixels(p) for p in (variant, changing(resized([variant], SQUARE))[0]))
-            yield from laid(views[place], changed, False, VARIANTS)
-            yield from laid(views[place], copy, False, VARIANTS)
-            yield from laid(changed, copy, True, VARIANTS)
+            changed, copy = (describe_pixels(p) for p in (variant, changing(resize_photos([variant], SQUARE))[0]))
+            yield from make_pair(views[place], changed, False, VARIANTS)
+            yield from make_pair(views[place], copy, False, VARIANTS)
+            yield from make_pair(changed, copy, True, VARIANTS)
 
 
 def training_photos(archive: str, most: int, rng: np.random.Generator, folder: Path) -> list[np.ndarray]:
@@ -118,40 +120,46 @@ def training_photos(archive: str, most: int, rng: np.random.Generator, folder: P
 
 
 @cache
-def _overlays(seed: int) -> tuple[Tensor, Layers]:
+def _draw_overlays(seed: int) -> tuple[Tensor, Layers]:
     return draw_sprites(SPRITES, seed), draw_layers(LAYERS, seed)
 
 
-def laid(a: View, b: View, copy: bool, kind: str) -> Iterator[AlignedPair]:
-    """The pair of two pictures, where they can be laid over each other."""
+def make_pair(a: View, b: View, copy: bool, kind: str) -> Iterator[AlignedPair]:
+    """Lay two pictures over each other, and yield the pair if possible."""
     found = lay_pair(a, b)
     if found is not None and np.count_nonzero(found.shown) >= LEAST:
         yield AlignedPair(found, copy, kind)
 
 
-def _lookalikes(photos: list[np.ndarray], same: float) -> list[list[int]]:
-    """The places of each photo's nearest, as the released model embeds them, without those that show the same photo."""
+def _find_lookalikes(photos: list[np.ndarray], same: float) -> list[list[int]]:
+    """Find each photo's nearest, as the released model embeds them.
+
+    They are places, without those that show the same photo.
+    """
     runtime = Runtime.open("photo", provider="cpu", threads=1)
-    embeddings = runtime.encode(resized(photos, runtime.panel_size)).embeddings
+    embeddings = runtime.encode(resize_photos(photos, runtime.panel_size)).embeddings
     index = faiss.IndexFlatIP(embeddings.shape[1])
     index.add(embeddings)
     near = index.search(embeddings, min(2 * NEAREST + 1, len(photos)))[1]
-    thumbnails = resized(photos, THUMBNAIL).reshape(len(photos), -1).astype(np.float32)
+    thumbnails = resize_photos(photos, THUMBNAIL).reshape(len(photos), -1).astype(np.float32)
 
-    def others(place: int) -> list[int]:
+    def list_others(place: int) -> list[int]:
         off = np.abs(thumbnails[near[place]] - thumbnails[place]).mean(1)
         return [int(other) for other in near[place][off > same] if other != place][:NEAREST]
 
-    return [others(place) for place in range(len(photos))]
+    return [list_others(place) for place in range(len(photos))]
 
 
-def resized(photos: list[np.ndarray], size: int) -> np.ndarray:
-    """Photos as squares of so many pixels a side, uint8 (n, S, S, 3)."""
+def resize_photos(photos: list[np.ndarray], size: int) -> np.ndarray:
+    """Resize photos to squares of one size, uint8 (n, S, S, 3)."""
     return np.stack([np.asarray(Image.fromarray(photo).resize((size, size))) for photo in photos])
 
 
-def _saved(picture: Tensor, rng: np.random.Generator) -> np.ndarray:
-    """A picture (3, S, S) from 0 to 1 as a JPEG file shows it, uint8 (h, w, 3), some with another ratio of sides."""
+def _save_as_jpeg(picture: Tensor, rng: np.random.Generator) -> np.ndarray:
+    """Save a picture as JPEG, and return what the file shows.
+
+    (3, S, S) from 0 to 1 -> uint8 (h, w, 3), some with another ratio of sides.
+    """
     image = Image.fromarray((picture.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).numpy())
     if rng.random() < RESHAPED:
         image = image.resize((max(64, round(image.width * rng.uniform(0.75, 1.33))), image.height))

@@ -98,13 +98,13 @@ def make_shelves(
     for unfinished in directory.glob(".*-*"):
         shutil.rmtree(unfinished)
     with worker_pool(min(processes, len(missing))) as pool:
-        futures = [pool.submit(_make, source, directory, photos, seed, folder) for source in missing]
+        futures = [pool.submit(_make_shelf, source, directory, photos, seed, folder) for source in missing]
         for future in as_completed(futures):
             future.result()
             tick()
 
 
-def _make(source: Source, directory: Path, photos: int, seed: int, folder: Path | None) -> None:
+def _make_shelf(source: Source, directory: Path, photos: int, seed: int, folder: Path | None) -> None:
     if source.archive:
         assert folder is not None
         pairs: Iterable[AlignedPair] = photo_pairs(source.archive, photos, seed, folder)
@@ -114,10 +114,10 @@ def _make(source: Source, directory: Path, photos: int, seed: int, folder: Path 
     else:
         pairs = chain.from_iterable(document_pairs(family, seed) for family in range(*source.families))
     with replacing_folder(directory / source.name) as fresh:
-        _write(fresh, pairs)
+        _write_shelf(fresh, pairs)
 
 
-def _write(target: Path, pairs: Iterable[AlignedPair]) -> None:
+def _write_shelf(target: Path, pairs: Iterable[AlignedPair]) -> None:
     """One file of all pixels, and one of the shapes and labels."""
     rows = []
     with (target / PIXELS).open("wb") as file:

@@ -18,8 +18,16 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from diptych_runtime.closer_look.verification import describe_pixels
-from diptych_training.aligned.pairs import SQUARE, SQUARES, AlignedPair, edited, laid, resized, training_photos
-from diptych_training.data.render import OUTSIDE, Things, draw_scenes, draw_things, shoot, vary
+from diptych_training.aligned.pairs import (
+    SQUARE,
+    SQUARES,
+    AlignedPair,
+    edit_as_files,
+    make_pair,
+    resize_photos,
+    training_photos,
+)
+from diptych_training.data.render import OUTSIDE, Things, draw_lookalikes, draw_scenes, draw_things, shoot_scenes
 from diptych_training.data.render.occluders import draw_occluders
 from diptych_training.data.render.scene import Scenes
 
@@ -36,34 +44,40 @@ def thing_pairs(first: int, stop: int, photos: np.ndarray, seed: int) -> Iterato
     textures, others = torch.from_numpy(photos), torch.arange(len(photos))
     things = draw_things(torch.from_numpy(rng.integers(len(photos), size=stop - first)), others, generator)
     scenes = draw_scenes(things, len(photos), generator)
-    pictures, grounds = _pictures(things, scenes, textures, generator)
-    sides, _ = _pictures(things, draw_scenes(things, len(photos), generator), textures, generator)
-    laters, _ = _pictures(things, _a_moment_later(scenes, generator), textures, generator)
-    lookalikes, _ = _pictures(vary(things, others, generator), _a_moment_later(scenes, generator), textures, generator)
+    pictures, grounds = _render_pictures(things, scenes, textures, generator)
+    sides, _ = _render_pictures(things, draw_scenes(things, len(photos), generator), textures, generator)
+    laters, _ = _render_pictures(things, _a_moment_later(scenes, generator), textures, generator)
+    lookalikes, _ = _render_pictures(
+        draw_lookalikes(things, others, generator), _a_moment_later(scenes, generator), textures, generator
+    )
     for place, ground in enumerate(grounds):
         picture, side, later, other = (describe_pixels(shown[place]) for shown in (pictures, sides, laters, lookalikes))
         size = int(rng.choice(SQUARES))
-        copies = [describe_pixels(edited(pictures[place : place + 1], size, rng, seed)[0]) for _ in range(2)]
+        copies = [describe_pixels(edit_as_files(pictures[place : place + 1], size, rng, seed)[0]) for _ in range(2)]
         for copy in copies:
-            yield from laid(picture, copy, True, THINGS)
+            yield from make_pair(picture, copy, True, THINGS)
         if ground >= GROUND:
-            yield from laid(side, copies[0], False, THINGS)
-            yield from laid(later, copies[1], False, THINGS)
-            yield from laid(picture, later, False, THINGS)
-        yield from laid(other, copies[0], False, THINGS)
-        yield from laid(picture, other, False, THINGS)
+            yield from make_pair(side, copies[0], False, THINGS)
+            yield from make_pair(later, copies[1], False, THINGS)
+            yield from make_pair(picture, later, False, THINGS)
+        yield from make_pair(other, copies[0], False, THINGS)
+        yield from make_pair(picture, other, False, THINGS)
 
 
 def printed_photos(archives: tuple[str, ...], seed: int, folder: Path) -> np.ndarray:
     """Training photos of archives, as many of each at most as things are printed with, uint8 (m, S, S, 3)."""
     rng = np.random.default_rng([seed, 4])
-    return resized([photo for archive in archives for photo in training_photos(archive, PRINTED, rng, folder)], SQUARE)
+    return resize_photos(
+        [photo for archive in archives for photo in training_photos(archive, PRINTED, rng, folder)], SQUARE
+    )
 
 
-def _pictures(things: Things, scenes: Scenes, textures: Tensor, generator: Generator) -> tuple[np.ndarray, np.ndarray]:
+def _render_pictures(
+    things: Things, scenes: Scenes, textures: Tensor, generator: Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """A picture of each thing uint8 (n, S, S, 3), and the share of it that shows the ground."""
     occluders = draw_occluders(len(things), len(textures), generator)
-    views = shoot(things, scenes, occluders, textures, textures, SIDE)
+    views = shoot_scenes(things, scenes, occluders, textures, textures, SIDE)
     pictures = (views.pictures.clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).contiguous()
     return pictures.numpy(), (views.places == OUTSIDE).all(-1).float().mean((1, 2)).numpy()
 
@@ -76,7 +90,7 @@ def _a_moment_later(scenes: Scenes, generator: Generator) -> Scenes:
         return torch.rand(count, *shape, generator=generator) * (high - low) + low
 
     axis = F.normalize(between(-1, 1, 3), dim=-1) * torch.tensor([1.0, 1.0, 0.3])
-    turn = torch.linalg.matrix_exp(_crossing(F.normalize(axis, dim=-1) * between(*TURN, 1) * math.pi / 180))
+    turn = torch.linalg.matrix_exp(_cross_matrices(F.normalize(axis, dim=-1) * between(*TURN, 1) * math.pi / 180))
     return replace(
         scenes,
         turn=turn @ scenes.turn,
@@ -85,7 +99,7 @@ def _a_moment_later(scenes: Scenes, generator: Generator) -> Scenes:
     )
 
 
-def _crossing(axes: Tensor) -> Tensor:
+def _cross_matrices(axes: Tensor) -> Tensor:
     """The matrices (n, 3, 3) that take the cross product with axes (n, 3)."""
     x, y, z = axes.unbind(1)
     zero = torch.zeros_like(x)

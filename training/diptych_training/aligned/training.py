@@ -98,8 +98,8 @@ class Draws:
         weights, copies = np.sqrt([len(group) for group in self.groups]), np.array([copy for _, copy in keys])
         self.chances = weights / np.where(copies, weights[copies].sum(), weights[~copies].sum()) / 2
 
-    def draw(self, count: int, rng: np.random.Generator) -> list[KeptPair]:
-        """Pairs by chance, the smallest first."""
+    def draw_pairs(self, count: int, rng: np.random.Generator) -> list[KeptPair]:
+        """Draw so many pairs by chance, and sort them by size."""
         groups = rng.choice(len(self.groups), count, p=self.chances)
         pairs = [self.pairs[int(rng.choice(self.groups[group]))] for group in groups]
         return sorted(pairs, key=lambda pair: pair.pixels.size)
@@ -138,7 +138,7 @@ class AlignedRun(Run):
     def differentiate(self) -> dict[str, float]:
         """Leave the gradients of a step in the network, and return its loss."""
         network, budget, rng = self.optimisation.network, self.recipe.learning, self.rng
-        total, device, pairs = 0.0, default_device(), self.draws.draw(budget.batch, rng)
+        total, device, pairs = 0.0, default_device(), self.draws.draw_pairs(budget.batch, rng)
         share = max(budget.share, 1.2 - 2 * self.optimisation.step / budget.steps)
         for begin in range(0, len(pairs), TOGETHER):
             part = pairs[begin : begin + TOGETHER]
@@ -158,7 +158,7 @@ class AlignedRun(Run):
         return {
             "pairs": len(self.pairs),
             "copies": sum(pair.copy for pair in self.pairs),
-            "held_out": examine(network, self.held_out),
+            "held_out": measure_auc(network, self.held_out),
         }
 
     def write(self, figures: Mapping[str, Any]) -> Path:
@@ -200,9 +200,11 @@ def make_network(start: str) -> AlignedPairNetwork:
     return network
 
 
-def examine(network: nn.Module, pairs: Sequence[KeptPair]) -> dict[str, dict[str, float]]:
-    """For each kind of which there are both, the `copies` and `others` and the share `auc` of pairs of them in which
-    the copy has the higher log-odds.
+def measure_auc(network: nn.Module, pairs: Sequence[KeptPair]) -> dict[str, dict[str, float]]:
+    """Measure how well a network tells copies from others of each kind.
+
+    For each kind of which there are both: the `copies` and `others`, and the share `auc` of pairs of them in which the
+    copy has the higher log-odds.
     """
     found = {}
     for kind in sorted({pair.kind for pair in pairs}):

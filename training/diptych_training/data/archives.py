@@ -70,7 +70,7 @@ class Photos:
     rows: tuple[Photo, ...]
     pixels: np.ndarray
 
-    def where(self, *, kinds: Sequence[str], split: str) -> np.ndarray:
+    def find_places(self, *, kinds: Sequence[str], split: str) -> np.ndarray:
         """Return the indices of the photos of these kinds in one split, int64."""
         return np.array([i for i, row in enumerate(self.rows) if row.kind in kinds and row.split == split], np.int64)
 
@@ -96,22 +96,22 @@ class Archives:
         """The folder of the archives; raises `DataError` where it is unknown."""
         return self._folder or data_folder()
 
-    def photos(self, names: Sequence[str]) -> Photos:
+    def load_photos(self, names: Sequence[str]) -> Photos:
         """The photos of these archives, in their order."""
         for name in names:
             if name not in self._read:
-                self._read[name] = self._load(name)
+                self._read[name] = self._load_archive(name)
         parts = [self._read[name] for name in names]
         rows = tuple(row for part in parts for row in part.rows)
         return Photos(rows, np.concatenate([part.pixels for part in parts]))
 
-    def sample(self, count: int) -> np.ndarray:
+    def sample_pictures(self, count: int) -> np.ndarray:
         """Up to `count` training pictures of all that was read, spread evenly: uint8 (n, size, size, 3)."""
         chosen = [(part, i) for part in self._read.values() for i, row in enumerate(part.rows) if row.split == "train"]
         chosen = chosen[:: max(1, len(chosen) // count)][:count]
         return np.array([part.pixels[i] for part, i in chosen], np.uint8).reshape(-1, self.size, self.size, 3)
 
-    def _load(self, archive: str) -> Photos:
+    def _load_archive(self, archive: str) -> Photos:
         if archive not in generated_sources():
             return load_photos(self.folder, list_photos(self.folder, [archive]), self.size)
         draw, count, members = generated_sources()[archive]
@@ -181,7 +181,7 @@ def load_photos(folder: Path, photos: Sequence[Photo], size: int) -> Photos:
     return Photos(tuple(photos), pixels)
 
 
-def unpack(folder: Path, archive: str, target: Path) -> dict[str, int]:
+def unpack_archive(folder: Path, archive: str, target: Path) -> dict[str, int]:
     """Write an archive's photos into a new folder, and beside them `SPLIT.csv` for each split: path, class (what
     it shows) and kind (the archive, or `iconic` for a catalogue picture).
 

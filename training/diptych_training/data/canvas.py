@@ -36,11 +36,11 @@ def bound_sides(picture: Image.Image, least: int, most: int) -> Image.Image:
 
 
 @cache
-def font(size: int) -> Typeface:
+def load_font(size: int) -> Typeface:
     """Pillow's own typeface, the same on every machine."""
     return ImageFont.load_default(float(size))
 
 
 def fit_text(text: str, width: float, most: float, least: float = 7) -> int:
     """The size of type, from `least` to `most`, in which the text is no wider than `width`."""
-    return max(1, round(max(least, min(most, 100 * width / max(1.0, font(100).getlength(text))))))
+    return max(1, round(max(least, min(most, 100 * width / max(1.0, load_font(100).getlength(text))))))

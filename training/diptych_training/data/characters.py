@@ -86,7 +86,7 @@ class Groups:
             for where in (characters.alphabet == a for a in np.unique(characters.alphabet))
         ]
 
-    def draw(self, step: int, groups: int, size: int) -> tuple[Tensor, Tensor]:
+    def draw_groups(self, step: int, groups: int, size: int) -> tuple[Tensor, Tensor]:
         """Two batches of pictures (groups, size, 3, S, S): the same characters in the same order, by other hands."""
         one, other, *_ = self.draw_from(np.random.default_rng((self.seed, step)), groups, size)
         return one.unflatten(0, (groups, size)), other.unflatten(0, (groups, size))
@@ -106,7 +106,7 @@ class Groups:
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         ink = torch.stack(inks, 1).flatten(0, 2)
         bent = bend_ink(ripple_ink(ink, generator) if self.rippled else ink, generator)
-        one, other = pictures(bent).tensor_split(2)
+        one, other = make_pictures(bent).tensor_split(2)
         return one, other, np.concatenate(characters), np.repeat(np.array(turns), size)
 
     def _draw_group(
@@ -140,8 +140,8 @@ class Groups:
         return self.characters.pixels[torch.from_numpy(drawings)], self.characters.character[drawings[0]]
 
 
-def pictures(ink: Tensor) -> Tensor:
-    """Ink (..., S, S) -> black on white pictures (..., 3, S, S)."""
+def make_pictures(ink: Tensor) -> Tensor:
+    """Make black on white pictures (..., 3, S, S) of ink (..., S, S)."""
     return (1 - ink).unsqueeze(-3).expand(*ink.shape[:-2], 3, *ink.shape[-2:])
 
 

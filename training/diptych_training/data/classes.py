@@ -47,12 +47,12 @@ def labelled_archive(folder: Path, archive: str, pixels: int) -> Labelled:
         photos = [photo for photo in photos if photo.name in classes]
     else:
         raise DataError(f"classes are known of flowers and grocery, not of {archive!r}")
-    names, labels = numbered([classes[photo.name] for photo in photos])
+    names, labels = number_classes([classes[photo.name] for photo in photos])
     out = np.array([photo.name in held_out for photo in photos])
     return Labelled(load_photos(folder, photos, pixels).pixels, labels, names, out)
 
 
-def numbered(classes: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:
-    """The different classes in order, and the number of each: int64 (n,)."""
+def number_classes(classes: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:
+    """Number the different classes in their order: their names, int64 (n,)."""
     names, labels = np.unique(classes, return_inverse=True)
     return tuple(map(str, names)), labels.astype(np.int64)

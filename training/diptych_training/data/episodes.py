@@ -59,7 +59,7 @@ def draw_episodes(drawings: Drawings, count: int, *, ways: int = 20, seed: int =
     place = {(c, d): i for i, (c, d) in enumerate(zip(character, drawer, strict=True))}
     hands = {c: np.unique(drawer[character == c]) for c in np.unique(character)}
 
-    def draw(alphabet: int) -> Episode | None:
+    def draw_episode(alphabet: int) -> Episode | None:
         chosen = rng.choice(sizes[alphabet], ways, replace=False)
         able = reduce(np.intersect1d, [hands[c] for c in chosen])
         if len(able) < 2:
@@ -69,7 +69,7 @@ def draw_episodes(drawings: Drawings, count: int, *, ways: int = 20, seed: int =
 
     episodes = []
     for alphabet in rng.choice(large, count):
-        episode = next((drawn for _ in range(_TRIES) if (drawn := draw(alphabet))), None)
+        episode = next((drawn for _ in range(_TRIES) if (drawn := draw_episode(alphabet))), None)
         if episode is None:
             raise DataError(
                 f"{_TRIES} times no two hands had drawn the same {ways} characters of one alphabet; ask for fewer ways"

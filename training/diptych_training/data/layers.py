@@ -3,7 +3,7 @@
 import numpy as np
 from PIL import Image, ImageDraw
 
-from diptych_training.data.canvas import Colour, fit_text, font
+from diptych_training.data.canvas import Colour, fit_text, load_font
 from diptych_training.data.documents.words import draw_title, draw_words
 
 WIDTH, STRIP = 240, 60  # pixels of a strip of text
@@ -30,7 +30,7 @@ def draw_sticker(rng: np.random.Generator, size: int) -> Image.Image:
     ink = [WHITE, BLACK, colour][rng.integers(3)]
     match rng.integers(5):
         case 0 | 1:
-            typeface = font(int(rng.integers(10, 30)))
+            typeface = load_font(int(rng.integers(10, 30)))
             letters = "".join(chr(c) for c in rng.choice([*range(48, 58), *range(65, 91), *range(97, 123)], 12))
             for line in range(rng.integers(1, 4)):
                 draw.text((2, 2 + line * 20), letters[line * 4 : line * 4 + 8], font=typeface, fill=ink)
@@ -64,5 +64,5 @@ def draw_strip(rng: np.random.Generator, sort: str) -> Image.Image:
         # Text that does not fit is set smaller, down to where it is still text, and else runs off the edge.
         size = fit_text(text, WIDTH * 0.95, height * float(rng.uniform(0.5, 0.8)), 12)
         middle = (WIDTH / 2, height * (line + 0.5))
-        draw.text(middle, text, ink, font(size), "mm", stroke_width=rim, stroke_fill=BLACK)
+        draw.text(middle, text, ink, load_font(size), "mm", stroke_width=rim, stroke_fill=BLACK)
     return picture

@@ -22,7 +22,7 @@ from diptych_training.data.archives import CLASS, Photo, list_photos, read_photo
 from diptych_training.data.csv import read_table
 from diptych_training.data.documents import GROUPS, draw_documents
 from diptych_training.data.edits import REPERTOIRES, picture_names, write_queries
-from diptych_training.data.variants import VARIANTS, recoloured
+from diptych_training.data.variants import VARIANTS, recolour_part
 from diptych_training.errors import DataError
 
 ARCHIVES = (
@@ -55,20 +55,26 @@ class Planted:
     thing: np.ndarray
     group: np.ndarray
 
-    def matches(self, pairs: np.ndarray, question: str) -> np.ndarray:
-        """Which of the pairs int64 (P, 2) of places match, bool (P,): copies of one photo, or of one thing."""
+    def is_match(self, pairs: np.ndarray, question: str) -> np.ndarray:
+        """True for pairs int64 (P, 2) of places that match, bool (P,).
+
+        They are copies of one photo, or of one thing.
+        """
         copies, things = (known[pairs[:, 0]] == known[pairs[:, 1]] for known in (self.original, self.thing))
         return copies if question == COPY else copies | things
 
-    def unknown(self, pairs: np.ndarray, question: str) -> np.ndarray:
-        """Of which pairs it is not known, bool (P,): two photos of one class may show the same thing."""
+    def is_unknown(self, pairs: np.ndarray, question: str) -> np.ndarray:
+        """True for pairs that may match or not, bool (P,).
+
+        Two photos of one class may show the same thing.
+        """
         if question == COPY:
             return np.zeros(len(pairs), bool)
         a, b = self.group[pairs.T]
-        return (a == b) & (a >= 0) & ~self.matches(pairs, question)
+        return (a == b) & (a >= 0) & ~self.is_match(pairs, question)
 
-    def planted(self) -> int:
-        """The number of pairs of copies."""
+    def count_copies(self) -> int:
+        """Count the pairs of pictures that are copies of one photo."""
         return sum(count * (count - 1) // 2 for count in Counter(self.original.tolist()).values())
 
 
@@ -85,7 +91,7 @@ def open_planted(kind: str, folder: Path, sets: Path) -> Planted:
     """
     if kind not in KINDS:
         raise DataError(f"there is no kind {kind!r}: kinds are {', '.join(KINDS)}")
-    target = _prepare(kind, folder, sets)
+    target = _prepare_kind(kind, folder, sets)
     rows = read_table(target / "originals.csv", COLUMNS)
     names = [row["path"] for row in rows]
     place = {name: number for number, name in enumerate(names)}
@@ -99,8 +105,11 @@ def open_planted(kind: str, folder: Path, sets: Path) -> Planted:
     return Planted(kind, target, names, photos[shown], things[shown], groups[shown])
 
 
-def _prepare(kind: str, folder: Path, sets: Path) -> Path:
-    """Write a kind's pictures, their subjects and the copies of some into `sets/KIND`, whole or not at all."""
+def _prepare_kind(kind: str, folder: Path, sets: Path) -> Path:
+    """Write a kind's pictures, their subjects and copies into `sets/KIND`.
+
+    It is there whole or not at all.
+    """
     target = sets / kind
     if target.is_dir():
         return target
@@ -146,7 +155,7 @@ def _write_variants(folder: Path, target: Path) -> list[tuple[str, str, str, str
                 break
             photo = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
             alone = len(rows) - first < count
-            variant = None if alone else recoloured(photo, rng)
+            variant = None if alone else recolour_part(photo, rng)
             if alone or variant is not None:
                 group = "" if alone else f"originals/{len(rows):03d}.jpg"
                 for pixels in (photo,) if variant is None else (photo, variant):

@@ -17,9 +17,11 @@ SEEN, ALL = 25.0, 0.4  # mean differences, 0 to 255, of what changed and of the 
 _SMALL = 96  # pixels a side in which colours are looked for
 
 
-def recoloured(photo: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
-    """A photo uint8 (h, w, 3) of which one part has another hue or lightness, or has lost its colour, its shading as it
-    was; None where there is no part to take: the ground stays, and so does what fills half of the photo.
+def recolour_part(photo: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
+    """Recolour one part of a photo uint8 (h, w, 3).
+
+    It gets another hue or lightness, or loses its colour, its shading as it was. None where there is no part to take:
+    the ground stays, and so does what fills half of the photo.
     """
     lab = cv2.cvtColor(photo.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
     flat = lab * np.array([SHADED, 1, 1], np.float32)

@@ -233,7 +233,7 @@ class _Measurement:
 
     def run(self, measure: Callable[[Entrants], Evidence]) -> int:
         """Open all who are measured, measure them, print the result and write the report."""
-        from diptych_training.evaluation.figures import text
+        from diptych_training.evaluation.figures import format_figures
         from diptych_training.evaluation.open_model import open_model
         from diptych_training.evaluation.stages import Entrants
 
@@ -252,13 +252,13 @@ class _Measurement:
                 write_report(evidence, entrants.model, self.report)
                 self.console.remark(f"report: {self.report}")
         title = f"{evidence.title}; model {evidence.model} {evidence.revision}"
-        self.console.emit(evidence.result, f"{title}\n{text(self.protocol, evidence.result)}")
+        self.console.emit(evidence.result, f"{title}\n{format_figures(self.protocol, evidence.result)}")
         return 0
 
     def _controls(self) -> list:
         names = list(dict.fromkeys(self.control or ()))
         if not names:
             return []
-        from diptych_training.evaluation.controls import control
+        from diptych_training.evaluation.controls import make_control
 
-        return [control(name) for name in names]
+        return [make_control(name) for name in names]

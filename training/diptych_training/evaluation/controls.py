@@ -27,18 +27,24 @@ class Keypoints(NamedTuple):
     descriptors: np.ndarray
 
 
-def sift() -> LocalFeatures:
-    """SIFT, at most 1,000 keypoints; raises ImportError without OpenCV."""
-    cv2 = _opencv()
+def make_sift() -> LocalFeatures:
+    """Make the control SIFT, with at most 1,000 keypoints.
+
+    Raises ImportError without OpenCV.
+    """
+    cv2 = _import_opencv()
     # It starts from twice the picture's size by itself: enlarging first costs five times as much and finds no more.
-    return LocalFeatures("sift", cv2, cv2.SIFT_create(nfeatures=1000), _euclidean, enlarge=False)
+    return LocalFeatures("sift", cv2, cv2.SIFT_create(nfeatures=1000), _measure_euclidean, enlarge=False)
 
 
-def orb() -> LocalFeatures:
-    """ORB, at most 500 keypoints; raises ImportError without OpenCV."""
-    cv2 = _opencv()
+def make_orb() -> LocalFeatures:
+    """Make the control ORB, with at most 500 keypoints.
+
+    Raises ImportError without OpenCV.
+    """
+    cv2 = _import_opencv()
     # It only looks at smaller scales, and at nothing nearer to the edge than 31 pixels.
-    return LocalFeatures("orb", cv2, cv2.ORB_create(nfeatures=500), _hamming, enlarge=True)
+    return LocalFeatures("orb", cv2, cv2.ORB_create(nfeatures=500), _measure_hamming, enlarge=True)
 
 
 class LocalFeatures:
@@ -78,12 +84,12 @@ class LocalFeatures:
 
     def scores(self, query: Keypoints, references: Sequence[Keypoints]) -> np.ndarray:
         """Inliers and the tie-breaker, float64 (R,)."""
-        return np.array([self._score(query, reference) for reference in references], np.float64)
+        return np.array([self._score_pair(query, reference) for reference in references], np.float64)
 
-    def _score(self, query: Keypoints, reference: Keypoints) -> float:
+    def _score_pair(self, query: Keypoints, reference: Keypoints) -> float:
         asked, answered = self.matches(query, reference)
         count = len(asked)
-        return self._inliers(query.places[asked], reference.places[answered]) + count / (count + 1)
+        return self._count_inliers(query.places[asked], reference.places[answered]) + count / (count + 1)
 
     def matches(self, query: Keypoints, reference: Keypoints) -> tuple[np.ndarray, np.ndarray]:
         """Indices (M,) of the matched keypoints of both pictures, each keypoint at most once.
@@ -100,7 +106,7 @@ class LocalFeatures:
         asked = np.flatnonzero(mutual & (nearest < RATIO * second))
         return asked, best[asked]
 
-    def _inliers(self, places_a: np.ndarray, places_b: np.ndarray) -> int:
+    def _count_inliers(self, places_a: np.ndarray, places_b: np.ndarray) -> int:
         if len(places_a) < 4:
             return 0
         # RANSAC draws from a global generator; without this a score would depend on the pairs before it.
@@ -109,20 +115,20 @@ class LocalFeatures:
         return 0 if inliers is None else int(inliers.sum())
 
 
-def _opencv() -> ModuleType:
+def _import_opencv() -> ModuleType:
     import cv2
 
     cv2.setNumThreads(1)
     return cv2
 
 
-def _euclidean(vectors_a: np.ndarray, vectors_b: np.ndarray) -> np.ndarray:
+def _measure_euclidean(vectors_a: np.ndarray, vectors_b: np.ndarray) -> np.ndarray:
     """Distances float32 (A, B) of uint8 (A, D) and (B, D); exact, as every sum is a whole number below 2^24."""
     a, b = vectors_a.astype(np.float32), vectors_b.astype(np.float32)
     return np.sqrt(np.square(a).sum(1)[:, None] + np.square(b).sum(1) - 2 * a @ b.T)
 
 
-def _hamming(vectors_a: np.ndarray, vectors_b: np.ndarray) -> np.ndarray:
+def _measure_hamming(vectors_a: np.ndarray, vectors_b: np.ndarray) -> np.ndarray:
     """Numbers of differing bits, float32 (A, B), of bits packed into uint8 (A, D) and (B, D)."""
     a, b = (np.unpackbits(vectors, axis=1).astype(np.float32) for vectors in (vectors_a, vectors_b))
     return a.sum(1)[:, None] + b.sum(1) - 2 * a @ b.T
@@ -274,14 +280,17 @@ CONTROLS: dict[str, Callable[[], Control]] = {
     "phash": PerceptualHash,
     "histogram": ColourHistogram,
     "pixels": BlurredPixels,
-    "sift": sift,
-    "orb": orb,
+    "sift": make_sift,
+    "orb": make_orb,
     "mhd": ModifiedHausdorff,
 }
 
 
-def control(name: str) -> Control:
-    """The control of this name; raises `DataError` where it is not known or lacks its library."""
+def make_control(name: str) -> Control:
+    """Make the control of this name.
+
+    Raises `DataError` where it is not known or lacks its library.
+    """
     if name not in CONTROLS:
         raise DataError(f"no control is called {name!r}; known are {', '.join(CONTROLS)}")
     try:

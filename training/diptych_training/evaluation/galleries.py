@@ -27,10 +27,10 @@ from diptych_training.evaluation.stages import (
     Scored,
     Side,
     all_logits,
-    compare,
-    describe,
-    encode,
-    require,
+    compare_entrants,
+    describe_files,
+    encode_files,
+    require_pictures,
 )
 from diptych_training.learning.fitting.examined import spread_looks, take_looks
 from diptych_training.metrics import Pool, Ranking
@@ -80,14 +80,15 @@ class Found:
     views: np.ndarray
     places: tuple[np.ndarray, ...]
 
-    def ranking(self, search: Search) -> Ranking:
-        """The candidates as a `Ranking`."""
+    def make_ranking(self, search: Search) -> Ranking:
+        """Make a `Ranking` of the candidates, for the measures of `metrics`."""
         relevant = np.stack([np.isin(row, right) for row, right in zip(self.order, search.matches, strict=True)])
         return Ranking(self.scores, relevant, np.array([len(right) for right in search.matches]))
 
-    def permuted(self, scores: np.ndarray, *, equals: np.ndarray | None = None) -> Found:
-        """The same candidates by other scores (Q, K); the ranks behind them stay untouched. Of equal ones those with
-        the higher `equals` (Q, K) come first.
+    def permute_candidates(self, scores: np.ndarray, *, equals: np.ndarray | None = None) -> Found:
+        """Order the same candidates by other scores (Q, K).
+
+        The ranks behind them stay untouched. Of equal ones those with the higher `equals` (Q, K) come first.
         """
         right = np.zeros(scores.shape, bool)
         for row, places in zip(right, self.places, strict=True):
@@ -121,12 +122,12 @@ class Searched:
     @property
     def alone(self) -> Found:
         """The candidates re-ranked by the network alone."""
-        return self.first.permuted(self.logits)
+        return self.first.permute_candidates(self.logits)
 
     @property
-    def reranked(self) -> Found:
+    def reranked_order(self) -> Found:
         """The order of a search: after the closer look, and of what is equal then that of the network."""
-        return self.alone if self.judged is None else self.first.permuted(self.judged, equals=self.logits)
+        return self.alone if self.judged is None else self.first.permute_candidates(self.judged, equals=self.logits)
 
 
 @dataclass(frozen=True)
@@ -156,18 +157,18 @@ def measure_search(entrants: Entrants, search: Search, figures: Figures) -> Meas
 
     def look(runtime: Runtime) -> tuple[Found, Found]:
         known = searched[id(runtime)] = _search_gallery(runtime, search, entrants.progress)
-        return known.first, known.reranked
+        return known.first, known.reranked_order
 
     def ask(control: Control, first: Found) -> Found:
         return _ask_control(control, search, first, entrants.progress)
 
     def judge(name: str, found: Found) -> Method:
-        ranking = found.ranking(search)
+        ranking = found.make_ranking(search)
         return Method(name, figures(found, ranking), ranking)
 
-    comparison, _ = compare(entrants, look, ask, judge)
+    comparison, _ = compare_entrants(entrants, look, ask, judge)
     ours = searched[id(entrants.model)]
-    labels, matches = ours.first.ranking(search).relevant, sum(len(right) for right in search.matches)
+    labels, matches = ours.first.make_ranking(search).relevant, sum(len(right) for right in search.matches)
     shown = None if ours.judged is None else ours.judged.ravel()
     pairs, logits = _list_pairs(ours.first), ours.logits.ravel()
     scored = Scored(search.queries, search.gallery, pairs, logits, labels.ravel(), matches, shown)
@@ -183,8 +184,8 @@ def _search_gallery(runtime: Runtime, search: Search, progress: Progress) -> Sea
     """The gallery by cosine, exactly, and its candidates looked at together: as a search of a collection has it that
     answers with all of them.
     """
-    stored = encode(runtime, search.gallery.files, progress, "the gallery")
-    looked = encode(runtime, search.queries.files, progress, "queries", crops=runtime.crops)
+    stored = encode_files(runtime, search.gallery.files, progress, "the gallery")
+    looked = encode_files(runtime, search.queries.files, progress, "queries", crops=runtime.crops)
     count = len(search.queries.files)
     # In float64, rounded back: in float32 the cosines of equal pictures differ in their last bits, by where they lie.
     columns = stored.embeddings.T.astype(np.float64)
@@ -242,11 +243,11 @@ def _first_stage(rows: Iterator[np.ndarray], search: Search) -> Found:
 
 
 def _ask_control(control: Control, search: Search, first: Found, progress: Progress) -> Found:
-    gallery = describe(control, search.gallery.files, progress, "the gallery")
-    asked = describe(control, search.queries.files, progress, "queries")
+    gallery = describe_files(control, search.gallery.files, progress, "the gallery")
+    asked = describe_files(control, search.queries.files, progress, "queries")
     queries = progress(range(len(asked)), len(asked), f"{control.name}, queries")
     if control.verifies:
-        return first.permuted(
+        return first.permute_candidates(
             np.stack([control.scores(asked[q], [gallery[i] for i in first.order[q]]) for q in queries])
         )
     return _first_stage((np.asarray(control.scores(asked[q], gallery))[None] for q in queries), search)
@@ -285,7 +286,7 @@ def evaluate_copies(
         if reference:
             matches[query].add(place[reference])
     files = [queries / name for name in asked]
-    require(files, "queries", f"the truth's paths are relative to {queries}")
+    require_pictures(files, "queries", f"the truth's paths are relative to {queries}")
     rows = [np.array(sorted(matches[query]), np.int64) for query in asked]
     none = [np.empty(0, np.int64)] * len(asked)
     looked, stored = Side(files, queries), Side([references / name for name in gallery], references)
@@ -345,7 +346,7 @@ def read_labelled(path: Path, root: Path) -> Labelled:
         if known.setdefault(name, label) != label:
             raise DataError(f"{path} gives {row['path']!r} two classes, {known[name]!r} and {label!r}; keep one")
     files = tuple(root / name for name in known)
-    require(files, f"pictures of {path.name}", f"its paths are relative to --root, which is {root}")
+    require_pictures(files, f"pictures of {path.name}", f"its paths are relative to --root, which is {root}")
     return Labelled(files, tuple(known.values()))
 
 

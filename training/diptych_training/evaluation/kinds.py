@@ -118,11 +118,11 @@ def measure_calibration(
 def _known_pairs(examined: Examined, question: str) -> Kind | None:
     planted = examined.planted
     near, drawn = examined.nearest(question, NEAREST), random_pairs(planted)
-    pairs = np.concatenate([near, drawn[~planted.matches(drawn, question)]])
+    pairs = np.concatenate([near, drawn[~planted.is_match(drawn, question)]])
     nearest = np.arange(len(pairs)) < len(near)
-    known = ~planted.unknown(pairs, question)
+    known = ~planted.is_unknown(pairs, question)
     pairs, nearest = pairs[known], nearest[known]
-    labels = planted.matches(pairs, question)
+    labels = planted.is_match(pairs, question)
     if labels[nearest].all() or not labels[nearest].any():
         return None
     answers = answers_of(examined, looking(examined.runtime.manifest.questions), question, pairs, labels)
@@ -183,7 +183,7 @@ def measure_left_out(
         rates[name] = {
             rate: {"threshold": bar, "measured": float((mine >= bar).mean())} for rate, bar in thresholds.items()
         }
-    counted = _reliability(here[one.nearest], one.labels[one.nearest])
+    counted = _measure_reliability(here[one.nearest], one.labels[one.nearest])
     return {
         "kind": one.name,
         "question": one.question,
@@ -200,7 +200,7 @@ def measure_left_out(
     }
 
 
-def _reliability(relevance: np.ndarray, labels: np.ndarray) -> Reliability:
+def _measure_reliability(relevance: np.ndarray, labels: np.ndarray) -> Reliability:
     return measure_reliability(relevance, labels, even_weights(labels))
 
 
@@ -342,13 +342,13 @@ def duplicates_text(result: dict[str, Any]) -> str:
         [
             *(one["kind"], one["pictures"], "yes" if one["planted"] else "no"),
             *(one["proposed"], one["right"], one["wrong"]),
-            *(_share(one["recall"].get(repertoire)) for repertoire in REPERTOIRES),
-            *(f"{one['seconds']:.0f}", one["closer_looks"], _share(one["look_share"])),
+            *(_format_share(one["recall"].get(repertoire)) for repertoire in REPERTOIRES),
+            *(f"{one['seconds']:.0f}", one["closer_looks"], _format_share(one["look_share"])),
         ]
         for one in result["sets"]
     ]
     return f"{format_table(head, rows)}\nmodel {result['model']} {result['revision']}"
 
 
-def _share(value: float | None) -> str:
+def _format_share(value: float | None) -> str:
     return "-" if value is None else f"{value:.0%}"

@@ -17,7 +17,7 @@ from diptych_runtime.decoder import open_picture, panel_pixels
 from diptych_runtime.errors import PictureError
 from diptych_runtime.runtime import Runtime
 from diptych_training.errors import DataError
-from diptych_training.evaluation.figures import Figure, Row, counts, gains, rows
+from diptych_training.evaluation.figures import Figure, Row, list_counts, list_gains, list_rows
 from diptych_training.evaluation.stages import Evidence, Judged, Series
 from diptych_training.metrics import Pool, Ranking
 
@@ -79,15 +79,17 @@ def make_page(evidence: Evidence, runtime: Runtime) -> Element:
     calibration = evidence.result["calibration"]
     body = tag(
         "body",
-        _header(evidence),
+        _render_header(evidence),
         tag(
             "main",
-            _headline(evidence),
-            _methods(evidence),
-            _curves(evidence, calibration),
-            _trust(evidence, calibration),
-            _gallery("Missed matches", "Pairs that match, lowest scores first.", missed, "There was no match to miss."),
-            _gallery(
+            _render_headline(evidence),
+            _render_methods(evidence),
+            _render_curves(evidence, calibration),
+            _render_trust(evidence, calibration),
+            _render_gallery(
+                "Missed matches", "Pairs that match, lowest scores first.", missed, "There was no match to miss."
+            ),
+            _render_gallery(
                 "Mistaken others",
                 "Pairs that do not match, highest scores first.",
                 mistaken,
@@ -103,25 +105,25 @@ def make_page(evidence: Evidence, runtime: Runtime) -> Element:
     return tag("html", head, body, lang="en")
 
 
-def _header(evidence: Evidence) -> Element:
+def _render_header(evidence: Evidence) -> Element:
     mark = tag("svg", *(tag("path", d=d) for d in _MARK), class_="mark", viewBox="0 0 28 24", aria_hidden="true")
-    facts = f"Model {evidence.model}, revision {evidence.revision}. {', '.join(counts(evidence.result))}."
+    facts = f"Model {evidence.model}, revision {evidence.revision}. {', '.join(list_counts(evidence.result))}."
     return tag(
         "header", tag("p", mark, "Diptych", class_="brand"), tag("h1", evidence.title), tag("p", facts, class_="facts")
     )
 
 
-def _curves(evidence: Evidence, calibration: Mapping[str, Any]) -> Element:
+def _render_curves(evidence: Evidence, calibration: Mapping[str, Any]) -> Element:
     if all(trace_precision(one.ranking) is None for one in evidence.series):
         about = tag("p", "No pair that matches was to be found: there is no curve.", class_="about")
         return tag("section", tag("h2", "Curves"), about)
     thresholds = calibration.get("thresholds", {})
     charts = (
-        _chart(
+        _render_chart(
             draw_chart("Precision by recall", lambda axes: _draw_precision(axes, evidence.series)),
             "Precision and recall over all scored pairs in one list: one threshold serves every query.",
         ),
-        _chart(
+        _render_chart(
             draw_chart(
                 "Recall by false-positive rate", lambda axes: _draw_false_positives(axes, evidence.series, thresholds)
             ),
@@ -132,7 +134,7 @@ def _curves(evidence: Evidence, calibration: Mapping[str, Any]) -> Element:
     return tag("section", tag("h2", "Curves"), tag("div", *charts, class_="charts", style="margin-top: 14px"))
 
 
-def _trust(evidence: Evidence, calibration: Mapping[str, Any]) -> Element:
+def _render_trust(evidence: Evidence, calibration: Mapping[str, Any]) -> Element:
     heading = tag("h2", "What the scores are worth")
     if not calibration:
         return tag("section", heading, tag("p", "Matches and others are both needed to tell.", class_="about"))
@@ -147,54 +149,56 @@ def _trust(evidence: Evidence, calibration: Mapping[str, Any]) -> Element:
     )
     matches, others = (tag("span", class_=f"swatch {kind}") for kind in ("matches", "others"))
     key = tag("figcaption", matches, "matches", others, "others. Dashed: the thresholds, by the rate they aim at.")
-    reliable = _chart(
+    reliable = _render_chart(
         draw_chart(
             "Reliability of the stated probabilities", lambda axes: _draw_reliability(axes, calibration["bins"])
         ),
         "On the diagonal a stated probability is the share that matches. Below: pairs in each bin.",
     )
     charts = tag("div", reliable, tag("figure", spread, key), class_="charts")
-    return tag("section", heading, tag("p", about, class_="about"), charts, _thresholds(thresholds))
+    return tag("section", heading, tag("p", about, class_="about"), charts, _render_thresholds(thresholds))
 
 
-def _chart(chart: Element, text: str) -> Element:
+def _render_chart(chart: Element, text: str) -> Element:
     return tag("figure", chart, tag("figcaption", text))
 
 
-def _gallery(title: str, about: str, pairs: Sequence[Element], none: str) -> Element:
+def _render_gallery(title: str, about: str, pairs: Sequence[Element], none: str) -> Element:
     if not pairs:
         return tag("section", tag("h2", title), tag("p", none, class_="about"))
     return tag("section", tag("h2", title), tag("p", about, class_="about"), tag("div", *pairs, class_="pairs"))
 
 
-def _headline(evidence: Evidence) -> Element:
+def _render_headline(evidence: Evidence) -> Element:
     """The figures of the re-ranked order, and its gain over the embedding alone."""
-    ours, gain = rows(evidence.protocol, evidence.result)[-1], gains(evidence.protocol, evidence.result)[0]
+    ours, gain = list_rows(evidence.protocol, evidence.result)[-1], list_gains(evidence.protocol, evidence.result)[0]
     cards = [
         tag(
             "div",
             tag("dt", NAMES[key]),
             tag("dd", f"{figure.value:.3f}", class_="value"),
             tag("dd", f"{figure.low:.3f} to {figure.high:.3f}"),
-            tag("dd", f"{_sign(gain.figures[key].value)} by looking at both"),
+            tag("dd", f"{_format_sign(gain.figures[key].value)} by looking at both"),
         )
         for key, figure in ours.figures.items()
     ]
     return tag("section", tag("dl", *cards, class_="headline"), aria_label="Headline figures", style="margin-top: 0")
 
 
-def _methods(evidence: Evidence) -> Element:
+def _render_methods(evidence: Evidence) -> Element:
     """A row a method, and the gains over each of them."""
-    found = rows(evidence.protocol, evidence.result)
+    found = list_rows(evidence.protocol, evidence.result)
     keys = list(found[-1].figures)
     heads = tag("tr", tag("th", ""), *(tag("th", NAMES[key]) for key in keys))
     listed = [
-        tag("tr", tag("td", row.name), *_cells(row), class_="ours" if row is found[-1] else None) for row in found
+        tag("tr", tag("td", row.name), *_format_cells(row), class_="ours" if row is found[-1] else None)
+        for row in found
     ]
     about = "The re-ranked order minus each; coloured where the interval leaves out zero"
     between = tag("tr", tag("th", about, colspan=len(keys) + 1))
     differences = [
-        tag("tr", tag("td", row.name), *_cells(row, gain=True)) for row in gains(evidence.protocol, evidence.result)
+        tag("tr", tag("td", row.name), *_format_cells(row, gain=True))
+        for row in list_gains(evidence.protocol, evidence.result)
     ]
     return tag(
         "section",
@@ -208,29 +212,29 @@ def _methods(evidence: Evidence) -> Element:
     )
 
 
-def _cells(row: Row, *, gain: bool = False) -> list[Element]:
-    write = _sign if gain else "{:.3f}".format
+def _format_cells(row: Row, *, gain: bool = False) -> list[Element]:
+    write = _format_sign if gain else "{:.3f}".format
     return [
         tag(
             "td",
             write(figure.value),
             tag("small", f"({write(figure.low)} to {write(figure.high)})"),
-            class_=_direction(figure) if gain else None,
+            class_=_name_direction(figure) if gain else None,
         )
         for figure in row.figures.values()
     ]
 
 
-def _direction(figure: Figure) -> str | None:
+def _name_direction(figure: Figure) -> str | None:
     return "up" if figure.low > 0 else "down" if figure.high < 0 else None
 
 
-def _sign(value: float) -> str:
+def _format_sign(value: float) -> str:
     """A difference with its sign, and a true minus."""
     return f"{value:+.3f}".replace("-", "\u2212")
 
 
-def _thresholds(measured: Mapping[str, Any]) -> Element:
+def _render_thresholds(measured: Mapping[str, Any]) -> Element:
     """A row a threshold of the model: what it aims at, and what it let pass here."""
     if not measured:
         return tag("p", "The model brings no thresholds.", class_="about")
@@ -238,10 +242,10 @@ def _thresholds(measured: Mapping[str, Any]) -> Element:
     body = [
         tag(
             "tr",
-            tag("td", percent(rate)),
+            tag("td", format_percent(rate)),
             tag("td", f"{at['threshold']:.5f}"),
-            tag("td", percent(at["false_positive_rate"], ".2f")),
-            tag("td", percent(at["recall"], ".1f")),
+            tag("td", format_percent(at["false_positive_rate"], ".2f")),
+            tag("td", format_percent(at["recall"], ".1f")),
         )
         for rate, at in measured.items()
     ]
@@ -323,12 +327,12 @@ def _draw_scores(axes: "Axes", probabilities: np.ndarray, labels: np.ndarray, th
     for place, (rate, threshold) in enumerate(shown.items()):
         at = float(limited_log_odds(np.array(threshold)))
         axes.axvline(at, color=_SOFT, linewidth=1, linestyle="--")
-        axes.text(at, top * (0.97 - 0.05 * place), f" {percent(rate)}", fontsize=7)
+        axes.text(at, top * (0.97 - 0.05 * place), f" {format_percent(rate)}", fontsize=7)
     axes.set_xticks([float(limited_log_odds(np.array(value))) for value in _ODDS], [f"{value:g}" for value in _ODDS])
     axes.set(xlabel="relevance score", ylabel="share of its kind", xlim=(edges[0], edges[-1]))
 
 
-def percent(rate: str | float, digits: str = "g") -> str:
+def format_percent(rate: str | float, digits: str = "g") -> str:
     """A rate in percent, by default without needless digits."""
     return f"{100 * float(rate):{digits}} %"
 
@@ -418,7 +422,7 @@ def _side_by_side(pair: Judged, runtime: Runtime) -> list[Element]:
         tokens = runtime.encode(pixels).tokens
         (attention,) = runtime.attention(tokens[:1], tokens[1:])
         content += _draw_links(attention, corners, sizes)
-        crossing, most = percent(attention.sum() / len(attention), ".0f"), percent(attention.max(), ".1f")
+        crossing, most = format_percent(attention.sum() / len(attention), ".0f"), format_percent(attention.max(), ".1f")
         text = f"{crossing} of the attention crosses the seam; the strongest line is {most} of a patch's"
         note = tag("p", text, class_="aside")
     label = f"{pair.caption_a} beside {pair.caption_b}"
@@ -473,7 +477,7 @@ def tag(name: str, /, *content: Content, **attributes: str | float | None) -> El
     element = Element(
         name,
         {
-            key.removesuffix("_").replace("_", "-"): _value(value)
+            key.removesuffix("_").replace("_", "-"): _format_value(value)
             for key, value in attributes.items()
             if value is not None
         },
@@ -490,7 +494,7 @@ def tag(name: str, /, *content: Content, **attributes: str | float | None) -> El
     return element
 
 
-def _value(value: str | float) -> str:
+def _format_value(value: str | float) -> str:
     if isinstance(value, str):
         return value
     if not math.isfinite(value):

@@ -45,7 +45,7 @@ def as_folder(source: Path, wanted: Callable[[PurePosixPath], bool] = lambda nam
         yield Path(temporary)
 
 
-def require(files: Sequence[Path], what: str, hint: str) -> None:
+def require_pictures(files: Sequence[Path], what: str, hint: str) -> None:
     """Raise `DataError` where pictures are missing, with the first ones and their number; `hint` is the next step."""
     gone = [file for file in dict.fromkeys(files) if not file.is_file()]
     if gone:
@@ -53,8 +53,8 @@ def require(files: Sequence[Path], what: str, hint: str) -> None:
         raise DataError(f"{len(gone)} of {len(set(files))} {what} are not there: {named}; {hint}")
 
 
-def captions(files: Iterable[Path], root: Path) -> list[str]:
-    """Paths as people know them: below `root` where they are."""
+def caption_files(files: Iterable[Path], root: Path) -> list[str]:
+    """Caption files by their paths, below `root` where they are."""
     return [file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file) for file in files]
 
 
@@ -75,11 +75,11 @@ class Estimate:
     @property
     def interval(self) -> list[float]:
         """The middle 95 % of the draws, [low, high]."""
-        return _middle(self.draws)
+        return _middle_interval(self.draws)
 
     def gain_over(self, other: Estimate) -> list[float]:
         """This minus the other, paired: [value, low, high]."""
-        return [self.value - other.value, *_middle(self.draws - other.draws)]
+        return [self.value - other.value, *_middle_interval(self.draws - other.draws)]
 
 
 class Resampling:
@@ -117,7 +117,7 @@ class Resampling:
         return self.estimate(mean)
 
 
-def _middle(draws: np.ndarray) -> list[float]:
+def _middle_interval(draws: np.ndarray) -> list[float]:
     low, high = np.nanpercentile(draws, [2.5, 97.5])
     return [float(low), float(high)]
 
@@ -241,7 +241,7 @@ class Scored:
     def pick_mistakes(self, runtime: Runtime) -> tuple[tuple[Judged, ...], tuple[Judged, ...]]:
         """The matches of lowest and the others of highest score, no pair twice: `SHOWN` of each at most."""
         keys = self.logits if self.shown is None else self.shown
-        return self._first(runtime, self.labels, keys), self._first(runtime, ~self.labels, -keys)
+        return self._choose_first(runtime, self.labels, keys), self._choose_first(runtime, ~self.labels, -keys)
 
     def evidence(
         self, protocol: str, title: str, runtime: Runtime, result: dict[str, Any], series: tuple[Series, ...]
@@ -259,7 +259,7 @@ class Scored:
             *self.pick_mistakes(runtime),
         )
 
-    def _first(self, runtime: Runtime, kept: np.ndarray, keys: np.ndarray) -> tuple[Judged, ...]:
+    def _choose_first(self, runtime: Runtime, kept: np.ndarray, keys: np.ndarray) -> tuple[Judged, ...]:
         rows = np.flatnonzero(kept)
         chosen: dict[tuple[int, int], int] = {}
         for row in rows[np.argsort(keys[rows], kind="stable")]:
@@ -269,11 +269,14 @@ class Scored:
             chosen.setdefault((a, b), int(row))
             if len(chosen) == SHOWN:
                 break
-        return tuple(self._judge(runtime, row) for row in chosen.values())
+        return tuple(self._judge_row(runtime, row) for row in chosen.values())
 
-    def _judge(self, runtime: Runtime, row: int) -> Judged:
+    def _judge_row(self, runtime: Runtime, row: int) -> Judged:
         file_a, file_b = self.side_a.files[self.pairs[row, 0]], self.side_b.files[self.pairs[row, 1]]
-        (caption_a,), (caption_b,) = captions([file_a], self.side_a.root), captions([file_b], self.side_b.root)
+        (caption_a,), (caption_b,) = (
+            caption_files([file_a], self.side_a.root),
+            caption_files([file_b], self.side_b.root),
+        )
         raw = self.logits[row]
         relevance = float(runtime.relevance(raw) if self.shown is None else self.shown[row])
         return Judged(file_a, file_b, caption_a, caption_b, bool(self.labels[row]), relevance, float(raw))
@@ -367,13 +370,13 @@ class Comparison:
 Scores = TypeVar("Scores")
 
 
-def compare(
+def compare_entrants(
     entrants: Entrants,
     look: Callable[[Runtime], tuple[Scores, Scores]],
     ask: Callable[[Control, Scores], Scores],
     judge: Callable[[str, Scores], Method],
 ) -> tuple[Comparison, Scores]:
-    """Lay all entrants side by side, and return the scores of our model's pair part too.
+    """Compare all entrants, and return our pair part's scores too.
 
     `look` gives a model's two stages, `ask` a control's answer, which may depend on our first stage, and `judge` makes
     a named method of either.
@@ -396,8 +399,10 @@ def stage_names(model: str | None) -> tuple[str, str]:
     return prefix + FIRST, prefix + RERANKED
 
 
-def encode(runtime: Runtime, files: Sequence[Path], progress: Progress, name: str, crops: float = 0.0) -> Panels:
-    """Encode picture files with the runtime, decoding two at a time; raise `DataError` for a damaged one.
+def encode_files(runtime: Runtime, files: Sequence[Path], progress: Progress, name: str, crops: float = 0.0) -> Panels:
+    """Encode picture files with the runtime, decoding two at a time.
+
+    Raises `DataError` for a damaged one.
 
     With `crops` each has several rows, those of its views (see `query_pixels`).
     """
@@ -445,8 +450,11 @@ def all_logits(
     return logits if inverse is None else logits[inverse]
 
 
-def describe(control: Control, files: Sequence[Path], progress: Progress, name: str) -> list[Any]:
-    """A control's features of picture files; raise `DataError` for a damaged one."""
+def describe_files(control: Control, files: Sequence[Path], progress: Progress, name: str) -> list[Any]:
+    """Describe picture files by the features of a control.
+
+    Raises `DataError` for a damaged one.
+    """
     features = []
     for file in progress(files, len(files), f"{control.name} of {name}"):
         try:

@@ -24,11 +24,11 @@ from diptych_training.evaluation.stages import (
     Scored,
     Side,
     as_folder,
-    compare,
-    describe,
-    encode,
+    compare_entrants,
+    describe_files,
+    encode_files,
     pair_logits,
-    require,
+    require_pictures,
 )
 from diptych_training.learning.fitting.calibration import even_weights
 from diptych_training.metrics import Pool, Ranking, wilson_interval
@@ -72,14 +72,14 @@ def measure_trials(entrants: Entrants, trials: Trials, judge: Judge) -> tuple[Co
     def ask(control: Control, _: np.ndarray) -> np.ndarray:
         return _ask_control(control, trials, entrants.progress)
 
-    comparison, logits = compare(entrants, look, ask, judge)
+    comparison, logits = compare_entrants(entrants, look, ask, judge)
     side, labels = Side(trials.files, trials.root), trials.labels.ravel()
     return comparison, Scored(side, side, trials.pairs, logits.ravel(), labels, int(labels.sum()))
 
 
 def _score_trials(runtime: Runtime, trials: Trials, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
     """Cosines and logits (T, W)."""
-    tokens, embeddings = encode(runtime, trials.files, progress, "pictures")
+    tokens, embeddings = encode_files(runtime, trials.files, progress, "pictures")
     cosines = np.empty(trials.candidates.shape, np.float32)
     for start in range(0, len(cosines), _TRIALS):
         rows = slice(start, start + _TRIALS)
@@ -89,7 +89,7 @@ def _score_trials(runtime: Runtime, trials: Trials, progress: Progress) -> tuple
 
 
 def _ask_control(control: Control, trials: Trials, progress: Progress) -> np.ndarray:
-    features = describe(control, trials.files, progress, "pictures")
+    features = describe_files(control, trials.files, progress, "pictures")
     rows = progress(range(len(trials.queries)), len(trials.queries), f"{control.name}, trials")
     asked, offered = trials.queries, trials.candidates
     return np.stack([control.scores(features[asked[t]], [features[c] for c in offered[t]]) for t in rows])
@@ -112,7 +112,7 @@ def rank_candidates(scores: np.ndarray, labels: np.ndarray) -> Ranking:
     return Ranking(np.take_along_axis(scores, order, 1), relevant, np.ones(len(scores), bool))
 
 
-def _evidence(
+def _build_evidence(
     protocol: str,
     title: str,
     entrants: Entrants,
@@ -122,7 +122,7 @@ def _evidence(
     interval: Callable[[Method], list[float]],
     resampling: Resampling,
 ) -> Evidence:
-    """Put together the results of a protocol of trials; `counted` comes first in its JSON."""
+    """Build the evidence of a protocol; `counted` comes first in its JSON."""
     comparison, scored = measured
     first, reranked = comparison.ours.first, comparison.ours.reranked
     beside = _one_figure(comparison, interval)
@@ -203,7 +203,7 @@ def evaluate_oneshot(entrants: Entrants, folder: Path) -> Evidence:
     ours = measured[0].ours
     stages = zip(names, accuracies(ours.first), accuracies(ours.reranked), strict=True)
     runs = [{"run": name, "accuracy": after, "first_stage": first} for name, first, after in stages]
-    return _evidence(
+    return _build_evidence(
         "oneshot",
         f"One-shot runs: {trials.candidates.shape[1]}-way, {len(names)} runs",
         entrants,
@@ -232,7 +232,9 @@ def _read_labels(run: Path, folder: Path) -> list[tuple[Path, Path]]:
         return next((start / path for start in starts if (start / path).is_file()), run.parent / path)
 
     found = [(find(asked), find(answer)) for asked, answer in lines]
-    require([file for pair in found for file in pair], f"pictures of {run.name}/{RUN_LABELS}", f"expected {LAYOUT}")
+    require_pictures(
+        [file for pair in found for file in pair], f"pictures of {run.name}/{RUN_LABELS}", f"expected {LAYOUT}"
+    )
     return found
 
 
@@ -255,7 +257,7 @@ def evaluate_episodes(
         np.tile(np.eye(ways, dtype=bool), (episodes, 1)),
     )
     resampling = Resampling("episodes", np.repeat(np.arange(episodes), ways))
-    return _evidence(
+    return _build_evidence(
         "episodes",
         f"Random one-shot episodes: {ways}-way, within alphabet",
         entrants,
@@ -291,7 +293,7 @@ def read_pairs(path: Path, root: Path) -> Trials:
         labels.append(label)
     if len(set(labels)) < 2:
         raise DataError(f"{path} needs pairs of both labels, got {sum(labels)} that match of {len(labels)}")
-    require(list(files), f"pictures of {path.name}", f"its paths are relative to --root, which is {root}")
+    require_pictures(list(files), f"pictures of {path.name}", f"its paths are relative to --root, which is {root}")
     rows_of = np.array(pairs, np.int64)
     return Trials(tuple(files), root, rows_of[:, 0], rows_of[:, 1:], np.array(labels)[:, None])
 
@@ -326,7 +328,7 @@ def evaluate_pairs(entrants: Entrants, trials: Trials) -> Evidence:
     result = {
         **ours.reranked.values,
         "ece": ece.value,
-        **_threshold(model, scored, probabilities),
+        **_find_threshold(model, scored, probabilities),
         "first_stage": ours.first.values,
         "gain": ours.reranked.gains_over(ours.first),
         "interval": ours.reranked.intervals | {"ece": ece.interval, "first_stage": ours.first.intervals},
@@ -338,7 +340,7 @@ def evaluate_pairs(entrants: Entrants, trials: Trials) -> Evidence:
     return scored.evidence("pairs", title, model, result | comparison.beside(), comparison.series())
 
 
-def _threshold(model: Runtime, scored: Scored, probabilities: np.ndarray) -> dict[str, Any]:
+def _find_threshold(model: Runtime, scored: Scored, probabilities: np.ndarray) -> dict[str, Any]:
     """The threshold, its origin, and the rates that it gives here."""
     if RATE in model.thresholds:
         threshold, source = model.thresholds[RATE], f"the model's for {float(RATE):.0%} false positives"

@@ -18,7 +18,7 @@ from diptych_model import EfficientNetLite, PairConfig, PairNetwork, load_checkp
 from diptych_model.correspondence import resized_position
 from diptych_model.encoders import EfficientNetLiteEncoder, load_imagenet
 from diptych_model.network import PairPart
-from diptych_training.data.augment import plain
+from diptych_training.data.augment import view_unedited
 from diptych_training.device import mixed_precision
 from diptych_training.errors import DataError
 from diptych_training.recipe import IMAGENET, Recipe, start_of
@@ -133,7 +133,7 @@ def fit_projections(network: PairNetwork, photos: Tensor, size: int) -> None:
     network.eval()
     parts = []
     for chunk in photos.split(64):
-        pictures = plain(chunk.to(network.device), size).contiguous(memory_format=torch.channels_last)
+        pictures = view_unedited(chunk.to(network.device), size).contiguous(memory_format=torch.channels_last)
         with mixed_precision(network.device):
             features, pooled = panel.encode(pictures)
         parts.append((features[:, ::2, ::2].flatten(0, 2).float(), pooled.float()))
@@ -148,7 +148,7 @@ def fit_projections(network: PairNetwork, photos: Tensor, size: int) -> None:
     for parameter, values in zip((embedding.weight, embedding.bias), zip(*begun, strict=True), strict=True):
         parameter.copy_(torch.cat(values))
     if isinstance(network.pair, PairPart) and network.pair.correspondence is not None:
-        tokens = network.encode(plain(photos[:STRANGERS].to(network.device), size))[0]
+        tokens = network.encode(view_unedited(photos[:STRANGERS].to(network.device), size))[0]
         known, prior = network.logit_summands(tokens, tokens.roll(1, 0))[2], network.pair.correspondence.prior
         prior.bias.copy_(STRANGE - F.linear(known.mean(0), prior.weight))
 

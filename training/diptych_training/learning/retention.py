@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from diptych_model import PairNetwork
-from diptych_training.data.augment import plain
+from diptych_training.data.augment import view_unedited
 from diptych_training.device import mixed_precision
 from diptych_training.learning.pretrained import pretrained_encoder
 
@@ -32,7 +32,7 @@ class Memory:
     def draw(self, size: int, generator: Generator) -> tuple[Tensor, Tensor]:
         """`DRAWN` of the photos, unedited, as pictures (n, 3, size, size), and their known embeddings."""
         chosen = torch.randperm(len(self.photos), generator=generator)[:DRAWN]
-        return plain(self.photos[chosen], size), self.known[chosen]
+        return view_unedited(self.photos[chosen], size), self.known[chosen]
 
 
 @torch.no_grad()
@@ -40,7 +40,7 @@ def remember(network: PairNetwork, photos: Tensor, size: int) -> Memory:
     """Describe photos, uint8 (n, H, H, 3), as the encoder's ImageNet weights do."""
     encoder, parts = pretrained_encoder(network).to(network.device).eval(), []
     for chunk in photos.split(64):
-        pictures = plain(chunk.to(network.device), size).contiguous(memory_format=torch.channels_last)
+        pictures = view_unedited(chunk.to(network.device), size).contiguous(memory_format=torch.channels_last)
         with mixed_precision(network.device):
             parts.append(encoder(pictures)[1].float())
     known = torch.cat(parts)

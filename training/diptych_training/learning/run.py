@@ -239,15 +239,15 @@ class PairRun(Run):
             )
         self._pictures, self._pixels, self.tasks = pictures, stage.pixels, tasks
         if self.recipe.start == IMAGENET and self.learner.step == 0:
-            self.learner.begin(torch.from_numpy(archives.sample(PICTURES)), stage.pixels)
+            self.learner.begin(torch.from_numpy(archives.sample_pictures(PICTURES)), stage.pixels)
         if self.recipe.learning.retain:
-            sampled = torch.from_numpy(archives.sample(PHOTOS))
+            sampled = torch.from_numpy(archives.sample_pictures(PHOTOS))
             if not len(sampled):
                 raise DataError("learning.retain compares photos of archives, and no task reads one: set it to 0")
             self.learner.memory = remember(self.learner.network, sampled, stage.pixels)
         if self.recipe.network.bank:
             # Where no archive is read, as with pictures of one's own alone, the bank stays that of the start.
-            self.bank = torch.from_numpy(archives.sample(self.recipe.network.bank))
+            self.bank = torch.from_numpy(archives.sample_pictures(self.recipe.network.bank))
             if not len(self.bank) and not self.learner.network.panel.embedding.bank.any():
                 raise DataError(
                     f"a bank of {self.recipe.network.bank} pictures needs a task with archives, or the bank of another "

@@ -22,7 +22,7 @@ from diptych_training.losses.versions import (
     Version,
     edit_version,
     keep_as_file,
-    original,
+    make_original,
 )
 
 ENLARGED = (1.0, 1.4, 1.8, 2.2, 2.8)  # times that the photos of the archives are made larger
@@ -78,7 +78,7 @@ def draw_pairs(
     has_hues = np.ptp(np.asarray(first.picture).astype(np.int16), axis=2).mean() > 8
     for place in rng.choice(len(_PAIRS), 2, replace=False, p=_CHANCES):
         one, other = (files[which] for which in _PAIRS[place])
-        views = _see(one, other, rng)
+        views = _misplace_corners(one, other, rng)
         if views is not None:
             both = [find_losses(*pair, detail, has_hues=bool(has_hues)) for pair in ((other, one), (one, other))]
             yield Example(views, *(np.stack(part) for part in zip(*both, strict=True)))
@@ -123,7 +123,7 @@ def _draw_original(pixels: np.ndarray, rng: np.random.Generator) -> Version:
     if rng.random() < NOISY:
         noise = rng.standard_normal((size[1], size[0], 3), dtype=np.float32) * rng.uniform(1.5, 7)
         picture = Image.fromarray(np.clip(np.asarray(picture) + noise, 0, 255).astype(np.uint8))
-    return original(picture, 0.5 * max(1.0, scale))
+    return make_original(picture, 0.5 * max(1.0, scale))
 
 
 def _edit_often(
@@ -137,7 +137,7 @@ def _edit_often(
     return version
 
 
-def _see(one: Version, other: Version, rng: np.random.Generator) -> np.ndarray | None:
+def _misplace_corners(one: Version, other: Version, rng: np.random.Generator) -> np.ndarray | None:
     """What the network sees of a pair of which the corners are found with an error, as registering leaves it; None for
     the same pixels.
     """

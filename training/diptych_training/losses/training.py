@@ -120,16 +120,16 @@ class Shelf:
         self._drawing: deque[Future[list[Example]]] = deque()
         self.chunks: deque[list[Example]] = deque(maxlen=budget.shelf)
         while self._next - len(self._drawing) < last:
-            self._take()
+            self._take_chunk()
 
-    def draw(self, step: int, rng: np.random.Generator) -> list[Example]:
+    def draw_examples(self, step: int, rng: np.random.Generator) -> list[Example]:
         """The examples of a step."""
         if step and step % self._steps_a_chunk == 0:
-            self._take()
+            self._take_chunk()
         chunks = rng.integers(len(self.chunks), size=self.recipe.learning.batch)
         return [self.chunks[chunk][int(rng.integers(CHUNK))] for chunk in chunks]
 
-    def _take(self) -> None:
+    def _take_chunk(self) -> None:
         """Put the next chunk on the shelf, and have others begun."""
         while len(self._drawing) < AHEAD * self.recipe.threads:
             self._drawing.append(self._pool.submit(self._draw, CHUNK, [self.recipe.seed, self._next]))
@@ -157,7 +157,7 @@ class LossesRun(Run):
     def differentiate(self) -> dict[str, float]:
         """Leave the gradients of a step in the network, and return its loss."""
         step, device = self.optimisation.step, default_device()
-        views, answers, weights = _stack(self.shelf.draw(step, self.rng), self.rng)
+        views, answers, weights = _stack_examples(self.shelf.draw_examples(step, self.rng), self.rng)
         torch.manual_seed(self.recipe.seed + step)  # of the dropout, that a run which was stopped goes on alike
         with mixed_precision(device):
             odds = self.optimisation.network(views.to(device)).float()
@@ -180,7 +180,7 @@ class LossesRun(Run):
         )
         seeds = ([_EXAMINING, self.recipe.seed, chunk] for chunk in range(-(-self.recipe.learning.examined // CHUNK)))
         chunks = [self.pool.submit(draw, CHUNK, seed) for seed in seeds]
-        return {"held_out": examine(network, [example for chunk in chunks for example in chunk.result()])}
+        return {"held_out": measure_auc(network, [example for chunk in chunks for example in chunk.result()])}
 
     def write(self, figures: Mapping[str, Any]) -> Path:
         """Write the weights into `best`; return their file."""
@@ -208,12 +208,12 @@ def report(found: Mapping[str, Any], directory: Path) -> tuple[dict[str, Any], s
     return {"checkpoint": str(best), **found}, text
 
 
-def examine(network: nn.Module, examples: Sequence[Example]) -> dict[str, dict[str, float]]:
+def measure_auc(network: nn.Module, examples: Sequence[Example]) -> dict[str, dict[str, float]]:
     """For each of the losses the number of examples that have it, and that do not, and the share `auc` of pairs of them
     in which the one that has it gets the higher log-odds.
     """
     with torch.inference_mode():
-        parts = [network(_stack(examples[begin : begin + 16])[0]) for begin in range(0, len(examples), 16)]
+        parts = [network(_stack_examples(examples[begin : begin + 16])[0]) for begin in range(0, len(examples), 16)]
     odds, found = torch.cat(parts).numpy().reshape(-1, len(LOSSES)), {}
     answers, weights = (np.concatenate([example[place] for example in examples]) for place in (1, 2))
     for place, loss in enumerate(LOSSES):
@@ -224,7 +224,9 @@ def examine(network: nn.Module, examples: Sequence[Example]) -> dict[str, dict[s
     return found
 
 
-def _stack(examples: Sequence[Example], rng: np.random.Generator | None = None) -> tuple[Tensor, Tensor, Tensor]:
+def _stack_examples(
+    examples: Sequence[Example], rng: np.random.Generator | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Views uint8 (B, 2, 2, S, S, 8), answers and weights float32 (B, 2, 11); mirrored and transposed by chance."""
     views = np.stack([example.views for example in examples])
     if rng is not None and rng.random() < 0.5:

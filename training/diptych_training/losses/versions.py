@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 from PIL import Image, ImageDraw, ImageEnhance, ImageFilter, ImageOps
 
-from diptych_training.data.canvas import fit_text, font, save_as
+from diptych_training.data.canvas import fit_text, load_font, save_as
 from diptych_training.data.documents.words import draw_title, draw_words
 from diptych_training.data.layers import draw_colour, draw_sticker
 
@@ -68,7 +68,7 @@ class Version:
         return float(np.sqrt(abs(np.linalg.det(self.place[:2, :2]))))
 
 
-def original(picture: Image.Image, blur: float = _SHARP) -> Version:
+def make_original(picture: Image.Image, blur: float = _SHARP) -> Version:
     """The version that all others are made of, with so many pixels of blur."""
     return Version(picture, np.eye(3), np.ones((PLACES, PLACES), bool), blur)
 
@@ -92,11 +92,11 @@ def edit_version(
 def keep_as_file(version: Version, rng: np.random.Generator) -> Version:
     """The version as files keep it: without loss, or as JPEG or WebP of good quality."""
     chance = rng.random()
-    return version if chance < 0.45 else save(version, int(rng.integers(78, 98)), webp=chance > 0.85)
+    return version if chance < 0.45 else save_version(version, int(rng.integers(78, 98)), webp=chance > 0.85)
 
 
-def save(version: Version, quality: int, *, webp: bool = False) -> Version:
-    """The version as JPEG, or WebP, of this quality keeps it."""
+def save_version(version: Version, quality: int, *, webp: bool = False) -> Version:
+    """Save a version as JPEG, or WebP, and return what is left."""
     picture = save_as(version.picture, quality, "WEBP" if webp else "JPEG")
     return replace(version, picture=picture, quality=min(version.quality, quality))
 
@@ -107,44 +107,45 @@ def scale_version(version: Version, scale: float, how: Image.Resampling = Image.
     size = max(24, round(old[0] * scale)), max(24, round(old[1] * scale))
     blur = max(version.blur, _SHARP / (version.scale * scale))
     return replace(
-        _move(version, version.picture.resize(size, how), np.diag([size[0] / old[0], size[1] / old[1], 1])), blur=blur
+        _move_version(version, version.picture.resize(size, how), np.diag([size[0] / old[0], size[1] / old[1], 1])),
+        blur=blur,
     )
 
 
-def _new(rng: np.random.Generator) -> Ids:
+def _new_ids(rng: np.random.Generator) -> Ids:
     return frozenset([int(rng.integers(2**62))])
 
 
-def _move(version: Version, picture: Image.Image, moved: np.ndarray) -> Version:
+def _move_version(version: Version, picture: Image.Image, moved: np.ndarray) -> Version:
     return replace(version, picture=picture, place=moved @ version.place)
 
 
-def _soften(version: Version, picture: Image.Image, pixels: float) -> Version:
+def _soften_version(version: Version, picture: Image.Image, pixels: float) -> Version:
     return replace(version, picture=picture, blur=float(np.hypot(version.blur, pixels / version.scale)))
 
 
-def _mark(paint: Paint) -> Edit:
+def _as_mark(paint: Paint) -> Edit:
     return lambda version, rng, props: replace(
-        version, picture=paint(version.picture, rng), marks=version.marks | _new(rng)
+        version, picture=paint(version.picture, rng), marks=version.marks | _new_ids(rng)
     )
 
 
-def _tone(paint: Paint) -> Edit:
+def _as_tone(paint: Paint) -> Edit:
     return lambda version, rng, props: replace(
-        version, picture=paint(version.picture, rng), tones=version.tones | _new(rng)
+        version, picture=paint(version.picture, rng), tones=version.tones | _new_ids(rng)
     )
 
 
-def _roughen(paint: Paint) -> Edit:
+def _as_grain(paint: Paint) -> Edit:
     return lambda version, rng, props: replace(
-        version, picture=paint(version.picture, rng), grain=version.grain | _new(rng)
+        version, picture=paint(version.picture, rng), grain=version.grain | _new_ids(rng)
     )
 
 
-def _surround(edit: Edit) -> Edit:
+def _as_frame(edit: Edit) -> Edit:
     def put_around(version: Version, rng: np.random.Generator, props: Props) -> Version:
         edited = edit(version, rng, props)
-        return replace(edited, frames=version.frames | _new(rng))
+        return replace(edited, frames=version.frames | _new_ids(rng))
 
     return put_around
 
@@ -159,7 +160,7 @@ def _caption(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     line = line.upper() if rng.random() < 0.4 else line
     place = rng.uniform(0.2, 0.8) * width, rng.choice([size, height - size, rng.uniform(0.1, 0.9) * height])
     rim = {"stroke_width": int(rng.choice([0, 0, 1, 2, 3])), "stroke_fill": tuple(255 - value for value in ink)}
-    ImageDraw.Draw(copy).text(place, line, ink, font(max(9, round(size))), "mm", **rim)
+    ImageDraw.Draw(copy).text(place, line, ink, load_font(max(9, round(size))), "mm", **rim)
     return copy
 
 
@@ -174,7 +175,7 @@ def _signature(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     )
     mask = Image.new("L", picture.size)
     corner = width * rng.uniform(0.7, 0.98), height * rng.uniform(0.9, 0.98)
-    typeface = font(max(9, round(width / rng.uniform(12, 30))))
+    typeface = load_font(max(9, round(width / rng.uniform(12, 30))))
     ImageDraw.Draw(mask).text(corner, line, 255 if is_date else int(rng.integers(70, 220)), typeface, "rs")
     copy.paste((255, int(rng.integers(80, 170)), 20) if is_date else (255, 255, 255), (0, 0, width, height), mask)
     return copy
@@ -187,7 +188,7 @@ def _large_word(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     size = fit_text(line, rng.uniform(0.3, 0.9) * width, height / 3)
     rows = np.arange(size, height, size * rng.uniform(2, 4)) if rng.random() < 0.6 else [rng.uniform(0.2, 0.8) * height]
     for y in rows:
-        draw.text((width / 2, y), line, strength, font(size), "mm")
+        draw.text((width / 2, y), line, strength, load_font(size), "mm")
     copy = picture.copy()
     copy.paste((255, 255, 255) if rng.random() < 0.7 else draw_colour(rng), (0, 0, width, height), mask)
     return copy
@@ -201,7 +202,7 @@ def _capitals(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     place = rng.uniform(0.47, 0.53) * width, (rng.uniform(0.01, 0.06) if is_above else rng.uniform(0.94, 0.99)) * height
     rim = {"stroke_width": max(1, round(rng.uniform(0.04, 0.14) * size)), "stroke_fill": (0, 0, 0)}
     ink = (255, 255, 255) if rng.random() < 0.8 else draw_colour(rng)
-    ImageDraw.Draw(copy).text(place, line, ink, font(size), "ma" if is_above else "md", **rim)
+    ImageDraw.Draw(copy).text(place, line, ink, load_font(size), "ma" if is_above else "md", **rim)
     return copy
 
 
@@ -211,7 +212,7 @@ def _slanting_words(picture: Image.Image, rng: np.random.Generator) -> Image.Ima
     reach, strength = width + height, int(rng.integers(55, 200))
     mask, line = Image.new("L", (reach, reach)), "   ".join([draw_words(rng, int(rng.integers(6, 16)))] * 20)
     for row, y in enumerate(np.arange(0, reach, rng.uniform(2, 4.5) * size)):
-        ImageDraw.Draw(mask).text((-2 * size * (row % 3), y), line, strength, font(size))
+        ImageDraw.Draw(mask).text((-2 * size * (row % 3), y), line, strength, load_font(size))
     left, top = (reach - width) // 2, (reach - height) // 2
     mask = mask.rotate(rng.uniform(-50, 50), Image.Resampling.BILINEAR).crop((left, top, left + width, top + height))
     copy = picture.copy()
@@ -242,7 +243,7 @@ def _pen(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
 
 def _bar(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     copy = picture.copy()
-    rows, columns = _region(picture, rng, 0.04, 0.35)
+    rows, columns = _choose_region(picture, rng, 0.04, 0.35)
     ink = draw_colour(rng) if rng.random() < 0.5 else ((0, 0, 0), (255, 255, 255))[rng.integers(2)]
     ImageDraw.Draw(copy).rectangle((columns.start, rows.start, columns.stop, rows.stop), fill=ink)
     return copy
@@ -250,7 +251,7 @@ def _bar(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
 
 def _hide(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     """Show a part in squares, or blurred."""
-    region = _region(picture, rng, 0.12, 0.45)
+    region = _choose_region(picture, rng, 0.12, 0.45)
     pixels = np.array(picture)
     if not _has_detail(pixels[region]):
         return _bar(picture, rng)
@@ -329,7 +330,7 @@ def _stick(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     return copy
 
 
-def _region(picture: Image.Image, rng: np.random.Generator, least: float, most: float) -> tuple[slice, slice]:
+def _choose_region(picture: Image.Image, rng: np.random.Generator, least: float, most: float) -> tuple[slice, slice]:
     """Rows and columns of a part of a picture, with sides of such shares of the picture's."""
     spans = []
     for side in (picture.height, picture.width):
@@ -361,12 +362,12 @@ def _replace_part(version: Version, rng: np.random.Generator, props: Props) -> V
     else:
         other = np.asarray(props.photo(rng, (width, height)))
     if np.abs(other.astype(int) - pixels)[mask > 0].mean() < 8:
-        return _mark(_stick)(version, rng, props)
+        return _as_mark(_stick)(version, rng, props)
     soft = cv2.GaussianBlur(mask, (0, 0), float(rng.uniform(0.6, 0.02 * width + 0.7)))[..., None]
     return replace(
         version,
         picture=Image.fromarray((pixels * (1 - soft) + other * soft).astype(np.uint8)),
-        parts=version.parts | _new(rng),
+        parts=version.parts | _new_ids(rng),
     )
 
 
@@ -386,43 +387,43 @@ def _replace_detail(version: Version, rng: np.random.Generator, props: Props) ->
             other[:] = np.median(np.concatenate([part[0], part[-1], part[:, 0], part[:, -1]]), axis=0)
         if np.abs(other.astype(int) - part).max(2).mean() > 20:
             part[:] = other
-            return replace(version, picture=Image.fromarray(pixels), parts=version.parts | _new(rng))
+            return replace(version, picture=Image.fromarray(pixels), parts=version.parts | _new_ids(rng))
     return _replace_part(version, rng, props)
 
 
 # What lies around.
 
 
-def _pad(version: Version, sides: tuple[int, int, int, int], ground: tuple[int, ...]) -> Version:
+def _pad_version(version: Version, sides: tuple[int, int, int, int], ground: tuple[int, ...]) -> Version:
     """Ground at the left, above, at the right and below."""
     left, above, right, below = sides
     width, height = version.picture.size
     canvas = Image.new("RGB", (width + left + right, height + above + below), ground)
     canvas.paste(version.picture, (left, above))
-    return _move(version, canvas, np.array([[1, 0, left], [0, 1, above], [0, 0, 1.0]]))
+    return _move_version(version, canvas, np.array([[1, 0, left], [0, 1, above], [0, 0, 1.0]]))
 
 
 def _frame(version: Version, rng: np.random.Generator, props: Props) -> Version:
     shares = [rng.uniform(0.02, 0.12)] * 4 if rng.random() < 0.5 else rng.uniform(0, 0.2, 4)
     left, above, right, below = (int(share * version.picture.width) for share in shares)
-    return _pad(version, (left, above, right, below), _ground(rng))
+    return _pad_version(version, (left, above, right, below), _draw_ground(rng))
 
 
-def _ground(rng: np.random.Generator) -> tuple[int, ...]:
+def _draw_ground(rng: np.random.Generator) -> tuple[int, ...]:
     return draw_colour(rng) if rng.random() < 0.4 else ((255, 255, 255), (0, 0, 0))[rng.integers(2)]
 
 
 def _write_beside(version: Version, rng: np.random.Generator, props: Props) -> Version:
     """A bar with a line on it above or below, as memes have."""
     bar, above = int(version.picture.width * rng.uniform(0.12, 0.3)), rng.random() < 0.6
-    ground = _ground(rng)
-    framed = _pad(version, (0, bar if above else 0, 0, 0 if above else bar), ground)
+    ground = _draw_ground(rng)
+    framed = _pad_version(version, (0, bar if above else 0, 0, 0 if above else bar), ground)
     line = draw_title(rng, int(rng.integers(10, 36)))
     size = fit_text(line, 0.9 * framed.picture.width, framed.picture.width / rng.uniform(12, 24))
     ink = (0, 0, 0) if sum(ground) > 380 else (255, 255, 255)
     place = 10, (0 if above else framed.picture.height - bar) + bar / 2
-    ImageDraw.Draw(framed.picture).text(place, line, ink, font(size), "lm")
-    return replace(framed, scope=version.scope | _new(rng))
+    ImageDraw.Draw(framed.picture).text(place, line, ink, load_font(size), "lm")
+    return replace(framed, scope=version.scope | _new_ids(rng))
 
 
 def _screenshot(version: Version, rng: np.random.Generator, props: Props) -> Version:
@@ -431,12 +432,12 @@ def _screenshot(version: Version, rng: np.random.Generator, props: Props) -> Ver
     shares = rng.uniform([0.02, 0.12, 0.02, 0.03], [0.35, 0.35, 0.35, 0.3])
     width, height = version.picture.size
     left, above, right, below = (int(share * side) for share, side in zip(shares, (width, height) * 2, strict=True))
-    framed = _pad(version, (left, above, right, below), ground)
+    framed = _pad_version(version, (left, above, right, below), ground)
     draw, bar = ImageDraw.Draw(framed.picture), int(min(rng.uniform(0.04, 0.1) * framed.picture.height, 0.9 * above))
     draw.rectangle((0, 0, framed.picture.width, max(4, bar)), fill=draw_colour(rng))
     line = "  ".join(draw_title(rng, 0) for _ in range(rng.integers(2, 6)))
-    draw.text((8, bar / 2), line, (255, 255, 255), font(max(5, bar // 2)), "lm")
-    return replace(framed, scope=version.scope | _new(rng))
+    draw.text((8, bar / 2), line, (255, 255, 255), load_font(max(5, bar // 2)), "lm")
+    return replace(framed, scope=version.scope | _new_ids(rng))
 
 
 def _turn(version: Version, rng: np.random.Generator, props: Props) -> Version:
@@ -451,10 +452,10 @@ def _turn(version: Version, rng: np.random.Generator, props: Props) -> Version:
         moved[:2, 2] += (size[0] - width) / 2, (size[1] - height) / 2
     half = np.array([[1, 0, -0.5], [0, 1, -0.5], [0, 0, 1]])
     inner = half @ moved @ np.linalg.inv(half)
-    ground = (0, 0, 0) if rng.random() < 0.5 else _ground(rng)
+    ground = (0, 0, 0) if rng.random() < 0.5 else _draw_ground(rng)
     pixels = cv2.warpPerspective(np.asarray(version.picture), inner, size, flags=cv2.INTER_CUBIC, borderValue=ground)
-    turned = _move(version, Image.fromarray(pixels), moved)
-    return _soften(turned, turned.picture, 0.35)
+    turned = _move_version(version, Image.fromarray(pixels), moved)
+    return _soften_version(turned, turned.picture, 0.35)
 
 
 def _print_on_page(version: Version, rng: np.random.Generator, props: Props) -> Version:
@@ -463,14 +464,14 @@ def _print_on_page(version: Version, rng: np.random.Generator, props: Props) -> 
     left, right = (int(share * width) for share in rng.uniform(0.05, 0.3, 2))
     above, below = int(rng.uniform(0.15, 0.8) * width), int(rng.uniform(0.2, 0.8) * width)
     ground = (255, 255, 255) if rng.random() < 0.7 else draw_colour(rng)
-    page = _pad(version, (left, above, right, below), ground)
+    page = _pad_version(version, (left, above, right, below), ground)
     draw, size = ImageDraw.Draw(page.picture), page.picture.width / rng.uniform(28, 60)
     ink = (0, 0, 0) if sum(ground) > 380 else (255, 255, 255)
     for top, bottom in ((size, above - size / 2), (above + version.picture.height + size / 2, page.picture.height)):
         for y in np.arange(top, bottom - size, rng.uniform(1.3, 1.7) * size):
             letters = int(rng.uniform(0.5, 1) * (page.picture.width / size - 2) / 0.55)
-            draw.text((size, y), draw_words(rng, letters), ink, font(max(5, round(size))))
-    return replace(page, scope=version.scope | _new(rng))
+            draw.text((size, y), draw_words(rng, letters), ink, load_font(max(5, round(size))))
+    return replace(page, scope=version.scope | _new_ids(rng))
 
 
 def _set_beside(version: Version, rng: np.random.Generator, props: Props) -> Version:
@@ -480,9 +481,9 @@ def _set_beside(version: Version, rng: np.random.Generator, props: Props) -> Ver
         box = width, 0, width + int(width * rng.uniform(0.4, 1)), height
     else:
         box = 0, height, width, height + int(height * rng.uniform(0.4, 1))
-    wider = _pad(version, (0, 0, box[2] - width, box[3] - height), (0, 0, 0))
+    wider = _pad_version(version, (0, 0, box[2] - width, box[3] - height), (0, 0, 0))
     wider.picture.paste(props.photo(rng, (box[2] - box[0], box[3] - box[1])), box[:2])
-    return replace(wider, scope=version.scope | _new(rng))
+    return replace(wider, scope=version.scope | _new_ids(rng))
 
 
 # What takes a part away, or pixels.
@@ -494,8 +495,8 @@ def _crop(version: Version, rng: np.random.Generator, props: Props) -> Version:
     return _cut_sides(version, shares)
 
 
-def _cut(version: Version, rng: np.random.Generator, props: Props) -> Version:
-    """Cut a little off one side, or off some."""
+def _trim_sides(version: Version, rng: np.random.Generator, props: Props) -> Version:
+    """Trim a little off one side of the picture, or several."""
     shares = np.zeros(4)
     sides = rng.choice(4, int(rng.choice([1, 1, 2, 4])), replace=False)
     shares[sides] = rng.uniform(0.008, 0.06, len(sides))
@@ -507,7 +508,7 @@ def _cut_sides(version: Version, shares: np.ndarray) -> Version:
     width, height = version.picture.size
     left, top = round(shares[0] * width), round(shares[1] * height)
     box = left, top, round((1 - shares[2]) * width), round((1 - shares[3]) * height)
-    return _move(version, version.picture.crop(box), np.array([[1, 0, -left], [0, 1, -top], [0, 0, 1.0]]))
+    return _move_version(version, version.picture.crop(box), np.array([[1, 0, -left], [0, 1, -top], [0, 0, 1.0]]))
 
 
 def _shrink(version: Version, rng: np.random.Generator, props: Props) -> Version:
@@ -580,7 +581,7 @@ def _grey(version: Version, rng: np.random.Generator, props: Props) -> Version:
 
 
 def _duotone(version: Version, rng: np.random.Generator, props: Props) -> Version:
-    return replace(_tone(_two_inks)(version, rng, props), colour=0.0)
+    return replace(_as_tone(_two_inks)(version, rng, props), colour=0.0)
 
 
 def _two_inks(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
@@ -617,12 +618,12 @@ def _two_colours(version: Version, rng: np.random.Generator, props: Props) -> Ve
 
 def _blur(version: Version, rng: np.random.Generator, props: Props) -> Version:
     pixels = rng.uniform(0.8, 4)
-    return _soften(version, version.picture.filter(ImageFilter.GaussianBlur(pixels)), pixels)
+    return _soften_version(version, version.picture.filter(ImageFilter.GaussianBlur(pixels)), pixels)
 
 
 def _median(version: Version, rng: np.random.Generator, props: Props) -> Version:
     size = int(rng.choice([3, 5]))
-    return _soften(version, version.picture.filter(ImageFilter.MedianFilter(size)), 0.28 * size)
+    return _soften_version(version, version.picture.filter(ImageFilter.MedianFilter(size)), 0.28 * size)
 
 
 def _denoise(version: Version, rng: np.random.Generator, props: Props) -> Version:
@@ -632,7 +633,7 @@ def _denoise(version: Version, rng: np.random.Generator, props: Props) -> Versio
     smooth = cv2.bilateralFilter(pixels, size, levels, size / 2)
     if np.abs(smooth.astype(int) - pixels).mean() < 2:
         return _blur(version, rng, props)
-    return _soften(version, Image.fromarray(smooth), 0.2 * size)
+    return _soften_version(version, Image.fromarray(smooth), 0.2 * size)
 
 
 def _move_camera(version: Version, rng: np.random.Generator, props: Props) -> Version:
@@ -642,14 +643,14 @@ def _move_camera(version: Version, rng: np.random.Generator, props: Props) -> Ve
     x, y = length / 2 * np.cos(angle), length / 2 * np.sin(angle)
     cv2.line(kernel, (int(middle - x), int(middle - y)), (int(middle + x), int(middle + y)), 1.0)
     moved = cv2.filter2D(np.asarray(version.picture), -1, kernel / kernel.sum(), borderType=cv2.BORDER_REPLICATE)
-    return _soften(version, Image.fromarray(moved), 0.22 * length)
+    return _soften_version(version, Image.fromarray(moved), 0.22 * length)
 
 
 def _pixelate(version: Version, rng: np.random.Generator, props: Props) -> Version:
     """Squares of one colour, of a fiftieth of the shorter side or so."""
     size, block = version.picture.size, max(2.0, rng.uniform(0.012, 0.032) * min(version.picture.size))
     few = version.picture.resize([max(1, round(side / block)) for side in size], Image.Resampling.BOX)
-    return _soften(version, few.resize(size, Image.Resampling.NEAREST), 0.5 * block)
+    return _soften_version(version, few.resize(size, Image.Resampling.NEAREST), 0.5 * block)
 
 
 def _blur_half(version: Version, rng: np.random.Generator, props: Props) -> Version:
@@ -666,7 +667,7 @@ def _blur_half(version: Version, rng: np.random.Generator, props: Props) -> Vers
         return _blur(version, rng, props)
     soft = cv2.GaussianBlur(np.ascontiguousarray(mask), (0, 0), float(rng.uniform(0.5, 0.04 * width + 0.6)))[..., None]
     mixed = cv2.GaussianBlur(pixels, (0, 0), radius) * soft + pixels * (1 - soft)
-    return replace(version, picture=Image.fromarray(mixed.astype(np.uint8)), softened=version.softened | _new(rng))
+    return replace(version, picture=Image.fromarray(mixed.astype(np.uint8)), softened=version.softened | _new_ids(rng))
 
 
 def _sharpen(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
@@ -681,31 +682,31 @@ def _grain(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
 
 
 def _compress(version: Version, rng: np.random.Generator, props: Props) -> Version:
-    return save(version, int(rng.integers(12, 70)), webp=rng.random() < 0.2)
+    return save_version(version, int(rng.integers(12, 70)), webp=rng.random() < 0.2)
 
 
 # By family, each of which a run may leave out to be measured on it; what is named twice is drawn twice as often.
 FAMILIES: dict[str, tuple[Edit, ...]] = {
     "writing": (
-        *(_mark(_caption),) * 3, _mark(_capitals), *(_mark(_signature),) * 2, *(_mark(_large_word),) * 2,
-        _mark(_slanting_words),
+        *(_as_mark(_caption),) * 3, _as_mark(_capitals), *(_as_mark(_signature),) * 2, *(_as_mark(_large_word),) * 2,
+        _as_mark(_slanting_words),
     ),
     "covers": (
-        *(_mark(_pen),) * 4, _mark(_bar), *(_mark(_cover),) * 2, *(_mark(_stick),) * 2, _mark(_hide), _mark(_weather),
-        _mark(_rule), _mark(_round_corners),
+        *(_as_mark(_pen),) * 4, _as_mark(_bar), *(_as_mark(_cover),) * 2, *(_as_mark(_stick),) * 2, _as_mark(_hide),
+        _as_mark(_weather), _as_mark(_rule), _as_mark(_round_corners),
     ),
     "parts": (_replace_part, _replace_detail, _replace_detail),
-    "frames": tuple(map(_surround, (_frame, _frame, _write_beside, _screenshot, _screenshot, _turn))),
-    "scenes": tuple(map(_surround, (_print_on_page, _set_beside))),
-    "crops": (_crop, _cut),
+    "frames": tuple(map(_as_frame, (_frame, _frame, _write_beside, _screenshot, _screenshot, _turn))),
+    "scenes": tuple(map(_as_frame, (_print_on_page, _set_beside))),
+    "crops": (_crop, _trim_sides),
     "sizes": (_shrink, _shrink, _enlarge),
     "tones": tuple(
-        map(_tone, (_brighten, _contrast, _gamma, _warm, _equalise, _darken_edges, _fog, _gaudy, _mix_channels))
+        map(_as_tone, (_brighten, _contrast, _gamma, _warm, _equalise, _darken_edges, _fog, _gaudy, _mix_channels))
     ),
     "hues": (_grey, _grey, _duotone, _fade),
     "shades": (_posterise, _posterise, _few_colours, _two_colours),
     "blurs": (_blur, _blur, _median, _denoise, _move_camera, _pixelate, _blur_half),
-    "grain": (_roughen(_sharpen), _roughen(_grain)),
+    "grain": (_as_grain(_sharpen), _as_grain(_grain)),
     "saves": (_compress,),
 }  # fmt: skip
 CHANCES = {

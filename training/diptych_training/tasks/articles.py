@@ -48,7 +48,7 @@ class Articles(OpenTask):
 
     def __init__(self, queries: int, source: Source, archive: str) -> None:
         self.queries, self.source = queries, source
-        self.photos = source.archives.photos((archive,))
+        self.photos = source.archives.load_photos((archive,))
         self.names = [row.name for row in self.photos.rows]
         self.subject = subjects_of(self.photos)
         self.pixels = torch.from_numpy(self.photos.pixels).to(source.device)
@@ -56,7 +56,7 @@ class Articles(OpenTask):
 
     def where(self, kind: str, *splits: str) -> np.ndarray:
         """The places of the photos of a kind, of one split after the other."""
-        return np.concatenate([self.photos.where(kinds=(kind,), split=split) for split in splits])
+        return np.concatenate([self.photos.find_places(kinds=(kind,), split=split) for split in splits])
 
 
 class Products(Articles):

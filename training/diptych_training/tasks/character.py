@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Generator
 
-from diptych_training.data.augment import Views, unmoved
-from diptych_training.data.characters import Groups, draw_episodes, load_characters, pictures
+from diptych_training.data.augment import Views, make_identity_places
+from diptych_training.data.characters import Groups, draw_episodes, load_characters, make_pictures
 from diptych_training.tasks.task import OpenTask, Part, Source, Task
 from diptych_training.tasks.validation import ValidationSet
 
@@ -59,7 +59,7 @@ class Letters(OpenTask):
         groups = max(1, round(self.settings.groups * fill))
         one, other, character, turn = self.groups.draw_from(rng, groups, self.settings.size)
         device = self.source.device
-        places = unmoved(len(character), self.source.pixels).to(device)
+        places = make_identity_places(len(character), self.source.pixels).to(device)
         alike, turned = (values[:, None] == values[None, :] for values in (character, turn))
         # A character turned is another one, but too often the same: O, X and S are no rivals of themselves.
         return Part(Views(one.to(device), places), Views(other.to(device), places), alike & turned, ~alike)
@@ -68,7 +68,7 @@ class Letters(OpenTask):
         """One-shot trials: one hand's character among twenty by another, of the validation alphabets."""
         characters = load_characters(self.source.archives.folder, "validation", self.source.pixels)
         episodes = draw_episodes(characters, EPISODES * (5 if whole else 1), seed=1)
-        drawings = (pictures(characters.pixels) * 255).round().byte().permute(0, 2, 3, 1)
+        drawings = (make_pictures(characters.pixels) * 255).round().byte().permute(0, 2, 3, 1)
         queries = np.concatenate([episode.queries for episode in episodes])
         among = np.concatenate([np.tile(e.candidates, (len(e.queries), 1)) for e in episodes])
         relevant = characters.character[queries][:, None] == characters.character[None, :]

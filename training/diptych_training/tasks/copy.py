@@ -9,7 +9,16 @@ from torch import Generator, Tensor
 
 from diptych_runtime.decoder import panel_pixels
 from diptych_training.data.archives import DOCUMENTS, Photos, subjects_of
-from diptych_training.data.augment import HARD, HEAVY, MILD, Views, draw_sprites, edit, plain, unmoved
+from diptych_training.data.augment import (
+    HARD,
+    HEAVY,
+    MILD,
+    Views,
+    draw_sprites,
+    edit_photos,
+    make_identity_places,
+    view_unedited,
+)
 from diptych_training.data.edits import Props, edit_hard
 from diptych_training.tasks.hard_negatives import nearest, without_duplicates
 from diptych_training.tasks.task import Embed, OpenTask, Part, Source, Task
@@ -56,12 +65,14 @@ class Copies(OpenTask):
 
     def __init__(self, settings: Copy, source: Source) -> None:
         self.settings, self.source = settings, source
-        photos = source.archives.photos(settings.archives)
+        photos = source.archives.load_photos(settings.archives)
         self.kin = _kin(photos)
-        chosen = photos.where(kinds=settings.archives, split="train")
+        chosen = photos.find_places(kinds=settings.archives, split="train")
         self.names = [row.name for row in photos.rows]
         self.photos, self.pixels = photos, torch.from_numpy(photos.pixels[chosen]).to(source.device)
-        self.panels = torch.cat([(plain(part, source.pixels) * 255).round().byte() for part in self.pixels.split(256)])
+        self.panels = torch.cat(
+            [(view_unedited(part, source.pixels) * 255).round().byte() for part in self.pixels.split(256)]
+        )
         self.subject = self.kin[chosen]
         self.sprites = draw_sprites(SPRITES, source.seed).to(source.device)
 
@@ -73,10 +84,10 @@ class Copies(OpenTask):
         )
         pixels, size = self.pixels[torch.from_numpy(chosen)], self.source.pixels
         unchanged = self.panels[torch.from_numpy(chosen)].float() / 255
-        references = Views(unchanged, unmoved(len(pixels), size).to(pixels.device).clone())
+        references = Views(unchanged, make_identity_places(len(pixels), size).to(pixels.device).clone())
         changed = torch.from_numpy(rng.random(len(chosen)) >= UNCHANGED).to(pixels.device)
         if changed.any():
-            views = edit(pixels[changed], size, MILD, generator, self.sprites)
+            views = edit_photos(pixels[changed], size, MILD, generator, self.sprites)
             references.pictures[changed], references.places[changed] = views
         kept = torch.from_numpy(rng.random(len(chosen)) >= self.settings.distractors)
         match = np.eye(len(chosen), dtype=bool)[:, kept.numpy()]
@@ -94,13 +105,15 @@ class Copies(OpenTask):
     def _edited(self, pixels: Tensor, rng: np.random.Generator, generator: Generator) -> Views:
         size, strength = self.source.pixels, STRENGTHS[self.settings.strength]
         if not strength.most:
-            return edit(pixels, size, strength, generator, self.sprites)
+            return edit_photos(pixels, size, strength, generator, self.sprites)
         few = round(self.settings.easy * len(pixels))
-        parts = [edit(pixels[:few], size, HEAVY, generator, self.sprites)] if few else []
+        parts = [edit_photos(pixels[:few], size, HEAVY, generator, self.sprites)] if few else []
         backgrounds = self.pixels[torch.from_numpy(rng.choice(len(self.pixels), min(len(self.pixels), len(pixels))))]
         if few < len(pixels):
             hard = pixels[few:]
-            parts.append(edit(hard, size, strength, generator, self.sprites, backgrounds=backgrounds[: len(hard)]))
+            parts.append(
+                edit_photos(hard, size, strength, generator, self.sprites, backgrounds=backgrounds[: len(hard)])
+            )
         return Views(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
     def mine(self, embed: Embed) -> None:
@@ -110,8 +123,8 @@ class Copies(OpenTask):
     def validation(self, *, whole: bool = False) -> ValidationSet:
         """Edited held-out photos among unedited ones: a few among some 1,500, or many among all."""
         rng, generator = np.random.default_rng(0), torch.Generator().manual_seed(0)
-        held_out = self.photos.where(kinds=self.settings.archives, split="validation")
-        others = self.photos.where(kinds=self.settings.archives, split="train")
+        held_out = self.photos.find_places(kinds=self.settings.archives, split="validation")
+        others = self.photos.find_places(kinds=self.settings.archives, split="train")
         asked = rng.permutation(held_out)[: ASKED_WHOLE if whole else ASKED]
         shown = np.concatenate([np.setdiff1d(held_out, asked), rng.permutation(others)[: None if whole else 1500]])
         # Near-duplicates of what is asked for are neither right nor wrong.
@@ -158,7 +171,7 @@ def _edited(photos: Photos, chosen: np.ndarray, size: int, generator: Generator)
     """Photos edited heavily on the CPU, a few at a time, as uint8 (n, size, size, 3): as files would be."""
     sprites = draw_sprites(SPRITES, EXAMINER)
     parts = [
-        edit(torch.from_numpy(photos.pixels[part]), size, HEAVY, generator, sprites).pictures
+        edit_photos(torch.from_numpy(photos.pixels[part]), size, HEAVY, generator, sprites).pictures
         for part in np.array_split(chosen, max(1, len(chosen) // 64))
     ]
     return (torch.cat(parts) * 255).round().byte().permute(0, 2, 3, 1)

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from diptych_model import PairNetwork
-from diptych_training.data.augment import plain
+from diptych_training.data.augment import view_unedited
 from diptych_training.device import mixed_precision
 
 
@@ -35,7 +35,7 @@ def _encoded(
     training, device = network.training, network.device
     network.eval()
     for chunk in pixels.split(batch):
-        pictures = plain(chunk.to(device), size).contiguous(memory_format=torch.channels_last)
+        pictures = view_unedited(chunk.to(device), size).contiguous(memory_format=torch.channels_last)
         with mixed_precision(device, mixed):
             tokens, embeddings = network.encode(pictures)
         yield tokens.float(), embeddings.float()

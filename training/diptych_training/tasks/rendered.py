@@ -7,8 +7,8 @@ import torch
 from torch import Generator, Tensor
 
 from diptych_training.data.archives import subjects_of
-from diptych_training.data.augment import MILD, SHOT, Strength, Views, draw_sprites, edit, plain
-from diptych_training.data.render import Things, draw_things, join_things, render, texture_side, vary
+from diptych_training.data.augment import MILD, SHOT, Strength, Views, draw_sprites, edit_photos, view_unedited
+from diptych_training.data.render import Things, draw_lookalikes, draw_things, join_things, render_things, texture_side
 from diptych_training.errors import DataError
 from diptych_training.tasks.task import OpenTask, Part, Source, Task
 from diptych_training.tasks.validation import ValidationSet
@@ -38,11 +38,11 @@ class Renderings(OpenTask):
 
     def __init__(self, settings: Rendered, source: Source) -> None:
         self.settings, self.source = settings, source
-        self.photos = source.archives.photos(settings.archives)
+        self.photos = source.archives.load_photos(settings.archives)
         self.names = [row.name for row in self.photos.rows]
         self.kinds = sorted({row.kind for row in self.photos.rows})
         self.subject = subjects_of(self.photos)
-        self.printed = self.photos.where(kinds=self.kinds, split="train")
+        self.printed = self.photos.find_places(kinds=self.kinds, split="train")
         if len(np.unique(self.subject[self.printed])) < 2:
             raise DataError(
                 "the rendered task needs photos of two subjects or more to print on things; "
@@ -56,8 +56,8 @@ class Renderings(OpenTask):
         count = max(2, round(self.settings.queries * fill))
         things, lookalikes = _cast(self.subject[self.printed], count, rng, generator)
         size, textures = self.source.pixels, self.textures
-        queries = render(things, textures, textures, size, generator)
-        references = render(join_things(things, lookalikes), textures, textures, size, generator)
+        queries = render_things(things, textures, textures, size, generator)
+        references = render_things(join_things(things, lookalikes), textures, textures, size, generator)
         match = np.eye(len(things), 2 * len(things), dtype=bool)
         return Part(
             self._taken(queries, SHOT, generator), self._taken(references, MILD, generator), match, ~match, linked=True
@@ -65,7 +65,7 @@ class Renderings(OpenTask):
 
     def validation(self, *, whole: bool = False) -> ValidationSet:
         """Things made of held-out photos, before held-out photos, among lookalikes and each other."""
-        held_out = self.photos.where(kinds=self.kinds, split="validation")
+        held_out = self.photos.find_places(kinds=self.kinds, split="validation")
         if len(np.unique(self.subject[held_out])) < 2:
             raise DataError(
                 "the validation set of the rendered task needs held-out photos of two subjects or more; "
@@ -75,20 +75,20 @@ class Renderings(OpenTask):
         textures, size = self._textures(held_out), self.source.pixels
         count = EXAMINED_WHOLE if whole else EXAMINED
         things, lookalikes = _cast(self.subject[held_out], count, rng, generator)
-        queries = render(things, textures, textures, size, generator).pictures
-        gallery = render(join_things(things, lookalikes), textures, textures, size, generator).pictures
+        queries = render_things(things, textures, textures, size, generator).pictures
+        gallery = render_things(join_things(things, lookalikes), textures, textures, size, generator).pictures
         relevant = np.eye(len(queries), len(gallery), dtype=bool)
         return ValidationSet(_as_files(queries), _as_files(gallery), relevant, "recall@1")
 
     def _textures(self, chosen: np.ndarray) -> Tensor:
         side = min(texture_side(self.source.pixels), self.photos.pixels.shape[1])
         parts = torch.from_numpy(self.photos.pixels[chosen]).split(256)
-        return torch.cat([_as_files(plain(part, side)) for part in parts])
+        return torch.cat([_as_files(view_unedited(part, side)) for part in parts])
 
     def _taken(self, views: Views, strength: Strength, generator: Generator) -> Views:
         """Edit the pictures' colours, sharpness and compression; every pixel stays where it is."""
         still = replace(strength, crop=0.0, flip=0.0, rotate=0.0, perspective=0.0, shrink=0.0, overlay=0.0)
-        edited = edit(_as_files(views.pictures), self.source.pixels, still, generator, self.sprites)
+        edited = edit_photos(_as_files(views.pictures), self.source.pixels, still, generator, self.sprites)
         return Views(edited.pictures, views.places)
 
 
@@ -103,7 +103,7 @@ def _cast(subject: np.ndarray, count: int, rng: np.random.Generator, generator: 
     spare = np.flatnonzero(~np.isin(subject, subject[fronts]))
     others = torch.arange(len(subject), device=generator.device)
     things = draw_things(torch.from_numpy(fronts), others, generator)
-    return things, vary(things, torch.from_numpy(spare) if len(spare) else others, generator)
+    return things, draw_lookalikes(things, torch.from_numpy(spare) if len(spare) else others, generator)
 
 
 def _as_files(pictures: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from diptych_training.data.archives import Archives
-from diptych_training.data.augment import MILD, SHOT, Views, edit
+from diptych_training.data.augment import MILD, SHOT, Views, edit_photos
 from diptych_training.tasks.validation import ValidationSet
 
 
@@ -96,7 +96,7 @@ def shoot_part(
     Queries are edited as people take pictures, references mildly; those of one subject match.
     """
     queries, references = (
-        edit(pixels[torch.from_numpy(places)], size, strength, generator, sprites)
+        edit_photos(pixels[torch.from_numpy(places)], size, strength, generator, sprites)
         for places, strength in zip(both, (SHOT, MILD), strict=True)
     )
     match = subject[both[0]][:, None] == subject[both[1]][None, :]

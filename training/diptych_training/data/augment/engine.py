@@ -12,7 +12,7 @@ from diptych_training.data.augment.geometry import (
     canvas_matrices,
     crop_matrices,
     is_inside,
-    project,
+    project_pixels,
     read_at,
 )
 from diptych_training.data.augment.overlays import Layers, Stock, standard_layers
@@ -34,7 +34,7 @@ OVERLAYS: dict[str, Callable[[Views, Draw, Stock, Tensor], Views]] = {
 }
 
 
-def edit(
+def edit_photos(
     photos: Tensor,
     size: int,
     strength: Strength,
@@ -79,7 +79,7 @@ def _edit_chunk(
     photos: Tensor, size: int, strength: Strength, generator: Generator, stock: Stock, numbers: Tensor
 ) -> Views:
     draw, chosen = Draw(len(photos), generator, strength.reach), choose_edits(len(photos), strength, generator)
-    pictures, places = _reframe(photos, size, strength.area, chosen, draw, stock, numbers)
+    pictures, places = _reframe_photos(photos, size, strength.area, chosen, draw, stock, numbers)
     for name in EDITS:
         (some,) = torch.where(chosen[name])
         if not len(some):
@@ -92,14 +92,14 @@ def _edit_chunk(
     return Views(pictures.clamp_(0, 1), places)
 
 
-def _reframe(
+def _reframe_photos(
     photos: Tensor, size: int, area: float, chosen: dict[str, Tensor], draw: Draw, stock: Stock, numbers: Tensor
 ) -> Views:
     """All chosen edits of geometry in one resampling."""
     # Of a small part that is then shown small or unsharp, nothing would be left to recognise.
     is_burdened = torch.stack([chosen[name] for group in EXCLUSIVE for name in group]).any(0)
     crops = crop_matrices(chosen, torch.where(is_burdened, max(area, 0.2), area), draw)
-    grid = project(canvas_matrices(chosen, draw), size)
+    grid = project_pixels(canvas_matrices(chosen, draw), size)
     within = is_inside(grid)
     scale, shift = crops[:, :2, :2].diagonal(dim1=1, dim2=2), crops[:, :2, 2]
     places = torch.addcmul(shift.view(-1, 1, 1, 2), grid, scale.reshape(-1, 1, 1, 2))
@@ -122,5 +122,5 @@ def _draw_ground(pictures: Tensor, draw: Draw, stock: Stock, numbers: Tensor) ->
         few = F.adaptive_avg_pool2d(pictures[blurred], 8)
         ground[blurred] = F.interpolate(few, (size, size), mode="bilinear")
     if len(other):
-        ground[other] = stock.background(numbers[other], size, draw.of(len(other)))
+        ground[other] = stock.choose_backgrounds(numbers[other], size, draw.of(len(other)))
     return ground

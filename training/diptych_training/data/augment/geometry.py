@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diptych_training.data.augment.views import OUTSIDE, Draw, Views, unmoved
+from diptych_training.data.augment.views import OUTSIDE, Draw, Views, make_identity_places
 
 GEOMETRY = ("crop", "stretch", "flip", "rotate", "perspective", "shrink", "pad")
 Row = tuple[Tensor | float, Tensor | float, Tensor | float]
@@ -74,9 +74,9 @@ def place_matrices(x: Tensor, y: Tensor, width: Tensor, height: Tensor, angle: T
     )
 
 
-def project(matrix: Tensor, size: int) -> Tensor:
+def project_pixels(matrix: Tensor, size: int) -> Tensor:
     """The coordinates (n, size, size, 2) that matrices (n, 3, 3) give to each pixel of a view."""
-    line = unmoved(1, size)[0, 0, :, 0].to(matrix.device)
+    line = make_identity_places(1, size)[0, 0, :, 0].to(matrix.device)
     scale_x, scale_y, shift = (part.unsqueeze(-1) for part in matrix.unbind(2))
     across, down = scale_x * line, scale_y * line + shift
     grid = torch.empty(len(matrix), size, size, 2, device=matrix.device)
@@ -108,7 +108,7 @@ def read_at(pictures: Tensor, grid: Tensor) -> Tensor:
     return drawn
 
 
-def warp(views: Views, grid: Tensor) -> Views:
+def warp_views(views: Views, grid: Tensor) -> Views:
     """Read views, and their places, at a grid; pixels beyond a view smear its border, and their place is outside."""
     pictures = read_at(views.pictures, grid)
     # The nearest place, for a mean with one outside would be a wrong place inside.

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
-from diptych_training.data.augment.views import Draw, column
+from diptych_training.data.augment.views import Draw, as_column
 from diptych_training.data.canvas import save_as
 
 REACH = 6  # half the width of a blur's kernel, in pixels
@@ -25,15 +25,15 @@ def colour(pictures: Tensor, draw: Draw) -> Tensor:
     mean = shades.mean((1, 2, 3), keepdim=True)
     saturation, contrast = draw.within(-1.2, 0.9).exp(), draw.within(-0.9, 0.7).exp()
     brightness, gamma = draw.within(-0.6, 0.5).exp(), draw.within(-0.5, 0.5).exp()
-    cast = (draw.normal(3, 1, 1) * 0.15 * draw.reach).exp() * column(brightness)
-    mixed = torch.lerp(shades, pictures, column(saturation))
-    scaled = torch.lerp(mean, mixed, column(contrast)) * cast
-    return scaled.clamp_(1e-4, 1).pow_(column(gamma))
+    cast = (draw.normal(3, 1, 1) * 0.15 * draw.reach).exp() * as_column(brightness)
+    mixed = torch.lerp(shades, pictures, as_column(saturation))
+    scaled = torch.lerp(mean, mixed, as_column(contrast)) * cast
+    return scaled.clamp_(1e-4, 1).pow_(as_column(gamma))
 
 
 def tint(pictures: Tensor, draw: Draw) -> Tensor:
     """Show the grey between two colours: sepia, or a dark and a light colour of any hue."""
-    sepia = column(draw.chance(0.4))
+    sepia = as_column(draw.chance(0.4))
     brown, cream = (torch.tensor(c, device=pictures.device).view(3, 1, 1) for c in ((0.1, 0.05, 0.0), (1.0, 0.9, 0.7)))
     dark = torch.where(sepia, brown, draw.uniform(3, 1, 1) * 0.4)
     light = torch.where(sepia, cream, draw.uniform(3, 1, 1) * 0.6 + 0.4)
@@ -47,13 +47,13 @@ def invert(pictures: Tensor, draw: Draw) -> Tensor:
 
 def posterise(pictures: Tensor, draw: Draw) -> Tensor:
     """Keep 2 to 6 levels of each channel."""
-    levels = column((draw.among(5) + 2).float())
+    levels = as_column((draw.among(5) + 2).float())
     return (pictures * levels).floor().clamp_(max=levels - 1) / (levels - 1)
 
 
 def solarise(pictures: Tensor, draw: Draw) -> Tensor:
     """Invert all values that are brighter than a threshold."""
-    return torch.where(pictures < column(draw.between(0.35, 0.75)), pictures, 1 - pictures)
+    return torch.where(pictures < as_column(draw.between(0.35, 0.75)), pictures, 1 - pictures)
 
 
 def shuffle(pictures: Tensor, draw: Draw) -> Tensor:
@@ -65,14 +65,14 @@ def shuffle(pictures: Tensor, draw: Draw) -> Tensor:
 def vignette(pictures: Tensor, draw: Draw) -> Tensor:
     """Darken the corners, or lighten them."""
     line = torch.linspace(-1, 1, pictures.shape[-1], device=pictures.device) ** 2
-    amount = column(draw.between(0.3, 0.9)) * (line + line.unsqueeze(1)).mul(0.6).clamp_(max=1)
-    return torch.lerp(pictures, column(draw.chance(0.2).float()), amount)
+    amount = as_column(draw.between(0.3, 0.9)) * (line + line.unsqueeze(1)).mul(0.6).clamp_(max=1)
+    return torch.lerp(pictures, as_column(draw.chance(0.2).float()), amount)
 
 
 def sharpen(pictures: Tensor, draw: Draw) -> Tensor:
     """Sharpen, more than looks good."""
     smooth = F.avg_pool2d(pictures, 3, 1, 1, count_include_pad=False)
-    return (pictures + (pictures - smooth) * column(draw.between(1, 4))).clamp_(0, 1)
+    return (pictures + (pictures - smooth) * as_column(draw.between(1, 4))).clamp_(0, 1)
 
 
 def pixelate(pictures: Tensor, draw: Draw) -> Tensor:
@@ -94,22 +94,22 @@ def blur(pictures: Tensor, draw: Draw) -> Tensor:
     kernels = torch.exp(-0.5 * (line / deviation.unsqueeze(1).clamp(min=0.4)) ** 2)
     kernels = kernels / kernels.sum(1, keepdim=True)
     small = F.avg_pool2d(pictures, 2, ceil_mode=True)
-    small = _convolve(small, kernels.view(-1, 1, 1, 2 * REACH + 1))
-    small = _convolve(small, kernels.view(-1, 1, 2 * REACH + 1, 1))
+    small = _convolve_pictures(small, kernels.view(-1, 1, 1, 2 * REACH + 1))
+    small = _convolve_pictures(small, kernels.view(-1, 1, 2 * REACH + 1, 1))
     return F.interpolate(small, (size, size), mode="bilinear")
 
 
 def motion(pictures: Tensor, draw: Draw) -> Tensor:
     """Blur along a line, as a moving camera does."""
     line = torch.arange(-REACH, REACH + 1, device=pictures.device).float()
-    angle, length = column(draw.between(0, torch.pi)), column(draw.between(1.5, REACH))
+    angle, length = as_column(draw.between(0, torch.pi)), as_column(draw.between(1.5, REACH))
     x, y = line.view(1, 1, 1, -1), line.view(1, 1, -1, 1)
     along, across = x * angle.cos() + y * angle.sin(), y * angle.cos() - x * angle.sin()
     kernels = torch.exp(-((across / 0.7) ** 2)) * (along.abs() <= length)
-    return _convolve(pictures, kernels / kernels.sum((2, 3), keepdim=True))
+    return _convolve_pictures(pictures, kernels / kernels.sum((2, 3), keepdim=True))
 
 
-def _convolve(pictures: Tensor, kernels: Tensor) -> Tensor:
+def _convolve_pictures(pictures: Tensor, kernels: Tensor) -> Tensor:
     """Filter each picture with a kernel of its own: (n, 3, S, S), (n, 1, h, w)."""
     height, width = kernels.shape[2:]
     padding = (width // 2, width // 2, height // 2, height // 2)
@@ -120,12 +120,12 @@ def _convolve(pictures: Tensor, kernels: Tensor) -> Tensor:
 
 def noise(pictures: Tensor, draw: Draw) -> Tensor:
     """Add noise to each channel, of a deviation of 0.02 to 0.2."""
-    return (draw.normal(*pictures.shape[1:]) * column(draw.within(0.02, 0.2)) + pictures).clamp_(0, 1)
+    return (draw.normal(*pictures.shape[1:]) * as_column(draw.within(0.02, 0.2)) + pictures).clamp_(0, 1)
 
 
 def salt(pictures: Tensor, draw: Draw) -> Tensor:
     """Make 0.5 to 8 % of the pixels white or black."""
-    drawn, share = draw.uniform(1, *pictures.shape[2:]), column(draw.between(0.0025, 0.04))
+    drawn, share = draw.uniform(1, *pictures.shape[2:]), as_column(draw.between(0.0025, 0.04))
     return pictures.masked_fill(drawn < share, 0.0).masked_fill_(drawn > 1 - share, 1.0)
 
 
@@ -133,14 +133,14 @@ def jpeg(pictures: Tensor, draw: Draw) -> Tensor:
     """Compress with a quality of 4 to 70, low ones more often; four pictures in ten twice, on shifted blocks."""
     first, second = ((80 - draw.reach * (76 - 66 * draw.uniform() ** 2)).long() for _ in range(2))
     (twice,) = torch.where(draw.chance(0.4))
-    pictures = compress(pictures, first)
+    pictures = compress_jpeg(pictures, first)
     if len(twice):
         shifted = pictures[twice].roll((3, 5), (2, 3))
-        pictures[twice] = compress(shifted, second[twice]).roll((-3, -5), (2, 3))
+        pictures[twice] = compress_jpeg(shifted, second[twice]).roll((-3, -5), (2, 3))
     return pictures
 
 
-def compress(pictures: Tensor, qualities: Tensor) -> Tensor:
+def compress_jpeg(pictures: Tensor, qualities: Tensor) -> Tensor:
     """Save each picture as JPEG of its quality and read it again: (n, 3, S, S) in [0, 1], int64 (n,)."""
     return (quantise_jpeg if pictures.is_cuda else save_as_files)(pictures.clamp(0, 1), qualities)
 

@@ -18,13 +18,19 @@ class Views(NamedTuple):
     places: Tensor
 
 
-def plain(photos: Tensor, size: int) -> Tensor:
-    """Return the photos as they are served, unedited: uint8 (B, H, H, 3) -> float (B, 3, size, size)."""
+def view_unedited(photos: Tensor, size: int) -> Tensor:
+    """View photos unedited, as they are served.
+
+    uint8 (B, H, H, 3) -> float (B, 3, size, size).
+    """
     return F.interpolate(photos.permute(0, 3, 1, 2).float() / 255, (size, size), mode="bilinear", antialias=True)
 
 
-def unmoved(count: int, size: int) -> Tensor:
-    """The places (count, size, size, 2) of a picture that shows its photo as it is."""
+def make_identity_places(count: int, size: int) -> Tensor:
+    """Make the places of a picture that shows its photo as it is.
+
+    They are (count, size, size, 2).
+    """
     line = (torch.arange(size) + 0.5) * (2 / size) - 1
     return torch.stack(torch.meshgrid(line, line, indexing="xy"), -1).expand(count, -1, -1, -1)
 
@@ -64,6 +70,6 @@ class Draw:
         return Draw(count, self.generator, self.reach)
 
 
-def column(values: Tensor) -> Tensor:
-    """A number a picture, (n,), in a shape that multiplies pictures: (n, 1, 1, 1)."""
+def as_column(values: Tensor) -> Tensor:
+    """Shape one number a picture, (n,), to multiply pictures: (n, 1, 1, 1)."""
     return values.view(-1, 1, 1, 1)

@@ -60,33 +60,33 @@ def kind_of(family: int, seed: int = 0, kinds: Sequence[str] = tuple(KINDS)) -> 
 
 def _draw_family(seed: int, family: int, kind: str, members: int, size: int) -> list[np.ndarray]:
     """Draw the first members of a family, no two of them the same."""
-    choice = _random(seed, family, 1)
+    choice = _make_generator(seed, family, 1)
     one_item = choice.random() < ONE_ITEM and kind not in TEXTURES
-    base = Content(_random(seed, family, 2))
-    seen = [_draw(seed, family, kind, size, base)] if one_item else []
+    base = Content(_make_generator(seed, family, 2))
+    seen = [_draw_document(seed, family, kind, size, base)] if one_item else []
     item = int(choice.integers(base.items)) if one_item else 0
     for member in range(members):
         for attempt in counted():
-            content = Content(_random(seed, family, 3, member, attempt + 1))
+            content = Content(_make_generator(seed, family, 3, member, attempt + 1))
             # An item may lie below the edge, or come out as another member's did: then the next one has its turn.
             if one_item and attempt < base.items:
-                own = _random(seed, family, 3, member, attempt + 1)
-                content = Content(_random(seed, family, 2), own, (item + attempt) % base.items)
-            picture = _draw(seed, family, kind, size, content)
+                own = _make_generator(seed, family, 3, member, attempt + 1)
+                content = Content(_make_generator(seed, family, 2), own, (item + attempt) % base.items)
+            picture = _draw_document(seed, family, kind, size, content)
             if all((picture != other).any() for other in seen):
                 seen.append(picture)
                 break
     return seen[-members:]
 
 
-def _random(*key: int) -> np.random.Generator:
+def _make_generator(*key: int) -> np.random.Generator:
     # No key ends in 0: to numpy it would be the same as the shorter one without it.
     return np.random.default_rng(key)
 
 
-def _draw(seed: int, family: int, kind: str, size: int, content: Content) -> np.ndarray:
+def _draw_document(seed: int, family: int, kind: str, size: int, content: Content) -> np.ndarray:
     """Draw one document and squash it into a square, as a panel is squashed."""
-    sheet = Sheet(_random(seed, family, 4), content, max(2.2 * size, 300))
+    sheet = Sheet(_make_generator(seed, family, 4), content, max(2.2 * size, 300))
     KINDS[kind](sheet)
     how, gap = SQUASHES[sheet.style.integers(5)]
     return np.asarray(sheet.image.resize((size, size), how, reducing_gap=gap))

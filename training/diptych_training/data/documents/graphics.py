@@ -5,8 +5,8 @@ import math
 import numpy as np
 from PIL import Image
 
-from diptych_training.data.documents.sheet import Colour, Sheet, Theme, hsv
-from diptych_training.data.documents.words import draw_name, draw_title, vocabulary
+from diptych_training.data.documents.sheet import Colour, Sheet, Theme, convert_hsv
+from diptych_training.data.documents.words import draw_name, draw_title, make_vocabulary
 
 
 def draw_map(sheet: Sheet) -> None:
@@ -91,7 +91,7 @@ def draw_logo(sheet: Sheet) -> None:
         sheet.text(x, y - 0.5 * radius, word, radius / (0.5 + 0.4 * letters), theme.ground, align=0.5, bold=True)
     if sheet.chance(0.6) or not letters:
         size, rng = sheet.uniform(0.07, 0.13) * height, sheet.item()
-        word = vocabulary()[int(rng.integers(150, len(vocabulary())))]
+        word = make_vocabulary()[int(rng.integers(150, len(make_vocabulary())))]
         ink = theme.ink if ground == theme.ground else theme.ground
         word = word.upper() if sheet.chance(0.4) else word
         sheet.text(x, 0.8 * height, word, size, ink, align=0.5, bold=sheet.chance(0.5))
@@ -141,7 +141,7 @@ def draw_gradient(sheet: Sheet) -> None:
     for _ in range(colours):
         hue, strong, value, rng = sheet.uniform(0, 1), sheet.uniform(0, 0.9), sheet.uniform(0.1, 1), sheet.item()
         drift = rng.normal(0, 0.2, 3).tolist()
-        stops.append(hsv(hue + drift[0], strong + drift[1], value + drift[2]))
+        stops.append(convert_hsv(hue + drift[0], strong + drift[1], value + drift[2]))
     rng = sheet.item()
     angle += float(rng.uniform(0, 2 * math.pi))
     x, y = (np.linspace(-0.5, 0.5, side, dtype=np.float32) for side in sheet.image.size)

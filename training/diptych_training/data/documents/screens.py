@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from diptych_training.data.documents.sheet import Colour, Sheet, Theme, hsv
+from diptych_training.data.documents.sheet import Colour, Sheet, Theme, convert_hsv
 from diptych_training.data.documents.words import draw_name, draw_number, draw_title, draw_words
 
 WHITE: Colour = (255, 255, 255)
@@ -65,7 +65,9 @@ def draw_code(sheet: Sheet) -> None:
     width, height = 6 * columns + 40 + side, leading * rows + tabs + 8
     sheet.side = (width * height) ** 0.5
     width, height = sheet.open(width / height, theme.ground)
-    colours = [hsv(turn, sheet.uniform(0.4, 0.9), 0.9 if theme.dark else 0.6) for turn in sheet.style.uniform(0, 1, 4)]
+    colours = [
+        convert_hsv(turn, sheet.uniform(0.4, 0.9), 0.9 if theme.dark else 0.6) for turn in sheet.style.uniform(0, 1, 4)
+    ]
     if side:
         sheet.draw.rectangle((0, 0, side, height), fill=theme.panel)
         for row in range(min(rows, 18)):
@@ -111,7 +113,7 @@ def draw_terminal(sheet: Sheet) -> None:
         for i, colour in enumerate(theme.accents[:3]):
             sheet.draw.ellipse((6 + 14 * i, 5, 14 + 14 * i, 13), fill=colour)
     prompt, ink = draw_name(sheet.style).lower() + "$ ", theme.accents[1] if sheet.chance(0.3) else theme.ink
-    bright, plan, left = hsv(sheet.uniform(0, 1), 0.7, 0.9 if theme.dark else 0.5), sheet.plan(), 0
+    bright, plan, left = convert_hsv(sheet.uniform(0, 1), 0.7, 0.9 if theme.dark else 0.5), sheet.plan(), 0
     filled = sheet.count(rows // 3, rows)
     for row in range(filled):
         y, rng = bar + 6 + leading * row, sheet.item()

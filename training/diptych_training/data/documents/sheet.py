@@ -88,16 +88,20 @@ class Sheet:
         hue, strong = self.uniform(0, 1), self.uniform(0.3, 0.95)
         tint = self.uniform(0, 0.16) if self.chance(0.6) else 0.0
         accents = tuple(
-            hsv(hue + float(turn), strong, float(value))
+            convert_hsv(hue + float(turn), strong, float(value))
             for turn, value in zip(self.style.uniform(0, 1, 6), self.style.uniform(0.45, 0.95, 6), strict=True)
         )
         if self.chance(dark):
             level = self.uniform(0.05, 0.22)
-            ground, panel, soft = (hsv(hue, 3 * tint, value) for value in (level, level + 0.08, 0.5))
-            return Theme(True, ground, panel, soft, hsv(hue, tint, self.uniform(0.75, 1)), accents)
+            ground, panel, soft = (convert_hsv(hue, 3 * tint, value) for value in (level, level + 0.08, 0.5))
+            return Theme(True, ground, panel, soft, convert_hsv(hue, tint, self.uniform(0.75, 1)), accents)
         level = self.uniform(0.88, 1)
-        shades = (hsv(hue, tint, level), hsv(hue, 1.4 * tint, level - 0.08), hsv(hue, tint, 0.6))
-        return Theme(False, *shades, hsv(hue, 0.5, self.uniform(0, 0.35)), accents)
+        shades = (
+            convert_hsv(hue, tint, level),
+            convert_hsv(hue, 1.4 * tint, level - 0.08),
+            convert_hsv(hue, tint, 0.6),
+        )
+        return Theme(False, *shades, convert_hsv(hue, 0.5, self.uniform(0, 0.35)), accents)
 
     def text(
         self, x: float, y: float, line: str, size: float, fill: Colour, *, align: float = 0.0, bold: bool = False
@@ -133,7 +137,7 @@ class Sheet:
             self.image.paste(cloud.resize((right - left, bottom - top), Image.Resampling.BILINEAR), (left, top))
 
 
-def hsv(hue: float, saturation: float, value: float) -> Colour:
+def convert_hsv(hue: float, saturation: float, value: float) -> Colour:
     """Return a colour from hue (turns), saturation and value (0 to 1, cut off there)."""
     red, green, blue = colorsys.hsv_to_rgb(hue % 1, min(1, max(0, saturation)), min(1, max(0, value)))
     return round(255 * red), round(255 * green), round(255 * blue)

@@ -11,7 +11,7 @@ WORDS = 1500
 
 
 @lru_cache(1)
-def vocabulary() -> tuple[str, ...]:
+def make_vocabulary() -> tuple[str, ...]:
     """Return the words: the early ones short, as frequent words are."""
     rng = np.random.default_rng(7)
     return tuple(_make_word(rng, 1 if i < 150 else int(rng.integers(2, 4))) for i in range(WORDS))
@@ -20,13 +20,13 @@ def vocabulary() -> tuple[str, ...]:
 def draw_words(rng: np.random.Generator, letters: int) -> str:
     """Return a line of words, at most so many letters but at least one word; the short words come most often."""
     picks = (WORDS * rng.random(letters // 4 + 1) ** 2).astype(int).tolist()
-    line = " ".join(vocabulary()[pick] for pick in picks)
+    line = " ".join(make_vocabulary()[pick] for pick in picks)
     return line if len(line) <= letters else line[: letters + 1].rpartition(" ")[0] or line.partition(" ")[0]
 
 
 def draw_title(rng: np.random.Generator, letters: int) -> str:
     """Return a line of words of which the first is long and begins with a capital."""
-    first = vocabulary()[int(rng.integers(150, WORDS))].capitalize()
+    first = make_vocabulary()[int(rng.integers(150, WORDS))].capitalize()
     return f"{first} {draw_words(rng, letters - len(first) - 1)}" if letters > len(first) + 4 else first
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from PIL import Image, ImageDraw
 
-from diptych_training.data.canvas import fit_text, font
+from diptych_training.data.canvas import fit_text, load_font
 from diptych_training.data.edits.geometry import draw_colour
 from diptych_training.data.edits.props import Props, draw_phrase, draw_words
 
@@ -20,7 +20,7 @@ def caption(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     draw = ImageDraw.Draw(canvas)
     for i, line in enumerate(lines):
         y = size * (0.25 + 1.25 * i) + (0 if above else picture.height)
-        draw.text((0.03 * picture.width, y), line, ink, font(size))
+        draw.text((0.03 * picture.width, y), line, ink, load_font(size))
     return canvas
 
 
@@ -35,7 +35,7 @@ def meme(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
             size = fit_text(line, 0.9 * picture.width, 0.2 * picture.height)
             rim = max(1, size // 10)
             place = (picture.width / 2, y * picture.height)
-            draw.text(place, line, (255, 255, 255), font(size), anchor, stroke_width=rim, stroke_fill=(0, 0, 0))
+            draw.text(place, line, (255, 255, 255), load_font(size), anchor, stroke_width=rim, stroke_fill=(0, 0, 0))
     return picture
 
 
@@ -72,7 +72,7 @@ def watermark(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     """Repeat a word, slanting and half transparent, over all of it."""
     text = ("SAMPLE", "stock photo", "PREVIEW", "(c) studio", "do not copy")[rng.integers(5)]
     size = max(7, round(rng.uniform(0.07, 0.14) * min(picture.size)))
-    wide, high = round(font(size).getlength(text)) + 2 * size, round(size * rng.uniform(2.2, 4))
+    wide, high = round(load_font(size).getlength(text)) + 2 * size, round(size * rng.uniform(2.2, 4))
     reach = round(1.5 * max(picture.size))
     # A mask, so that turning it makes no rim of another colour.
     mask = Image.new("L", (reach, reach))
@@ -80,7 +80,7 @@ def watermark(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     strength = int(rng.integers(70, 190))
     for row, y in enumerate(range(0, reach, high)):
         for x in range(-(row % 2) * wide // 2, reach, wide):
-            draw.text((x, y), text, strength, font(size))
+            draw.text((x, y), text, strength, load_font(size))
     mask = mask.rotate(rng.uniform(15, 50), Image.Resampling.BILINEAR)
     x, y = ((reach - side) // 2 for side in picture.size)
     ink = (255, 255, 255) if rng.random() < 0.7 else (20, 20, 20)
@@ -98,7 +98,7 @@ def write_page(
 ) -> None:
     """Fill a box (left, top, right, bottom) with lines of running text."""
     left, top, right, bottom = box
-    typeface = font(max(5, round(size)))
+    typeface = load_font(max(5, round(size)))
     for y in np.arange(top, bottom - size, size * 1.45).tolist():
         line = draw_words(rng, 14)
         share = min(1.0, (right - left) * rng.uniform(0.6, 1.0) / max(1.0, typeface.getlength(line)))

@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFilter, ImageOps
 from diptych_runtime.decoder import open_picture
 from diptych_runtime.paths import given_path
 from diptych_training.data.archives import read_member
-from diptych_training.data.canvas import font
+from diptych_training.data.canvas import load_font
 from diptych_training.data.edits.geometry import draw_colour
 from diptych_training.errors import DataError
 
@@ -146,7 +146,7 @@ def draw_sticker(rng: np.random.Generator) -> Image.Image:
     else:
         draw.rounded_rectangle((4, 10, 124, 92), 30, fill=(255, 255, 255), outline=(40, 40, 40), width=4)
         draw.polygon([(34, 88), (60, 88), (30, 122)], fill=(255, 255, 255))
-        draw.text((64, 50), ("wow", "lol", "hey!", "?!")[rng.integers(4)], (30, 30, 30), font(36), "mm")
+        draw.text((64, 50), ("wow", "lol", "hey!", "?!")[rng.integers(4)], (30, 30, 30), load_font(36), "mm")
     return sticker
 
 

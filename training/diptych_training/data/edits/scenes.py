@@ -5,7 +5,7 @@ import math
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageOps
 
-from diptych_training.data.canvas import Colour, bound_sides, font, resize_by
+from diptych_training.data.canvas import Colour, bound_sides, load_font, resize_by
 from diptych_training.data.edits.geometry import draw_colour, warp_into
 from diptych_training.data.edits.overlays import write_page
 from diptych_training.data.edits.props import NAMES, Props, draw_phrase
@@ -22,7 +22,7 @@ def phone(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     height, unit = round(width * rng.uniform(1.7, 2.17)), width / 100
     canvas = Image.new("RGB", (width, height), paper)
     draw = ImageDraw.Draw(canvas)
-    small, plain = font(round(4 * unit)), font(round(4.5 * unit))
+    small, plain = load_font(round(4 * unit)), load_font(round(4.5 * unit))
     hour, minute = rng.integers(24), rng.integers(60)
     draw.text((4 * unit, 2 * unit), f"{hour}:{minute:02d}", ink, small)
     for i in range(4):
@@ -65,11 +65,11 @@ def website(picture: Image.Image, rng: np.random.Generator, props: Props) -> Ima
     for i, light in enumerate(((236, 95, 85), (240, 190, 70), (100, 195, 90))):
         draw.ellipse(((2 + 3 * i) * unit, 3 * unit, (4 + 3 * i) * unit, 5 * unit), light)
     draw.rounded_rectangle((14 * unit, 2 * unit, 92 * unit, 6 * unit), 2 * unit, paper)
-    draw.text((16 * unit, 2.4 * unit), "www.example.com/item", ink, font(max(5, round(2.8 * unit))))
+    draw.text((16 * unit, 2.4 * unit), "www.example.com/item", ink, load_font(max(5, round(2.8 * unit))))
     accent = draw_colour(rng, 30, 200)
     if rng.random() < 0.5:
         draw.rectangle((0, 8 * unit, width, 14 * unit), accent)
-    draw.text((3 * unit, 9 * unit), NAMES[rng.integers(len(NAMES))].upper(), ink, font(max(6, round(4 * unit))))
+    draw.text((3 * unit, 9 * unit), NAMES[rng.integers(len(NAMES))].upper(), ink, load_font(max(6, round(4 * unit))))
     for i in range(3):
         draw.rectangle(((60 + 13 * i) * unit, 10.5 * unit, (69 + 13 * i) * unit, 11.7 * unit), ink)
     right = rng.random() < 0.3
@@ -78,7 +78,10 @@ def website(picture: Image.Image, rng: np.random.Generator, props: Props) -> Ima
     begin, end = (3 * unit, left - 3 * unit) if right else (left + shown.width + 3 * unit, 97 * unit)
     if end - begin > 8 * unit:
         draw.text(
-            (begin, top), draw_phrase(rng)[: max(4, int((end - begin) / unit / 2))], ink, font(max(6, round(4 * unit)))
+            (begin, top),
+            draw_phrase(rng)[: max(4, int((end - begin) / unit / 2))],
+            ink,
+            load_font(max(6, round(4 * unit))),
         )
         low = top + 0.6 * shown.height
         write_page(draw, (begin, top + 7 * unit, end, low), max(5.0, 2.6 * unit), ink, rng)

@@ -77,7 +77,7 @@ def _trace_box(things: Things, rays: Rays) -> Surface:
     extents, (x, y, z) = things.extents, rays.direction
     near, far = [], []
     for axis, along in enumerate((x, y, z)):
-        half, start = _spread(extents[:, axis]), _spread(rays.origin[:, axis])
+        half, start = _spread_rows(extents[:, axis]), _spread_rows(rays.origin[:, axis])
         inverse = along.where(along.abs() > 1e-6, 1e-6).reciprocal_()
         one, other = (-half - start) * inverse, (half - start) * inverse
         near.append(torch.minimum(one, other))
@@ -88,22 +88,22 @@ def _trace_box(things: Things, rays: Rays) -> Surface:
     slot = torch.where(near[2] >= sideways, 2, (near[1] > near[0]).long())
     right, down, away = rays.origin.sign().unbind(1)
     p, q, r = (
-        _spread(rays.origin[:, k] / extents[:, k]) + enter * along / _spread(extents[:, k])
+        _spread_rows(rays.origin[:, k] / extents[:, k]) + enter * along / _spread_rows(extents[:, k])
         for k, along in enumerate((x, y, z))
     )
     on_x, on_y, on_z = slot == 0, slot == 1, slot == 2
-    u = torch.where(on_x, _spread(right) * r, torch.where(on_z, -_spread(away) * p, p))
-    v = torch.where(on_y, _spread(down) * r, q)
+    u = torch.where(on_x, _spread_rows(right) * r, torch.where(on_z, -_spread_rows(away) * p, p))
+    v = torch.where(on_y, _spread_rows(down) * r, q)
     faces = torch.stack(
         [torch.where(right > 0, RIGHT, LEFT), torch.where(down < 0, TOP, BOTTOM), torch.where(away < 0, FRONT, BACK)], 1
     )
-    normal = (on_x * _spread(right), on_y * _spread(down), on_z * _spread(away))
+    normal = (on_x * _spread_rows(right), on_y * _spread_rows(down), on_z * _spread_rows(away))
     return Surface(measure_cover(leave - enter), slot, faces, u, v, normal)
 
 
 def _trace_can(things: Things, rays: Rays) -> Surface:
-    (x, y, z), (ox, oy, oz) = rays.direction, (_spread(o) for o in rays.origin.unbind(1))
-    radius, half = _spread(things.extents[:, 0]), _spread(things.extents[:, 1])
+    (x, y, z), (ox, oy, oz) = rays.direction, (_spread_rows(o) for o in rays.origin.unbind(1))
+    radius, half = _spread_rows(things.extents[:, 0]), _spread_rows(things.extents[:, 1])
     near, far = _meet_cylinder(ox, oz, x, z, radius)
     inverse = y.where(y.abs() > 1e-6, 1e-6).reciprocal_()
     one, other = (-half - oy) * inverse, (half - oy) * inverse
@@ -119,7 +119,7 @@ def _trace_can(things: Things, rays: Rays) -> Surface:
     down = rays.origin[:, 1].sign()
     faces = torch.stack([torch.full_like(things.shape, face) for face in (FRONT, BACK, TOP)], 1)
     side = ~on_lid / radius
-    return Surface(measure_cover(leave - enter), slot, faces, u, v, (p * side, on_lid * _spread(down), r * side))
+    return Surface(measure_cover(leave - enter), slot, faces, u, v, (p * side, on_lid * _spread_rows(down), r * side))
 
 
 def _trace_rolled(things: Things, rays: Rays) -> Surface:
@@ -128,11 +128,11 @@ def _trace_rolled(things: Things, rays: Rays) -> Surface:
     order = torch.where(
         lying[:, None], torch.tensor([1, 0, 2], device=lying.device), torch.arange(3, device=lying.device)
     )
-    ox, oy, oz = (_spread(o) for o in rays.origin.gather(1, order).unbind(1))
+    ox, oy, oz = (_spread_rows(o) for o in rays.origin.gather(1, order).unbind(1))
     x, y, z = rays.direction
-    x, y = torch.where(_spread(lying), y, x), torch.where(_spread(lying), x, y)
-    width, half, _ = (_spread(e) for e in things.extents.gather(1, order).unbind(1))
-    angle, side = _spread(things.bend[:, 0]), _spread(things.bend[:, 1])
+    x, y = torch.where(_spread_rows(lying), y, x), torch.where(_spread_rows(lying), x, y)
+    width, half, _ = (_spread_rows(e) for e in things.extents.gather(1, order).unbind(1))
+    angle, side = _spread_rows(things.bend[:, 0]), _spread_rows(things.bend[:, 1])
     radius = width / angle
     oz = oz - side * radius
     found = []
@@ -149,16 +149,16 @@ def _trace_rolled(things: Things, rays: Rays) -> Surface:
     slot = (outward != side).long()
     faces = torch.stack([torch.full_like(things.shape, face) for face in (FRONT, BACK)], 1)
     zero, p, r = torch.zeros_like(p), p * outward, r * outward
-    lying = _spread(lying)
+    lying = _spread_rows(lying)
     u, v = torch.where(lying, v, u), torch.where(lying, u, v)
     return Surface(measure_cover(met), slot, faces, u, v, (torch.where(lying, zero, p), torch.where(lying, p, zero), r))
 
 
 def _trace_relief(things: Things, rays: Rays) -> Surface:
     """A sheet or a bag whose front bulges towards the viewer by a height that waves add to."""
-    (x, y, z), (ox, oy, oz) = rays.direction, (_spread(o) for o in rays.origin.unbind(1))
-    width, half, depth = (_spread(e) for e in things.extents.unbind(1))
-    waves = [[_spread(one) for one in wave] for wave in things.bend.view(-1, 2, 4).permute(1, 2, 0)]
+    (x, y, z), (ox, oy, oz) = rays.direction, (_spread_rows(o) for o in rays.origin.unbind(1))
+    width, half, depth = (_spread_rows(e) for e in things.extents.unbind(1))
+    waves = [[_spread_rows(one) for one in wave] for wave in things.bend.view(-1, 2, 4).permute(1, 2, 0)]
     facing = z > 0.12
     inverse = z.clamp(min=0.12).reciprocal_()
     slant_u, slant_v = x * inverse / width, y * inverse / half
@@ -202,5 +202,5 @@ def measure_cover(measure: Tensor) -> Tensor:
     return (measure / slope.clamp_(min=1e-6)).add_(0.5).clamp_(0, 1)
 
 
-def _spread(values: Tensor) -> Tensor:
+def _spread_rows(values: Tensor) -> Tensor:
     return values[:, None, None]

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from diptych_training.data.augment.views import Draw, unmoved
+from diptych_training.data.augment.views import Draw, make_identity_places
 from diptych_training.data.render.geometry import measure_cover
 from diptych_training.data.render.things import Rows
 
@@ -46,7 +46,7 @@ def draw_occluders(count: int, photos: int, generator: Generator) -> Occluders:
     return Occluders(kind, centre, angle, half, colour, draw.among(photos))
 
 
-def occlude(pictures: Tensor, inside: Tensor, occluders: Occluders, photos: Tensor) -> tuple[Tensor, Tensor]:
+def occlude_things(pictures: Tensor, inside: Tensor, occluders: Occluders, photos: Tensor) -> tuple[Tensor, Tensor]:
     """Lay occluders over pictures (n, 3, S, S) of things that cover `inside` (n, S, S); return the pictures, and which
     pixels are hidden, (n, S, S) bool. Photos are uint8 (m, h, h, 3).
     """
@@ -75,7 +75,7 @@ def occlude(pictures: Tensor, inside: Tensor, occluders: Occluders, photos: Tens
 
 def _turn_places(occluders: Occluders, size: int) -> tuple[Tensor, Tensor]:
     """Every pixel's place from the occluder's centre, along and across it, each (n, S, S)."""
-    place = unmoved(1, size).to(occluders.angle.device) - occluders.centre[:, None, None]
+    place = make_identity_places(1, size).to(occluders.angle.device) - occluders.centre[:, None, None]
     (x, y), angle = place.unbind(-1), occluders.angle[:, None, None]
     return x * angle.cos() + y * angle.sin(), y * angle.cos() - x * angle.sin()
 

@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from diptych_training.data.augment.geometry import project, stack_matrices
-from diptych_training.data.augment.views import OUTSIDE, Draw, Views, plain
+from diptych_training.data.augment.geometry import project_pixels, stack_matrices
+from diptych_training.data.augment.views import OUTSIDE, Draw, Views, view_unedited
 from diptych_training.data.render.geometry import cast_rays, form_of, trace_rays
-from diptych_training.data.render.occluders import Occluders, draw_occluders, occlude
+from diptych_training.data.render.occluders import Occluders, draw_occluders, occlude_things
 from diptych_training.data.render.shading import light_surface, paint_surface, places_of, soften_seams
 from diptych_training.data.render.things import Rows, Things
 
@@ -49,7 +49,7 @@ def texture_side(size: int) -> int:
     return max(8, round(0.75 * size))
 
 
-def render(things: Things, textures: Tensor, backgrounds: Tensor, size: int, generator: Generator) -> Views:
+def render_things(things: Things, textures: Tensor, backgrounds: Tensor, size: int, generator: Generator) -> Views:
     """Take a picture of each thing from a drawn side, in a drawn scene.
 
     `textures` and `backgrounds` are photos uint8 (m, H, H, 3), reduced to `texture_side(size)` where they are larger.
@@ -57,10 +57,10 @@ def render(things: Things, textures: Tensor, backgrounds: Tensor, size: int, gen
     """
     scenes = draw_scenes(things, len(backgrounds), generator)
     occluders = draw_occluders(len(things), len(backgrounds), generator)
-    return shoot(things, scenes, occluders, textures, backgrounds, size)
+    return shoot_scenes(things, scenes, occluders, textures, backgrounds, size)
 
 
-def shoot(
+def shoot_scenes(
     things: Things, scenes: Scenes, occluders: Occluders, textures: Tensor, backgrounds: Tensor, size: int
 ) -> Views:
     """Take the picture of each thing in its scene; nothing is drawn here."""
@@ -73,13 +73,13 @@ def shoot(
     for kind in form.unique():
         (alike,) = torch.where(form == kind)
         for rows in alike.split(max(1, CHUNK // size**2)):
-            views = _shoot(things[rows], scenes[rows], occluders[rows], textures, backgrounds, size)
+            views = _shoot_parts(things[rows], scenes[rows], occluders[rows], textures, backgrounds, size)
             pictures.index_copy_(0, rows, views.pictures)
             places.index_copy_(0, rows, views.places)
     return Views(pictures, places)
 
 
-def _shoot(
+def _shoot_parts(
     things: Things, scenes: Scenes, occluders: Occluders, textures: Tensor, backgrounds: Tensor, size: int
 ) -> Views:
     rays = cast_rays(scenes.turn, scenes.centre, scenes.focal, scenes.distance, size)
@@ -90,7 +90,7 @@ def _shoot(
     lit = soften_seams(lit, surface)
     ground = _cast_shadow(_draw_ground(scenes, backgrounds, size), surface.inside, scenes.shadow)
     pictures = ground.lerp_(lit, surface.inside[:, None])
-    pictures, hidden = occlude(pictures, surface.inside, occluders, backgrounds)
+    pictures, hidden = occlude_things(pictures, surface.inside, occluders, backgrounds)
     places = places_of(things, surface)
     return Views(pictures, places.masked_fill_(hidden[..., None], OUTSIDE))
 
@@ -147,7 +147,7 @@ def _draw_ground(scenes: Scenes, backgrounds: Tensor, size: int) -> Tensor:
         if kind == BLURRED:
             photos = F.interpolate(photos, (14, 14), mode="area")
         x, y, width, height = scenes.crop[rows].unbind(1)
-        grid = project(stack_matrices((width, 0, x), (0, height, y)), size)
+        grid = project_pixels(stack_matrices((width, 0, x), (0, height, y)), size)
         shown = F.grid_sample(photos, grid, padding_mode="border", align_corners=False)
         grounds.index_copy_(0, rows, shown)
     return grounds
@@ -158,7 +158,7 @@ def _cast_shadow(ground: Tensor, inside: Tensor, shadow: Tensor) -> Tensor:
     dark, x, y = shadow.unbind(1)
     side = min(20, ground.shape[-1])
     small = F.interpolate(inside[:, None], (side, side), mode="area")
-    grid = project(stack_matrices((1, 0, -x), (0, 1, -y)), side)
+    grid = project_pixels(stack_matrices((1, 0, -x), (0, 1, -y)), side)
     moved = F.grid_sample(F.avg_pool2d(small, 3, 1, 1), grid, align_corners=False)
     shade = F.interpolate(1 - moved * dark[:, None, None, None], ground.shape[2:], mode="bilinear")
     return ground * shade
@@ -168,5 +168,5 @@ def _reduce_photos(photos: Tensor, size: int) -> Tensor:
     side = texture_side(size)
     if photos.shape[1] <= side:
         return photos
-    parts = [(plain(part, side) * 255).round_().clamp_(0, 255).byte() for part in photos.split(128)]
+    parts = [(view_unedited(part, side) * 255).round_().clamp_(0, 255).byte() for part in photos.split(128)]
     return torch.cat(parts).permute(0, 2, 3, 1).contiguous()

@@ -62,7 +62,7 @@ def draw_things(fronts: Tensor, others: Tensor, generator: Generator) -> Things:
     return Things(shape, extents, _draw_bends(shape, draw), photo, torch.cat([centre, half], -1), colour, tint)
 
 
-def vary(things: Things, others: Tensor, generator: Generator) -> Things:
+def draw_lookalikes(things: Things, others: Tensor, generator: Generator) -> Things:
     """Draw a lookalike of each thing, which is another thing: with another front, in another colour, or mirrored.
 
     Shape, size and the other faces stay; `others` (m,) are photos for new fronts.

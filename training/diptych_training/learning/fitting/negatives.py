@@ -43,7 +43,7 @@ def random_pairs(planted: Planted) -> np.ndarray:
 
 def strangers(planted: Planted, pairs: np.ndarray, question: str) -> np.ndarray:
     """Which of the pairs int64 (P, 2) are known not to match, bool (P,)."""
-    return ~planted.matches(pairs, question) & ~planted.unknown(pairs, question)
+    return ~planted.is_match(pairs, question) & ~planted.is_unknown(pairs, question)
 
 
 def others_of(examined: Examined, questions: Mapping[str, Question]) -> list[Others]:

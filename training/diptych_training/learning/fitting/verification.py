@@ -84,7 +84,7 @@ def look_closer(examined: Examined, above: float = ABOVE) -> Pairs:
     elected = examined.elected(pairs, relevance >= above)
     pairs = np.unique(np.concatenate([pairs, elected]), axis=0)
     found = _looked(examined, pairs, above, are_among(pairs, elected))
-    return replace(found, missed=examined.planted.planted() - int(found.copies.sum()))
+    return replace(found, missed=examined.planted.count_copies() - int(found.copies.sum()))
 
 
 def _relevance(examined: Examined, pairs: np.ndarray) -> np.ndarray:
@@ -96,7 +96,7 @@ def _looked(examined: Examined, pairs: np.ndarray, above: float, elected: np.nda
     planted, relevance = examined.planted, _relevance(examined, pairs)
     taken = (relevance >= above) | elected
     seen = spread_looks(taken, examined.evidence(pairs[taken]))
-    return Pairs(planted.kind, len(planted.names), pairs, relevance, seen, planted.matches(pairs, COPY), 0)
+    return Pairs(planted.kind, len(planted.names), pairs, relevance, seen, planted.is_match(pairs, COPY), 0)
 
 
 def looking(questions: Mapping[str, Question]) -> dict[str, Question]:
