@@ -43,7 +43,7 @@ def network_alone() -> Scorer:
         for name, asked in runtime.manifest.questions.items()
     }
     runtime.manifest = replace(runtime.manifest, questions=questions)
-    runtime._answer(runtime.question)
+    runtime._set_question(runtime.question)
     return scorer
 
 

@@ -80,7 +80,7 @@ def test_pairs_that_dedupe_scored_are_not_scored_again(old, model):
     with Collection.open(old / "store", model, read_only=True) as collection:
         ids = sorted(record.id for record in collection.list(9))
     with PairCache(old / "store" / "dedupe.sqlite", model.runtime.revision) as cache:
-        keys, logits = cache.scores(ids, "match")
+        keys, logits = cache.get_scores(ids, "match")
     assert len(ids) == 4
     assert keys.tolist() == [1, 2, 3, 6, 7, 11]
     panels = {}

@@ -24,7 +24,7 @@ class Rule(NamedTuple):
     picture, of which the lowest is preferred.
     """
 
-    deciding_reason: str
+    reason: str
     value: Callable[[Picture], Any]
 
 

@@ -129,7 +129,7 @@ class PairScheduler:
 
     def _admit_job(self, job: _Job) -> None:
         with self._lock:
-            waiting = sum(other.left for other in self._jobs)
+            waiting = sum(other.pending for other in self._jobs)
             if waiting and waiting + job.pending > self.capacity:
                 seconds = max(1.0, waiting * self._seconds / self.runtime.workers)
                 raise OverloadedError(

@@ -249,7 +249,7 @@ def looking():
     view.runtime.manifest = replace(
         asked, questions={name: replace(asked.questions[name], verification=replace(LOOK, above=0.01))}
     )
-    view.runtime._answer(name)
+    view.runtime._set_question(name)
     return view
 
 

@@ -90,7 +90,7 @@ def test_what_only_one_file_holds_stays_even_where_all_pixels_agree(picture, bet
 def test_the_likelier_original_has_what_no_other_file_holds_or_shows_better(picture, one, other, facts, is_first):
     first, second, seen = picture(**facts), picture(), Comparison(one, other)
     assert is_likelier_original(first, second, seen) == is_first
-    assert is_likelier_original(second, first, seen.swapped) == (not is_first and one != other)
+    assert is_likelier_original(second, first, seen.with_sides_swapped) == (not is_first and one != other)
     assert not is_likelier_original(first, second, None)
 
 

@@ -71,7 +71,7 @@ def test_only_a_model_that_takes_no_closer_look_needs_rates(artifact):
     (name,) = runtime.questions
     question = replace(runtime.manifest.questions[name], thresholds={})
     runtime.manifest = replace(runtime.manifest, questions={name: question})
-    runtime._answer(name)
+    runtime._set_question(name)
     check_threshold(0.9, runtime)
     with pytest.raises(DedupeError, match="the model states none; give a number"):
         check_threshold("auto", runtime)
@@ -84,7 +84,7 @@ def looking(runtime: Runtime) -> Runtime:
     look = Verification(0.9, dict.fromkeys(FEATURES, 0.0), STATED)
     question = replace(runtime.manifest.questions[name], verification=look)
     runtime.manifest = replace(runtime.manifest, questions={name: question})
-    runtime._answer(name)
+    runtime._set_question(name)
     return runtime
 
 

@@ -24,8 +24,8 @@ def describing(asked: list[str], **given: View | None):
 
 def test_a_picture_is_described_once_and_one_without_a_file_again_each_time():
     cache, asked = ViewCache(), []
-    first = cache.views(["a", "b", "lost"], describing(asked, lost=None))
-    again = cache.views(["b", "a", "lost"], describing(asked, lost=None))
+    first = cache.get_views(["a", "b", "lost"], describing(asked, lost=None))
+    again = cache.get_views(["b", "a", "lost"], describing(asked, lost=None))
     assert asked == ["a", "b", "lost", "lost"]
     assert (again["a"], again["b"], again["lost"]) == (first["a"], first["b"], None)
 
@@ -33,20 +33,22 @@ def test_a_picture_is_described_once_and_one_without_a_file_again_each_time():
 def test_those_that_were_not_asked_for_longest_go_first_and_no_more_bytes_stay():
     cache, asked = ViewCache(3 * view().nbytes), []
     for id in "abcad":
-        assert cache.views([id], describing(asked))[id] is not None
+        assert cache.get_views([id], describing(asked))[id] is not None
     assert asked == ["a", "b", "c", "d"]
-    cache.views(["a", "c", "d"], describing(asked))
+    cache.get_views(["a", "c", "d"], describing(asked))
     assert asked == ["a", "b", "c", "d"], "b went"
-    cache.views(["b"], describing(asked))
+    cache.get_views(["b"], describing(asked))
     assert asked[-1] == "b"
-    assert cache.views(["e"], describing(asked, e=view(100)))["e"] is not None, "one that is too large is still given"
-    cache.views(["e", "d"], describing(asked))
+    assert cache.get_views(["e"], describing(asked, e=view(100)))["e"] is not None, (
+        "one that is too large is still given"
+    )
+    cache.get_views(["e", "d"], describing(asked))
     assert asked[-2:] == ["e", "d"]
 
 
 def test_a_cleared_cache_holds_nothing():
     cache, asked = ViewCache(), []
-    cache.views(["a"], describing(asked))
+    cache.get_views(["a"], describing(asked))
     cache.clear()
-    cache.views(["a"], describing(asked))
+    cache.get_views(["a"], describing(asked))
     assert asked == ["a", "a"]

@@ -133,7 +133,7 @@ def looking(runtime: Runtime) -> Runtime:
     view = copy.copy(runtime)
     questions = {name: replace(one, verification=look) for name, one in runtime.manifest.questions.items()}
     view.manifest = replace(runtime.manifest, questions=questions)
-    view._answer(next(iter(questions)))
+    view._set_question(next(iter(questions)))
     return view
 
 

@@ -58,10 +58,10 @@ def test_a_verification_says_of_either_sort_of_pairs_what_was_fitted_to_it(learn
     seen, _ = examples(2, 50)
     fitted = learnt[0].verification(0.5, VAIN, {"bias": 0.0, "odds": 1.0}, 0.7, -0.3)
     x = measured(seen)
-    assert fitted._odds(np.full(50, 0.9), seen) == pytest.approx(0.7 * learnt[0](x) - 0.3, abs=1e-2)
+    assert fitted._fitted_odds(np.full(50, 0.9), seen) == pytest.approx(0.7 * learnt[0](x) - 0.3, abs=1e-2)
     vain = [Evidence(count) for count in (10, 600)]
     x = measured(vain)[:, [NAMES.index(name) for name in IN_VAIN]]
-    assert fitted._odds(np.full(2, 0.9), vain) == pytest.approx(x @ np.array([VAIN[name] for name in IN_VAIN]))
+    assert fitted._fitted_odds(np.full(2, 0.9), vain) == pytest.approx(x @ np.array([VAIN[name] for name in IN_VAIN]))
 
 
 def test_a_feature_of_which_there_was_nothing_to_learn_says_nothing(learnt: list[Layers]) -> None:

@@ -64,7 +64,7 @@ def test_negatives_match_nothing_and_what_was_seen_of_a_pair_is_not_looked_for_a
     pairs = random_pairs(kind)
     assert (pairs[:, 0] < pairs[:, 1]).all()
     pairs = pairs[strangers(kind, pairs, "copy")]
-    assert not kind.matches(pairs, "copy").any()
+    assert not kind.is_match(pairs, "copy").any()
     tokens = examined.panels.tokens
     assert found[0].logits.tolist() == runtime.all_logits(tokens[pairs[:, 0]], tokens[pairs[:, 1]]).tolist()
     assert None not in found[0].seen, "this model looks at all"
