@@ -9,7 +9,7 @@ from diptych_model import PairNetwork
 from diptych_runtime.calibration.recalibration import log_loss
 from diptych_runtime.manifest import Question
 from diptych_training.errors import DataError
-from diptych_training.fine_tuning.adapter import Adapter, Fitting, Labelled, Link, fit
+from diptych_training.fine_tuning.adapter import Adapter, Fitting, Labelled, Link, fit_column
 
 AS_IT_IS = Link(1.0, 0.0)
 TWO = {"questions": ("copy", "thing"), "parts": 2}
@@ -37,16 +37,16 @@ def relate(adapter: Adapter, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def test_features_and_weights_give_the_logits_of_the_network(adapter: Adapter) -> None:
     a, b = (tokens_of(adapter, 5, seed) for seed in (1, 2))
-    logits = adapter.logits(adapter.features(a, b), adapter.weights())
+    logits = adapter.logits(adapter.compute_features(a, b), adapter.weights())
     np.testing.assert_allclose(logits, relate(adapter, a, b), atol=1e-5)
 
 
 def test_weights_that_are_put_into_the_network_are_those_it_computes_with(adapter: Adapter) -> None:
     a, b = (tokens_of(adapter, 5, seed) for seed in (3, 4))
-    features, weights = adapter.features(a, b), adapter.weights()
+    features, weights = adapter.compute_features(a, b), adapter.weights()
     changed = weights + np.random.default_rng(5).normal(0, 0.1, weights.shape)
     assert np.abs(adapter.logits(features, changed) - relate(adapter, a, b)).max() > 0.05
-    adapter.put(changed)
+    adapter.set_weights(changed)
     np.testing.assert_allclose(relate(adapter, a, b), adapter.logits(features, changed), atol=1e-5)
     np.testing.assert_allclose(adapter.weights(), changed, atol=1e-6)
 
@@ -68,7 +68,10 @@ def labelled(count: int, noise: float, seed: int = 0) -> tuple[Labelled, np.ndar
 
 def test_a_fit_learns_what_the_labels_say_and_less_the_firmer_it_is_held() -> None:
     given, begin = labelled(200, 0.3)
-    fits = [fit(given.features, given.same, begin, AS_IT_IS, strength, given.features) for strength in (0.1, 10, 1000)]
+    fits = [
+        fit_column(given.features, given.same, begin, AS_IT_IS, strength, given.features)
+        for strength in (0.1, 10, 1000)
+    ]
     losses = [log_loss(AS_IT_IS.relevance(given.features @ weights), given.same).mean() for weights in fits]
     moved = [np.abs(weights - begin).max() for weights in fits]
     assert losses[0] < 0.3 < losses[1] < losses[2] < log_loss(np.full(200, 0.5), given.same).mean()
@@ -83,14 +86,14 @@ def fitting(begin: np.ndarray) -> Fitting:
 def test_cross_validation_takes_a_fit_where_there_is_something_to_learn_and_none_where_labels_are_chance() -> None:
     given, begin = labelled(200, 0.3)
     made = fitting(begin)
-    assert made.chosen(given, (30.0, 3.0)) == 3.0
+    assert made.choose_strength(given, (30.0, 3.0)) == 3.0
     ticks: list[None] = []
-    held = made.nested(given, (30.0, 3.0), lambda: ticks.append(None))[:, 0]
+    held = made.cross_validate(given, (30.0, 3.0), lambda: ticks.append(None))[:, 0]
     assert len(ticks) == 5
     assert log_loss(AS_IT_IS.relevance(held), given.same).mean() < 0.4
     chance = Labelled("match", given.features, np.random.default_rng(3).random(200) < 0.5, given.groups)
-    assert made.chosen(chance, (30.0, 3.0)) is None
-    assert np.array_equal(made.nested(chance, (30.0, 3.0), lambda: None), made.logits(chance, made.weights))
+    assert made.choose_strength(chance, (30.0, 3.0)) is None
+    assert np.array_equal(made.cross_validate(chance, (30.0, 3.0), lambda: None), made.logits(chance, made.weights))
 
 
 def test_a_pair_is_judged_by_a_fit_that_saw_none_of_its_group() -> None:
@@ -104,5 +107,5 @@ def test_a_pair_is_judged_by_a_fit_that_saw_none_of_its_group() -> None:
 
 
 def test_the_link_is_that_of_the_pairs_which_nobody_looks_at() -> None:
-    assert Link.of(Question(2.0, -1.0)) == Link(2.0, -1.0)
+    assert Link.from_question(Question(2.0, -1.0)) == Link(2.0, -1.0)
     assert Link(2.0, -1.0).relevance(np.array([0.5])).tolist() == [0.5]

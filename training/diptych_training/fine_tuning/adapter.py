@@ -33,8 +33,8 @@ class Link:
     offset: float
 
     @classmethod
-    def of(cls, question: Question) -> "Link":
-        """The link of a question for pairs that get no closer look."""
+    def from_question(cls, question: Question) -> "Link":
+        """Make the link of a question for pairs without closer look."""
         if question.after_look is not None and question.after_look.apart["logit"] > 0:
             return cls(question.after_look.apart["logit"], question.after_look.apart["bias"])
         return cls(question.scale, question.offset)
@@ -47,7 +47,7 @@ class Link:
 class Adapter:
     """The last linear maps of a network's pair part: the head's and, of a network with `correspondence`, the prior's.
 
-    `features` are what they are given; a column of weights (F,) makes the logit of a question of them.
+    `compute_features` gives what they are given; a column of weights (F,) makes the logit of a question of them.
     """
 
     def __init__(self, network: PairNetwork) -> None:
@@ -61,23 +61,28 @@ class Adapter:
         self.questions = network.config.questions
 
     @torch.no_grad()
-    def features(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
-        """The input float64 (P, F) of the last maps for pairs of tokens (P, N, M, d), a one at the end."""
+    def compute_features(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+        """Compute the input of the last maps for pairs of tokens.
+
+        (P, N, M, d) -> float64 (P, F), a one at the end.
+        """
         parts = [
-            self._features(torch.from_numpy(a.astype(np.float32)), torch.from_numpy(b.astype(np.float32)))
+            self._compute_features(torch.from_numpy(a.astype(np.float32)), torch.from_numpy(b.astype(np.float32)))
             for start in range(0, len(tokens_a), _CHUNK)
             for a, b in [(tokens_a[start : start + _CHUNK], tokens_b[start : start + _CHUNK])]
         ]
         return torch.cat(parts).double().numpy()
 
-    def _features(self, tokens_a: Tensor, tokens_b: Tensor) -> Tensor:
+    def _compute_features(self, tokens_a: Tensor, tokens_b: Tensor) -> Tensor:
         ones = torch.ones(len(tokens_a), 1)
         if self.pair.correspondence is None:
-            return torch.cat([self._hidden(self.pair.seen(tokens_a, tokens_b)), ones], 1)
+            return torch.cat([self._compute_hidden(self.pair.seen(tokens_a, tokens_b)), ones], 1)
         merged_a, merged_b, known = self.pair.correspondence(tokens_a, tokens_b)
-        return torch.cat([self._hidden(torch.cat([self.pair.seen(merged_a, merged_b), known], -1)), known, ones], 1)
+        return torch.cat(
+            [self._compute_hidden(torch.cat([self.pair.seen(merged_a, merged_b), known], -1)), known, ones], 1
+        )
 
-    def _hidden(self, seen: Tensor) -> Tensor:
+    def _compute_hidden(self, seen: Tensor) -> Tensor:
         return F.gelu(cast(nn.Linear, self.pair.head[0])(seen))
 
     def weights(self) -> np.ndarray:
@@ -90,7 +95,7 @@ class Adapter:
         return torch.cat([*weight, bias[:, None]], 1).detach().double().numpy().T
 
     @torch.no_grad()
-    def put(self, weights: np.ndarray) -> None:
+    def set_weights(self, weights: np.ndarray) -> None:
         """Give the network weights (F, Q)."""
         head, columns = cast(nn.Linear, self.pair.head[-1]), torch.from_numpy(weights.T).float()
         hidden = head.in_features
@@ -111,7 +116,7 @@ class Adapter:
         return np.stack([copy, np.logaddexp.reduce([copy, apart, copy + apart])], 1)
 
 
-def fit(
+def fit_column(
     features: np.ndarray,
     same: np.ndarray,
     begin: np.ndarray,
@@ -120,7 +125,7 @@ def fit(
     background: np.ndarray,
     fixed: np.ndarray | None = None,
 ) -> np.ndarray:
-    """One column of weights (F,) for labels (P,) bool of pairs with features (P, F).
+    """Fit one column of weights (F,) to labels (P,) of features (P, F).
 
     Minimises the log-loss of the labels, each wrong once in a hundred times, and `strength` times the mean square by
     which the column's output moves from that of `begin` (F,), on the pairs and on a `background` (B, F). Of the second
@@ -159,12 +164,12 @@ class Labelled:
     same: np.ndarray
     groups: np.ndarray
 
-    def where(self, chosen: np.ndarray) -> "Labelled":
-        """Some of them, bool (P,)."""
+    def select_pairs(self, chosen: np.ndarray) -> "Labelled":
+        """Select some of the pairs, those that are true in bool (P,)."""
         return replace(self, features=self.features[chosen], same=self.same[chosen], groups=self.groups[chosen])
 
-    def regrouped(self) -> "Labelled":
-        """The same pairs, their groups numbered without gaps, so that every fold has some."""
+    def renumber_groups(self) -> "Labelled":
+        """Number the groups without gaps, so that every fold has some."""
         return replace(self, groups=np.unique(self.groups, return_inverse=True)[1])
 
 
@@ -178,25 +183,28 @@ class Fitting:
     def __init__(self, adapter: Adapter, weights: np.ndarray, link: Link, background: np.ndarray, folds: int) -> None:
         self.adapter, self.weights, self.link, self.background, self.folds = adapter, weights, link, background, folds
 
-    def column(self, question: str) -> int:
-        """The column of a question."""
+    def find_column(self, question: str) -> int:
+        """Find the column of weights that belongs to a question."""
         return list(self.adapter.questions).index(question)
 
-    def linked(self, labelled: Labelled) -> Link:
-        """The link after a calibration by these labels. Raises ValueError where they contradict the logits."""
-        logits = self.logits(labelled, self.weights)[:, self.column(labelled.question)]
+    def fit_link(self, labelled: Labelled) -> Link:
+        """Fit the link to these labels, as a calibration alone would.
+
+        Raises ValueError where they contradict the logits.
+        """
+        logits = self.logits(labelled, self.weights)[:, self.find_column(labelled.question)]
         line = fit_line(self.link.scale * logits + self.link.offset, labelled.same)
         return Link(line.scale * self.link.scale, line.scale * self.link.offset + line.offset)
 
-    def fitted(self, labelled: Labelled, strength: float | None) -> np.ndarray:
-        """Weights (F, Q) with the question's column fitted; None leaves it."""
+    def fit_weights(self, labelled: Labelled, strength: float | None) -> np.ndarray:
+        """Fit the question's column of the weights (F, Q); None leaves it."""
         if strength is None:
             return self.weights
-        column, found = self.column(labelled.question), self.weights.copy()
+        column, found = self.find_column(labelled.question), self.weights.copy()
         two = labelled.question == THING and COPY in self.adapter.questions
-        fixed = labelled.features @ self.weights[:, self.column(COPY)] if two else None
-        begin, link = self.weights[:, column], self.linked(labelled)
-        found[:, column] = fit(labelled.features, labelled.same, begin, link, strength, self.background, fixed)
+        fixed = labelled.features @ self.weights[:, self.find_column(COPY)] if two else None
+        begin, link = self.weights[:, column], self.fit_link(labelled)
+        found[:, column] = fit_column(labelled.features, labelled.same, begin, link, strength, self.background, fixed)
         return found
 
     def logits(self, labelled: Labelled, weights: np.ndarray) -> np.ndarray:
@@ -206,15 +214,18 @@ class Fitting:
     def held_out(self, labelled: Labelled, strength: float | None) -> np.ndarray:
         """Logits float64 (P, Q) of each pair by a fit that saw none of its group."""
         found = self.logits(labelled, self.weights)
-        for out in self._folds(labelled) if strength is not None else ():
-            found[out] = self.logits(labelled.where(out), self.fitted(labelled.where(~out), strength))
+        for out in self._list_folds(labelled) if strength is not None else ():
+            found[out] = self.logits(
+                labelled.select_pairs(out), self.fit_weights(labelled.select_pairs(~out), strength)
+            )
         return found
 
-    def chosen(self, labelled: Labelled, strengths: tuple[float, ...]) -> float | None:
-        """The strength with the lowest log-loss of pairs held out; None where no fit beats the model that it begins
-        with by more than twice the gain's standard error.
+    def choose_strength(self, labelled: Labelled, strengths: tuple[float, ...]) -> float | None:
+        """Choose the strength with the lowest log-loss of pairs held out.
+
+        None where no fit beats the model that it begins with by more than twice the gain's standard error.
         """
-        column, link = self.column(labelled.question), self.linked(labelled)
+        column, link = self.find_column(labelled.question), self.fit_link(labelled)
 
         def losses(strength: float | None) -> np.ndarray:
             return log_loss(link.relevance(self.held_out(labelled, strength)[:, column]), labelled.same)
@@ -225,20 +236,23 @@ class Fitting:
         error = math.sqrt(float(np.square(np.bincount(labelled.groups, gain - gain.mean())).sum())) / len(gain)
         return best if gain.mean() > 2 * error else None
 
-    def nested(self, labelled: Labelled, strengths: tuple[float, ...], tick: Callable[[], object]) -> np.ndarray:
-        """Logits float64 (P, Q) of each pair by a fit that saw none of its group, nor did the choice of its strength.
+    def cross_validate(
+        self, labelled: Labelled, strengths: tuple[float, ...], tick: Callable[[], object]
+    ) -> np.ndarray:
+        """Compute the logits of each pair by a fit without its group.
 
-        `tick` is called after every fold.
+        Nor has the choice of the fit's strength seen the group. Logits are float64 (P, Q); `tick` is called after every
+        fold.
         """
         found = self.logits(labelled, self.weights)
-        for out in self._folds(labelled):
-            others = labelled.where(~out).regrouped()
-            weights = self.fitted(others, self.chosen(others, strengths))
-            found[out] = self.logits(labelled.where(out), weights)
+        for out in self._list_folds(labelled):
+            others = labelled.select_pairs(~out).renumber_groups()
+            weights = self.fit_weights(others, self.choose_strength(others, strengths))
+            found[out] = self.logits(labelled.select_pairs(out), weights)
             tick()
         return found
 
-    def _folds(self, labelled: Labelled) -> Iterator[np.ndarray]:
+    def _list_folds(self, labelled: Labelled) -> Iterator[np.ndarray]:
         """Which pairs are held out in each fold, bool (P,): none where those left are all the same, or none is."""
         for fold in range(self.folds):
             out = labelled.groups % self.folds == fold

@@ -15,10 +15,12 @@ _BINS = 10
 _WIDE = 1.96  # standard deviations, either way, of an interval of 95 %
 
 
-def measured(
+def measure_models(
     same: np.ndarray, groups: np.ndarray, thresholds: Mapping[str, float], models: Mapping[str, np.ndarray]
 ) -> dict[str, Any]:
-    """The figures of probabilities (P,) by model, for labels (P,) and `groups` (P,) of pairs that share pictures.
+    """Measure the probabilities (P,) of several models on the same labels (P,).
+
+    `groups` (P,) are of pairs that share pictures.
 
     The gain in log-loss is over the first model, with its interval of 95 %.
     """
@@ -29,7 +31,7 @@ def measured(
         figures[name] = {
             "ece": expected_calibration_error(shown, same, bins=_BINS),
             "log_loss": float(log_loss(shown, same).mean()),
-            "gain": _mean(gained, groups),
+            "gain": _estimate_mean(gained, groups),
             "verdicts": {
                 verdict: {
                     "least": bar,
@@ -58,7 +60,7 @@ def measured_text(results: Mapping[str, Any]) -> str:
                     *(name, f"{figures['ece']:.3f}", f"{figures['log_loss']:.3f}"),
                     f"{mean:+.3f} ({low:+.3f} to {high:+.3f})",
                     *(
-                        _share(verdicts[verdict][key])
+                        _format_share(verdicts[verdict][key])
                         for key in ("recall", "false_positives")
                         for verdict in ("same", "likely")
                     ),
@@ -75,11 +77,11 @@ def measured_text(results: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _share(value: float | None) -> str:
+def _format_share(value: float | None) -> str:
     return "-" if value is None else f"{value:.1%}"
 
 
-def _mean(values: np.ndarray, groups: np.ndarray) -> tuple[float, float, float]:
+def _estimate_mean(values: np.ndarray, groups: np.ndarray) -> tuple[float, float, float]:
     """The mean of values (P,) and its interval of 95 %, where those of one group go together."""
     mean = float(values.mean())
     wide = _WIDE * math.sqrt(float(np.square(np.bincount(groups, values - mean)).sum())) / len(values)

@@ -23,7 +23,7 @@ from diptych_runtime.runtime import Runtime
 from diptych_training.device import torch_threads
 from diptych_training.errors import DataError
 from diptych_training.fine_tuning.adapter import Adapter, Fitting, Labelled, Link
-from diptych_training.fine_tuning.measured import measured, measured_text
+from diptych_training.fine_tuning.measured import measure_models, measured_text
 from diptych_training.fine_tuning.table import Labels, Table, read_labels
 from diptych_training.fine_tuning.tokens import read_tokens
 from diptych_training.learning.fitting.examined import Looks, spread_looks
@@ -77,7 +77,7 @@ class Run:
     table: Table
     console: Console
 
-    def features(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def compute_features(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The features of the labelled pairs and of the background (P, F), and the released logits (P, Q)."""
         paths, sides = self.table.paths, self.table.sides
         with self.console.progress(total=len(paths), unit="picture", desc="reading") as bar:
@@ -90,19 +90,19 @@ class Run:
         with self.console.progress(total=len(pairs), unit="pair", desc="relating") as bar:
             for start in range(0, len(pairs), 48):
                 a, b = pairs[start : start + 48].T
-                parts.append(self.adapter.features(tokens[a], tokens[b]))
+                parts.append(self.adapter.compute_features(tokens[a], tokens[b]))
                 bar.update(len(a))
         made = np.concatenate(parts)
         features = made[: len(sides)]
         return features, made[len(sides) :], self.adapter.logits(features, self.adapter.weights())
 
-    def looks(self, *logits: np.ndarray) -> list[Evidence | None]:
+    def take_looks(self, *logits: np.ndarray) -> list[Evidence | None]:
         """The evidence of closer looks at the labelled pairs that deserve one by any of some logits (P, Q)."""
         questions = self.runtime.released.questions
         worth = np.logical_or.reduce([deserving(questions, one) for one in logits])
         cache = Looks(list(map(str, self.table.paths)), Path(), self.directory)
         with self.console.progress(total=int(worth.sum()), unit="pair", desc="looking closer") as bar:
-            return spread_looks(worth, cache.at(self.table.sides[worth], self.recipe.threads, bar.update))
+            return spread_looks(worth, cache.look_at_pairs(self.table.sides[worth], self.recipe.threads, bar.update))
 
 
 def train(recipe: FineTuning, directory: Path, *, resume: bool = False, quiet: bool = False) -> dict[str, Any]:
@@ -116,10 +116,10 @@ def train(recipe: FineTuning, directory: Path, *, resume: bool = False, quiet: b
         require_same(recipe, directory)
     began, console = time.monotonic(), Console(quiet=quiet)
     with torch_threads(recipe.threads):
-        run = _open(recipe, directory, console)
+        run = _open_run(recipe, directory, console)
         try:
             with open_folder(recipe, directory, resume=resume):
-                found = _fit(run)
+                found = _fit_and_save(run)
         except ValueError as error:
             raise DataError(f"{recipe.labels.table}: {error}") from None
         except KeyboardInterrupt:
@@ -140,8 +140,11 @@ def report(found: Mapping[str, Any], directory: Path) -> tuple[dict[str, Any], s
     return {"checkpoint": str(best), **figures}, text
 
 
-def _open(recipe: FineTuning, directory: Path, console: Console) -> Run:
-    """Raises `DataError` for a start without weights."""
+def _open_run(recipe: FineTuning, directory: Path, console: Console) -> Run:
+    """Open the released model and the labels of a fine-tuning run.
+
+    Raises `DataError` for a start without weights.
+    """
     runtime = Runtime.open(recipe.start, provider="cpu", threads=recipe.threads).calibrated(None)
     try:
         network = load_checkpoint(find_checkpoint(recipe.start))[0]
@@ -156,36 +159,36 @@ def _open(recipe: FineTuning, directory: Path, console: Console) -> Run:
     return Run(recipe, directory, runtime, Adapter(network), table, console)
 
 
-def _fit(run: Run) -> dict[str, Any]:
+def _fit_and_save(run: Run) -> dict[str, Any]:
     """Fit every question that has labels enough, measure it on pairs held out, and write the checkpoint."""
     recipe, adapter, table = run.recipe, run.adapter, run.table
-    asked = _enough(table, run.runtime.questions)
-    features, background, before = run.features()
+    asked = _choose_questions(table, run.runtime.questions)
+    features, background, before = run.compute_features()
     groups = together(table.sides)
     weights, after, strengths = adapter.weights(), before.copy(), dict[str, float | None]()
     chosen = {name: np.array([one == name for one in table.questions]) for name in asked}
     with run.console.progress(total=len(asked) * recipe.folds, unit="fold", desc="fitting") as bar:
         for name in asked:
-            of, link = chosen[name], Link.of(run.runtime.released.questions[name])
-            labelled = Labelled(name, features[of], table.same[of], groups[of]).regrouped()
+            of, link = chosen[name], Link.from_question(run.runtime.released.questions[name])
+            labelled = Labelled(name, features[of], table.same[of], groups[of]).renumber_groups()
             fitting = Fitting(adapter, weights, link, background, recipe.folds)
-            after[of] = fitting.nested(labelled, recipe.strengths, bar.update)
-            strengths[name] = fitting.chosen(labelled, recipe.strengths)
-            weights = fitting.fitted(labelled, strengths[name])
-    seen = run.looks(before, after)
+            after[of] = fitting.cross_validate(labelled, recipe.strengths, bar.update)
+            strengths[name] = fitting.choose_strength(labelled, recipe.strengths)
+            weights = fitting.fit_weights(labelled, strengths[name])
+    seen = run.take_looks(before, after)
     questions, results = dict(run.runtime.released.questions), dict[str, Any]()
     for name in asked:
         of = chosen[name]
         looked = [evidence for evidence, one in zip(seen, of, strict=True) if one]
         judged = _Judged(questions, name, looked, table.same[of], together(table.sides[of]) % recipe.folds)
-        released = judged.shown(before[of], run.runtime.released.questions)
-        line, calibrated = judged.recalibrated(before[of])
+        released = judged.compute_probabilities(before[of], run.runtime.released.questions)
+        line, calibrated = judged.recalibrate_logits(before[of])
         if strengths[name] is not None:
-            line, tuned = judged.recalibrated(after[of])
+            line, tuned = judged.recalibrate_logits(after[of])
         else:
             tuned = calibrated
         questions[name] = line.over(questions[name])
-        results[name] = measured(
+        results[name] = measure_models(
             judged.same,
             together(table.sides[of]),
             questions[name].stated,
@@ -195,7 +198,7 @@ def _fit(run: Run) -> dict[str, Any]:
                 "fine-tuned": tuned,
             },
         ) | {"strength": strengths[name]}
-    _save(run, weights, questions, results)
+    _save_network(run, weights, questions, results)
     return {"questions": results, "text": measured_text(results)}
 
 
@@ -209,32 +212,36 @@ class _Judged:
     same: np.ndarray
     folds: np.ndarray
 
-    def shown(self, logits: np.ndarray, questions: Mapping[str, Question] | None = None) -> np.ndarray:
+    def compute_probabilities(self, logits: np.ndarray, questions: Mapping[str, Question] | None = None) -> np.ndarray:
         """Probabilities float64 (P,) of logits (P, Q)."""
         return probabilities(questions or self.questions, logits, self.seen)[self.name]
 
-    def recalibrated(self, logits: np.ndarray) -> tuple[OwnQuestion, np.ndarray]:
-        """The line through the log-odds for all labels, and the probabilities (P,) by lines that saw none of a pair's
-        fold.
+    def recalibrate_logits(self, logits: np.ndarray) -> tuple[OwnQuestion, np.ndarray]:
+        """Fit a line through the log-odds for all labels, and cross-validate it.
+
+        Return the line, and the probabilities (P,) by lines that saw none of a pair's fold.
         """
-        known = self.shown(logits)
+        known = self.compute_probabilities(logits)
         found = known.copy()
         for fold in np.unique(self.folds):
             out = self.folds == fold
             if out.all():
                 continue
-            laid = dict(self.questions) | {self.name: self._line(known, ~out).over(self.questions[self.name])}
-            found[out] = self.shown(logits, laid)[out]
-        return self._line(known, np.ones(len(known), bool)), found
+            laid = dict(self.questions) | {self.name: self._fit_line(known, ~out).over(self.questions[self.name])}
+            found[out] = self.compute_probabilities(logits, laid)[out]
+        return self._fit_line(known, np.ones(len(known), bool)), found
 
-    def _line(self, known: np.ndarray, chosen: np.ndarray) -> OwnQuestion:
+    def _fit_line(self, known: np.ndarray, chosen: np.ndarray) -> OwnQuestion:
         line, same = fit_line(log_odds(known[chosen]), self.same[chosen]), self.same[chosen]
         stated = dict(self.questions[self.name].stated)
         return OwnQuestion(line.scale, line.offset, stated, same=int(same.sum()), different=int((~same).sum()))
 
 
-def _enough(table: Table, questions: tuple[str, ...]) -> list[str]:
-    """The questions that have labels enough, in the network's order. Raises `DataError` where none has."""
+def _choose_questions(table: Table, questions: tuple[str, ...]) -> list[str]:
+    """Choose the questions that have labels enough, in the network's order.
+
+    Raises `DataError` where none has.
+    """
     counts = {
         name: (
             sum(bool(s) for s, q in zip(table.same, table.questions, strict=True) if q == name),
@@ -252,8 +259,8 @@ def _enough(table: Table, questions: tuple[str, ...]) -> list[str]:
     return found
 
 
-def _save(run: Run, weights: np.ndarray, questions: Mapping[str, Question], results: Mapping[str, Any]) -> None:
-    run.adapter.put(weights)
+def _save_network(run: Run, weights: np.ndarray, questions: Mapping[str, Question], results: Mapping[str, Any]) -> None:
+    run.adapter.set_weights(weights)
     metadata = {
         "name": run.recipe.name,
         "panel_of": full_name(run.recipe.start),
