@@ -31,9 +31,9 @@ from diptych_training.learning.fitting.calibration import (
     weights_of_parts,
 )
 from diptych_training.learning.fitting.negatives import NEAREST
-from diptych_training.learning.fitting.tempering import temper
+from diptych_training.learning.fitting.tempering import temper_network
 from diptych_training.learning.pretrained import PICTURES, initial_network
-from diptych_training.learning.retention import PHOTOS, remember
+from diptych_training.learning.retention import PHOTOS, remember_photos
 from diptych_training.learning.trainer import Learner
 from diptych_training.metrics import Ranking
 from diptych_training.recipe import IMAGENET, Recipe, Stage, recipe_from
@@ -99,7 +99,7 @@ class PairRun(Run):
         """Open the tasks of the stage that the next step belongs to; after the last step those of the last stage."""
         ends = self.recipe.stage_ends()
         self.stage = next((stage for stage, end in ends if self.learner.step < end), ends[-1][0])
-        self._open(self.stage)
+        self._open_stage(self.stage)
 
     def introduce(self, journal: MetricsLog) -> None:
         """Tell the pictures of each task, and the figures of the network that the run begins with."""
@@ -114,7 +114,7 @@ class PairRun(Run):
         """Open the next stage where one has ended, and mine as often as the recipe says."""
         self.load()
         if self.learner.step % self.recipe.mine_every == 0:
-            self._mine()
+            self._mine_negatives()
 
     def take_step(self, journal: MetricsLog) -> None:
         """Take one step and note it."""
@@ -142,7 +142,7 @@ class PairRun(Run):
         # A smaller panel is another, easier-going yardstick: only the recipe's own size competes for the best.
         if self.stage.pixels == self.recipe.network.pixels and measured["score"] > self.best:
             self.best = measured["score"]
-            save_checkpoint(self.learner.average, self.directory / BEST, self._metadata(measured))
+            save_checkpoint(self.learner.average, self.directory / BEST, self._make_metadata(measured))
         journal.note(self.learner.step, measured, beneath="validation")
         journal.say(f"step {self.learner.step}: {_list_figures(measured)}")
 
@@ -159,13 +159,13 @@ class PairRun(Run):
             # Every picture there is: among few the nearest are not near, and thresholds found there are too low.
             both = zip(self.tasks, self.recipe.tasks, strict=True)
             asked = [task for task, settings in both if settings.calibrated] or self.tasks
-            calibrate(best, [task.validation(whole=True) for task in asked], self.learner.device)
+            calibrate_checkpoint(best, [task.validation(whole=True) for task in asked], self.learner.device)
         self.wait()
         return read_description(best)["metadata"]["metrics"]
 
     def save(self) -> None:
         """Write the state to resume from, and the averaged weights beside it."""
-        save_checkpoint(self.learner.average, self.directory / LAST, self._metadata({}))
+        save_checkpoint(self.learner.average, self.directory / LAST, self._make_metadata({}))
         super().save()
 
     def state(self) -> dict[str, Any]:
@@ -189,7 +189,7 @@ class PairRun(Run):
         parts = ", ".join(f"{part} {value / total:.0%}" for part, value in longest) or "no step was left to take"
         return f"{self.pairs:,} pairs in {total:.0f} s, {self.pairs / total:,.0f} a second ({parts})"
 
-    def _mine(self) -> None:
+    def _mine_negatives(self) -> None:
         """Let every task look for its hard negatives under the averaged network, and embed the bank anew."""
         began, mixed, pixels = time.perf_counter(), self.recipe.learning.bfloat16, self.stage.pixels
         for task in self.tasks:
@@ -215,7 +215,7 @@ class PairRun(Run):
         self.seconds["validate"] += time.perf_counter() - began
         return measured
 
-    def _open(self, stage: Stage) -> None:
+    def _open_stage(self, stage: Stage) -> None:
         """Load every task's pictures for a stage, unless they are there in its size; a little larger than its panels,
         so that a crop has pixels left.
         """
@@ -241,7 +241,7 @@ class PairRun(Run):
             sampled = torch.from_numpy(archives.sample_pictures(PHOTOS))
             if not len(sampled):
                 raise DataError("learning.retain compares photos of archives, and no task reads one: set it to 0")
-            self.learner.memory = remember(self.learner.network, sampled, stage.pixels)
+            self.learner.memory = remember_photos(self.learner.network, sampled, stage.pixels)
         if self.recipe.network.bank:
             # Where no archive is read, as with pictures of one's own alone, the bank stays that of the start.
             self.bank = torch.from_numpy(archives.sample_pictures(self.recipe.network.bank))
@@ -252,7 +252,7 @@ class PairRun(Run):
                 )
         self.validations = [task.validation() for task in tasks] if self.learner.processes.first else []
 
-    def _metadata(self, measured: dict[str, float]) -> dict[str, Any]:
+    def _make_metadata(self, measured: dict[str, float]) -> dict[str, Any]:
         recipe = self.recipe
         return {"name": recipe.name, "step": self.learner.step, "metrics": measured, "recipe": recipe.to_dict()}
 
@@ -262,15 +262,15 @@ def _list_figures(measured: Mapping[str, float]) -> str:
 
 
 def temper_checkpoint(checkpoint: Path, validations: list[ValidationSet], device: torch.device) -> None:
-    """`temper` a checkpoint's network and write it back, once; `tempered` of its metadata says by how much."""
+    """`temper_network` a checkpoint's network and write it back, once; `tempered` of its metadata says by how much."""
     network, metadata = load_checkpoint(checkpoint)
     if "tempered" in metadata:  # by a run that was stopped after it, and went on
         return
-    metadata["tempered"] = temper(network.to(device), validations, network.config.pixels)
+    metadata["tempered"] = temper_network(network.to(device), validations, network.config.pixels)
     save_checkpoint(network, checkpoint, metadata)
 
 
-def calibrate(checkpoint: Path, validations: list[ValidationSet], device: torch.device) -> None:
+def calibrate_checkpoint(checkpoint: Path, validations: list[ValidationSet], device: torch.device) -> None:
     """Fit calibration and thresholds of every question on validation pairs and write them into the checkpoint's
     metadata, `questions`.
 

@@ -23,7 +23,9 @@ COSINES = (0.0, 5.0, 10.0, 20.0)
 
 
 @torch.no_grad()
-def temper(network: PairNetwork, validations: Sequence[ValidationSet], size: int) -> dict[str, dict[str, float]]:
+def temper_network(
+    network: PairNetwork, validations: Sequence[ValidationSet], size: int
+) -> dict[str, dict[str, float]]:
     """Keep of the trunk's contribution to each question's logit the `share`, one of `SHARES`, and add to the weight of
     the cosine of the question's part of the embedding the `cosine`, one of `COSINES`, that have the highest sum of the
     headlines of the validation sets that ask it; return both by question. Of equal ones the first: those nearest to the
@@ -40,7 +42,8 @@ def temper(network: PairNetwork, validations: Sequence[ValidationSet], size: int
         candidates = [Candidates(network, each, size) for each in validations if each.question == question]
         if candidates:
             chosen[question] = max(
-                product(SHARES, COSINES), key=lambda trial: sum(each.headline(column, *trial) for each in candidates)
+                product(SHARES, COSINES),
+                key=lambda trial: sum(each.measure_headline(column, *trial) for each in candidates),
             )
     for column, question in enumerate(network.config.questions):
         if question in chosen:
@@ -66,7 +69,7 @@ class Candidates:
         ]
         self.prior, self.added, self.known = (torch.cat(each) for each in zip(*summands, strict=True))
 
-    def headline(self, column: int, share: float, cosine: float) -> float:
+    def measure_headline(self, column: int, share: float, cosine: float) -> float:
         """The figure by which the set is judged, with this share and this weight of the cosine of a question."""
         shares = torch.ones_like(self.added[0])
         shares[column] = share
