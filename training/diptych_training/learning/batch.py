@@ -34,7 +34,7 @@ def draw_step(
     """Draw the step of that number; the same seed and number give the same pictures."""
     rng = np.random.default_rng((seed, number))
     generator = torch.Generator(device or torch.device("cpu")).manual_seed(int(rng.integers(2**62)))
-    return join_parts([task.draw(rng, generator, fill) for task in tasks])
+    return join_parts([task.draw_part(rng, generator, fill) for task in tasks])
 
 
 def join_parts(parts: Sequence[Part]) -> Step:

@@ -39,8 +39,8 @@ from diptych_training.metrics import Ranking
 from diptych_training.recipe import IMAGENET, Recipe, Stage, recipe_from
 from diptych_training.run import BEST, LAST, STATE, MetricsLog, Run
 from diptych_training.tasks import OpenTask, Source
-from diptych_training.tasks.hard_negatives import embed, fill_bank
-from diptych_training.tasks.validation import ValidationSet, drawn_at_random, look, rank, validate
+from diptych_training.tasks.hard_negatives import embed_photos, fill_bank
+from diptych_training.tasks.validation import ValidationSet, drawn_at_random, encode_validation, rank_encoded, validate
 
 __all__ = ["LAST", "recipe_from", "report", "train"]
 
@@ -193,7 +193,9 @@ class PairRun(Run):
         """Let every task look for its hard negatives under the averaged network, and embed the bank anew."""
         began, mixed, pixels = time.perf_counter(), self.recipe.learning.bfloat16, self.stage.pixels
         for task in self.tasks:
-            task.mine(lambda photos: embed(self.learner.average, photos, pixels, mixed=mixed).cpu().numpy())
+            task.mine_negatives(
+                lambda photos: embed_photos(self.learner.average, photos, pixels, mixed=mixed).cpu().numpy()
+            )
             if task.neighbours is not None:
                 task.neighbours = self.learner.processes.as_first(task.neighbours)
         self._neighbours = [task.neighbours for task in self.tasks]
@@ -286,13 +288,16 @@ def calibrate_checkpoint(checkpoint: Path, validations: list[ValidationSet], dev
     others: dict[str, list[dict[Negatives, Ranking]]] = {question: [] for question in network.config.questions}
     some_copies = any(validation.question == COPY for validation in validations)
     for validation in validations:
-        looked = look(network, validation, network.config.pixels)
+        looked = encode_validation(network, validation, network.config.pixels)
         for question, sat in rankings.items():
             if question != COPY or validation.question == COPY or not some_copies:
                 asked = replace(validation, question=question)
-                sat.append(rank(network, asked, looked, candidates=100)[1])
-                drawn, near = drawn_at_random(asked, NEAREST), rank(network, asked, looked, candidates=NEAREST)[1]
-                others[question].append({"random": rank(network, drawn, looked)[1], "nearest": near})
+                sat.append(rank_encoded(network, asked, looked, candidates=100)[1])
+                drawn, near = (
+                    drawn_at_random(asked, NEAREST),
+                    rank_encoded(network, asked, looked, candidates=NEAREST)[1],
+                )
+                others[question].append({"random": rank_encoded(network, drawn, looked)[1], "nearest": near})
     metadata["questions"] = {}
     for question, sat in rankings.items():
         search = {"crops": CROPS} | fit_cohort(sat) if question == COPY else {}

@@ -16,7 +16,14 @@ from torch import nn
 
 from diptych_model import PairNetwork
 from diptych_model.network import PairPart
-from diptych_training.tasks.validation import PAIRS, ValidationSet, answer, look, nearest, stages
+from diptych_training.tasks.validation import (
+    PAIRS,
+    ValidationSet,
+    encode_validation,
+    nearest_candidates,
+    rank_stages,
+    select_answer,
+)
 
 SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
 COSINES = (0.0, 5.0, 10.0, 20.0)
@@ -60,8 +67,8 @@ class Candidates:
 
     def __init__(self, network: PairNetwork, validation: ValidationSet, size: int) -> None:
         self.network, self.validation = network, validation
-        looked = look(network, validation, size)
-        self.best, self.cosines = nearest(network, validation, looked)
+        looked = encode_validation(network, validation, size)
+        self.best, self.cosines = nearest_candidates(network, validation, looked)
         rows_of = torch.arange(len(self.best), device=self.best.device).repeat_interleave(self.best.shape[1])
         summands = [
             network.summands(looked.query_tokens[rows], looked.tokens[found])
@@ -76,5 +83,5 @@ class Candidates:
         logits = self.prior + self.added * shares
         pair = cast(PairPart, self.network.pair)
         logits[:, column] += cosine * self.known[:, pair.part(column)]
-        answers = answer(self.network, pair.answers(logits), self.validation.question).view(self.best.shape)
-        return stages(self.validation, self.best, self.cosines, answers)[1].summary()[self.validation.headline]
+        answers = select_answer(self.network, pair.answers(logits), self.validation.question).view(self.best.shape)
+        return rank_stages(self.validation, self.best, self.cosines, answers)[1].summary()[self.validation.headline]
