@@ -126,7 +126,7 @@ class PairRun(Run):
         self.seconds["draw"] += ready - began
         pairs = len(drawn.match) * (1 + stage.negatives) if stage.relate else 0
         self.pairs += pairs
-        journal.note(learner.step, {"rate": learner.rate, "seconds": seconds, "pairs": pairs} | losses)
+        journal.note_values(learner.step, {"rate": learner.rate, "seconds": seconds, "pairs": pairs} | losses)
         shown = {name: f"{losses[name]:.3f}" for name in ("pair", "embedding") if name in losses}
         unit, count = ("pairs/s", pairs) if pairs else ("pictures/s", len(drawn.pictures))
         journal.advance(shown | {unit: f"{count / seconds:.0f}"})
@@ -143,7 +143,7 @@ class PairRun(Run):
         if self.stage.pixels == self.recipe.network.pixels and measured["score"] > self.best:
             self.best = measured["score"]
             save_checkpoint(self.learner.average, self.directory / BEST, self._make_metadata(measured))
-        journal.note(self.learner.step, measured, beneath="validation")
+        journal.note_values(self.learner.step, measured, beneath="validation")
         journal.say(f"step {self.learner.step}: {_list_figures(measured)}")
 
     def wait(self) -> None:
