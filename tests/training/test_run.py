@@ -156,15 +156,15 @@ def test_a_link_in_a_stranger_s_folder_leads_to_no_file_outside(tmp_path: Path, 
 
 def test_numbers_go_to_the_notes_and_to_tensorboard_and_nowhere_where_silent(tmp_path: Path) -> None:
     journal = MetricsLog(tmp_path, step=0, steps=2, quiet=True)
-    journal.note(1, {"pair": 0.5})
-    journal.note(1, {"score": 0.25}, beneath="validation")
+    journal.note_values(1, {"pair": 0.5})
+    journal.note_values(1, {"score": 0.25}, beneath="validation")
     journal.close()
     lines = [json.loads(line) for line in (tmp_path / NOTES).read_text().splitlines()]
     assert lines == [{"step": 1, "pair": 0.5}, {"step": 1, "validation": {"score": 0.25}}]
     events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert events.Scalars("validation/score")[0].step == 1
     silent = MetricsLog(tmp_path / "silent", step=0, steps=1, quiet=False, silent=True)
-    silent.note(1, {"pair": 1})
+    silent.note_values(1, {"pair": 1})
     silent.close()
     assert not (tmp_path / "silent").exists()
 

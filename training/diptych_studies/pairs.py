@@ -25,7 +25,7 @@ from diptych_studies.grid import run_grid
 from diptych_studies.one_shot import GROUPS, PROTOCOL, SIZE, WAYS, teach_panel, train_and_measure, train_from_scratch
 from diptych_studies.variants import BASE, STUDIES, Variant, choose_variants
 from diptych_training.data.characters import archive_digest, draw_episodes, load_characters
-from diptych_training.device import environment, torch_threads
+from diptych_training.device import describe_environment, torch_threads
 from diptych_training.errors import DataError
 from diptych_training.metrics import bootstrap, student_interval
 
@@ -99,7 +99,7 @@ def study_pairs(
         "rows": _build_rows(variants, best, taught, results, alphabets),
         "settings": {**common, "rates": list(rates), "seeds": seeds, "pairs": steps * GROUPS * SIZE**2, **given},
         "alphabets": len(np.unique(alphabets)),
-        "environment": environment(),
+        "environment": describe_environment(),
     }
     if not only:  # the file holds all variants, and some of them do not take its place
         with replacing_file(directory / f"{name}.json") as unfinished:
@@ -234,7 +234,7 @@ def study_step_cost(
         }
         for label, variant in variants.items()
     ]
-    return {"study": name, "rows": rows, "rounds": ROUNDS, "environment": environment()}
+    return {"study": name, "rows": rows, "rounds": ROUNDS, "environment": describe_environment()}
 
 
 def step_cost_text(result: dict[str, Any]) -> str:

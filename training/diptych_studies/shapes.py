@@ -24,7 +24,7 @@ from diptych_model.flops import count_parameters
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.grid import run_grid
 from diptych_training.data.archives import Archives
-from diptych_training.device import environment
+from diptych_training.device import describe_environment
 from diptych_training.errors import DataError
 from diptych_training.evaluation.open_model import open_model
 from diptych_training.learning.run import LAST, train
@@ -110,7 +110,7 @@ def study_shapes(
             }
         )
     result = {"study": "shapes", "rows": rows, "settings": {"steps": steps, "seeds": seeds, **given}}
-    result["environment"] = environment()
+    result["environment"] = describe_environment()
     with replacing_file(directory / "shapes.json") as unfinished:
         unfinished.write_text(json.dumps(result, indent=1) + "\n")
     return result

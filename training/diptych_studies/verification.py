@@ -30,12 +30,12 @@ from diptych_training.learning.fitting.verification import (
     Answers,
     Pairs,
     answers_of,
+    ask_for_looks,
     collection_thresholds,
     fit_after_look,
     fit_verification,
     in_collection,
     look_closer,
-    looking,
 )
 
 
@@ -102,9 +102,9 @@ def _fit_all_kinds(
 
 def _label_things(examined: Examined) -> Answers:
     """The nearest pairs of which it is known whether they show the same thing."""
-    pairs = examined.nearest(THING, NEAREST)
+    pairs = examined.find_nearest(THING, NEAREST)
     pairs = pairs[~examined.planted.is_unknown(pairs, THING)]
-    questions = looking(examined.runtime.manifest.questions)
+    questions = ask_for_looks(examined.runtime.manifest.questions)
     return answers_of(examined, questions, THING, pairs, examined.planted.is_match(pairs, THING))
 
 
@@ -152,7 +152,7 @@ def measure_kind(verification: Verification, pairs: Pairs) -> dict[str, Any]:
 
     It was fitted to other kinds; every pair counts by itself.
     """
-    relevance, looked = pairs.judged(verification), pairs.looked
+    relevance, looked = pairs.judge_pairs(verification), pairs.has_look
     both = [_measure_calibration_error(values, pairs.copies) for values in (pairs.relevance, relevance)]
     return {
         "kind": pairs.kind,

@@ -176,7 +176,7 @@ def _make_optimisation(network: nn.Module, budget: Budget) -> Optimisation:
 
 def read_classes(classes: Classes, pixels: int) -> Labelled:
     """Pictures by class from the disk, a fifth of each class held out."""
-    root, listed = classes.listed()
+    root, listed = classes.list_pictures()
     names, labels = number_classes(list(listed.values()))
     held_out = held_out_fifth(list(listed), labels, whole=False)
     if not held_out.any() or len(np.unique(labels[~held_out])) < len(names):

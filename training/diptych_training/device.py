@@ -28,8 +28,8 @@ def mixed_precision(device: torch.device, wanted: bool = True) -> torch.autocast
     return torch.autocast(device.type, torch.bfloat16, enabled=wanted and computes_bfloat16(device))
 
 
-def environment() -> dict[str, str | bool]:
-    """Return the environment that the numbers may depend on besides the recipe."""
+def describe_environment() -> dict[str, str | bool]:
+    """Describe the machine and software that the numbers may depend on."""
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,

@@ -266,7 +266,7 @@ def build_recipe(path: Path, changes: Sequence[str], build: Callable[[Mapping[st
     try:
         values = parse_toml(path.read_text())
         for change in changes:
-            values = _merged(values, _parsed(change), change)
+            values = _merge_change(values, _parse_change(change), change)
         check_name(str(values.get("name", "model")))  # of a folder, too
         return build(values)
     except FileNotFoundError:
@@ -285,8 +285,11 @@ def start_of(start: str) -> Path:
     return found
 
 
-def _parsed(change: str) -> dict[str, Any]:
-    """KEY=VALUE as TOML reads it, dotted keys included; a value that is no TOML is a word."""
+def _parse_change(change: str) -> dict[str, Any]:
+    """Parse KEY=VALUE as TOML reads it, dotted keys included.
+
+    A value that is no TOML is a word.
+    """
     key, equals, value = change.partition("=")
     for written in (value, json.dumps(value)):
         with suppress(ValueError):
@@ -295,12 +298,12 @@ def _parsed(change: str) -> dict[str, Any]:
     raise ValueError(f"a change is KEY=VALUE, such as learning.rate=1e-3; got {change!r}")
 
 
-def _merged(values: Any, changed: Any, change: str) -> Any:
+def _merge_change(values: Any, changed: Any, change: str) -> Any:
     if not isinstance(changed, dict):
         return changed
     if isinstance(values, list):
         if unknown := [key for key in changed if not key.isdigit() or int(key) >= len(values)]:
             raise ValueError(f"{change!r}: there is no {unknown[0]!r} in a list of {len(values)}, which counts from 0")
-        return [_merged(value, changed.get(str(i), value), change) for i, value in enumerate(values)]
+        return [_merge_change(value, changed.get(str(i), value), change) for i, value in enumerate(values)]
     known = values if isinstance(values, dict) else {}
-    return known | {key: _merged(known.get(key), value, change) for key, value in changed.items()}
+    return known | {key: _merge_change(known.get(key), value, change) for key, value in changed.items()}

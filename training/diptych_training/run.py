@@ -23,7 +23,7 @@ from diptych.signals import defer_signals
 from diptych_runtime.atomic import write_atomic
 from diptych_runtime.manifest import digest
 from diptych_runtime.own_files import open_regular
-from diptych_training.device import environment, torch_threads
+from diptych_training.device import describe_environment, torch_threads
 from diptych_training.errors import DataError
 from diptych_training.recipe import RunRecipe
 
@@ -79,7 +79,7 @@ class Run:
         began, optimisation = time.perf_counter(), self.optimisation
         losses = optimisation.take_step(self.differentiate)
         seconds = time.perf_counter() - began
-        journal.note(optimisation.step, {"rate": optimisation.rate, "seconds": seconds} | losses)
+        journal.note_values(optimisation.step, {"rate": optimisation.rate, "seconds": seconds} | losses)
         journal.advance({name: f"{value:.3f}" for name, value in losses.items()})
 
     def is_examined(self) -> bool:
@@ -108,11 +108,11 @@ class Run:
     def finish(self, journal: "MetricsLog", seconds: float) -> dict[str, Any]:
         """Measure the network that has learnt, and write it with its figures."""
         self.optimisation.average.eval()
-        curve = np.array_split(journal.noted("loss"), min(30, self.optimisation.step))
+        curve = np.array_split(journal.read_notes("loss"), min(30, self.optimisation.step))
         figures = self.measure() | {
             "curve": [float(np.mean(part)) for part in curve],
             "seconds": round(seconds),
-            "environment": environment(),
+            "environment": describe_environment(),
         }
         figures["digest"] = digest(self.write(figures).read_bytes())
         write_atomic(self.directory / METRICS, (json.dumps(figures, indent=2) + "\n").encode())
@@ -125,8 +125,8 @@ class Run:
     def introduce(self, journal: "MetricsLog") -> None:
         """Tell what the run begins with."""
 
-    def kept(self) -> str:
-        """The text that says from where a run that ended early can go on."""
+    def describe_state(self) -> str:
+        """Say from where a run that ended early can go on."""
         if not (self.directory / STATE).exists():
             return "nothing was saved yet"
         return f"the state of step {self._saved} is kept in {self.directory}, and --resume goes on from there"
@@ -165,23 +165,23 @@ class Run:
             elif self.first:
                 self.introduce(journal)
             while optimisation.step < steps:
-                self._advance(journal)
+                self._advance_step(journal)
             return self.finish(journal, time.perf_counter() - began)
         except KeyboardInterrupt:
-            journal.say(f"stopped after step {optimisation.step}; {self.kept()}")
+            journal.say(f"stopped after step {optimisation.step}; {self.describe_state()}")
             raise
         finally:
             if told := self.account():
                 journal.say(told)
             journal.close()
 
-    def _advance(self, journal: "MetricsLog") -> None:
+    def _advance_step(self, journal: "MetricsLog") -> None:
         self.before_step()
         with defer_signals() as waiting:
             try:
                 self.take_step(journal)
             except DataError as error:
-                raise DataError(f"{error}; {self.kept()}") from None
+                raise DataError(f"{error}; {self.describe_state()}") from None
             is_examined = self.is_examined()
             if waiting and not is_examined and self.first:
                 self.save()
@@ -211,7 +211,7 @@ class MetricsLog:
             write_atomic(self.path, "".join(kept).encode())
         self._events = SummaryWriter(str(directory / EVENTS), purge_step=step + 1, flush_secs=30)
 
-    def note(self, step: int, values: Mapping[str, Any], *, beneath: str = "") -> None:
+    def note_values(self, step: int, values: Mapping[str, Any], *, beneath: str = "") -> None:
         """Note numbers of a step, in one group of that name if there is one."""
         if self._events is None:
             return
@@ -221,8 +221,8 @@ class MetricsLog:
         for name, value in values.items():
             self._events.add_scalar(f"{beneath or 'training'}/{name}", value, step)
 
-    def noted(self, name: str) -> list[float]:
-        """The numbers of that name, in the order of the steps."""
+    def read_notes(self, name: str) -> list[float]:
+        """Read the numbers of one name, in the order of the steps."""
         notes = [json.loads(line) for line in self.path.read_text().splitlines()]
         return [note[name] for note in notes if name in note]
 
@@ -283,7 +283,7 @@ def open_folder(recipe: RunRecipe, directory: Path, *, resume: bool = False) -> 
             ) from None
         if not resume:
             write_atomic(directory / RECIPE, tomli_w.dumps(recipe.to_dict()).encode())
-            write_atomic(directory / ENVIRONMENT, (json.dumps(environment(), indent=2) + "\n").encode())
+            write_atomic(directory / ENVIRONMENT, (json.dumps(describe_environment(), indent=2) + "\n").encode())
         yield
 
 

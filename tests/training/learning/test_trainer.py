@@ -42,7 +42,7 @@ def test_relating_pairs_in_chunks_gives_the_gradient_of_one_batch(drawn: list[St
     for chunk in (4, 1000):
         recipe = recipe_from(SMALL | {"learning": SMALL["learning"] | {"chunk": chunk}})
         learner = learner_of(recipe, std=0.2)
-        learner._differentiate(drawn[0], recipe.stages[-1])
+        learner._differentiate_step(drawn[0], recipe.stages[-1])
         gradients.append([p.grad for p in learner.network.parameters() if p.grad is not None])
     assert len(gradients[0]) > 30
     for few, many in zip(*gradients, strict=True):
@@ -112,7 +112,7 @@ def test_another_network_teaches_pair_scorer_and_embedding_and_sees_the_same_pic
         assert torch.equal(value, kept[name])
     # What it is taught are the teacher's answers to the pairs that it relates.
     chosen = torch.tensor([[2, 0, 5]] * len(steps[0].match))
-    lesson = learner._lesson(steps[0], chosen)
+    lesson = learner._teacher_logits(steps[0], chosen)
     tokens = teacher.eval().encode(steps[0].pictures)[0]
     references = tokens[len(chosen) :]
     torch.testing.assert_close(lesson[1], teacher.relate(tokens[[1, 1, 1]], references[[2, 0, 5]]))  # pyright: ignore[reportOptionalSubscript]

@@ -28,6 +28,6 @@ def drawn() -> Callable[..., Part]:
     """Draw a task's part of the step of that number."""
 
     def draw(task: OpenTask, number: int = 0, fill: float = 1.0) -> Part:
-        return task.draw(np.random.default_rng(number), torch.Generator().manual_seed(number), fill)
+        return task.draw_part(np.random.default_rng(number), torch.Generator().manual_seed(number), fill)
 
     return draw

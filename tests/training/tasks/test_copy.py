@@ -39,7 +39,7 @@ def test_mined_neighbours_come_together(opened, drawn) -> None:
 
 def test_mining_finds_for_each_photo_others_that_are_not_the_same(opened) -> None:
     copies = opened("copy", archives=["goods"])
-    copies.mine(lambda photos: np.random.default_rng(0).normal(size=(len(photos), 4)).astype(np.float32))
+    copies.mine_negatives(lambda photos: np.random.default_rng(0).normal(size=(len(photos), 4)).astype(np.float32))
     assert copies.neighbours.shape == (len(copies.pixels), 24)
     assert (copies.subject[copies.neighbours] != copies.subject[:, None]).all()
 

@@ -1,15 +1,15 @@
 import numpy as np
 import torch
 
-from diptych_training.tasks.hard_negatives import embed, encode, nearest, without_duplicates
+from diptych_training.tasks.hard_negatives import embed_photos, encode_photos, find_nearest, without_duplicates
 
 
 def test_mined_neighbours_are_the_nearest_of_other_subjects(tiny_network) -> None:
     pixels = torch.randint(0, 256, (20, 32, 32, 3), generator=torch.Generator().manual_seed(0)).byte()
-    embeddings = embed(tiny_network, pixels, 32)
-    assert torch.equal(embeddings, encode(tiny_network, pixels, 32)[1])
+    embeddings = embed_photos(tiny_network, pixels, 32)
+    assert torch.equal(embeddings, encode_photos(tiny_network, pixels, 32)[1])
     subjects = np.arange(20) // 2
-    found = nearest(embeddings.numpy(), subjects, count=4)
+    found = find_nearest(embeddings.numpy(), subjects, count=4)
     cosines = (embeddings @ embeddings.T).numpy()
     for i, row in enumerate(found):
         order = [j for j in (-cosines[i]).argsort() if subjects[j] != subjects[i]]
@@ -21,7 +21,7 @@ def test_a_photo_whose_neighbourhood_is_all_its_own_kind_still_gets_others() -> 
     vectors[:, 0] = 1
     vectors[-1] = (0, 1)
     subjects = np.array([0] * 99 + [1])
-    assert (nearest(vectors, subjects, count=3)[0] == 99).all()
+    assert (find_nearest(vectors, subjects, count=3)[0] == 99).all()
 
 
 def test_near_duplicates_become_one_subject_and_other_photos_stay_apart(photo) -> None:

@@ -61,7 +61,7 @@ def test_a_folder_and_a_csv_of_the_same_classes_are_the_same_task(opened, folder
 @pytest.mark.parametrize("hold_out", ["classes", "pictures"])
 def test_what_is_held_out_is_never_drawn(opened, drawn, folder: Path, hold_out: str) -> None:
     task = opened("classes", pictures=str(folder), hold_out=hold_out, queries=500)
-    task.mine(lambda photos: np.random.default_rng(0).normal(size=(len(photos), 4)).astype(np.float32))
+    task.mine_negatives(lambda photos: np.random.default_rng(0).normal(size=(len(photos), 4)).astype(np.float32))
     assert 0 < task.held_out.sum() < len(task.held_out) / 2
     if hold_out == "classes":
         for subject in np.unique(task.subject):
@@ -97,7 +97,7 @@ def test_the_validation_set_asks_with_what_is_held_out_and_not_for_itself(opened
 
 def test_mining_names_pictures_of_other_classes(opened, folder: Path) -> None:
     task = opened("classes", pictures=str(folder))
-    task.mine(lambda photos: np.random.default_rng(0).normal(size=(len(photos), 4)).astype(np.float32))
+    task.mine_negatives(lambda photos: np.random.default_rng(0).normal(size=(len(photos), 4)).astype(np.float32))
     assert (task.subject[task.neighbours] != task.subject[:, None]).all()
 
 

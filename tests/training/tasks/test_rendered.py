@@ -49,7 +49,7 @@ def test_photos_that_are_held_out_are_never_printed_in_training(renderings) -> N
     assert len(renderings.textures) == len(renderings.printed)
     held_out = renderings.photos.find_places(kinds=renderings.kinds, split="validation")
     assert len(held_out)
-    kept_apart = {photo.numpy().tobytes() for photo in renderings._textures(held_out)}
+    kept_apart = {photo.numpy().tobytes() for photo in renderings._make_textures(held_out)}
     assert not kept_apart & {photo.numpy().tobytes() for photo in renderings.textures}
 
 

@@ -27,8 +27,8 @@ from diptych_training.learning.batch import draw_step
 from diptych_training.learning.losses import choose_pairs
 from diptych_training.recipe import start_of
 from diptych_training.tasks import Source, task_from
-from diptych_training.tasks.hard_negatives import embed, encode
-from diptych_training.tasks.validation import Looked, ValidationSet, nearest
+from diptych_training.tasks.hard_negatives import embed_photos, encode_photos
+from diptych_training.tasks.validation import Looked, ValidationSet, nearest_candidates
 
 START = "photo"
 SETS = ("copies", "catalogue")
@@ -139,7 +139,7 @@ def keep_tokens(folder: Path, data: Path, drawn: Drawn, noted: Callable[[str], N
     copies = task_from({"kind": "copy", "queries": drawn.copies, "strength": "hard", "archives": drawn.photos})
     tasks = [task.open(source) for task in (copies, task_from({"kind": "catalogue", "queries": drawn.shots}))]
     noted("looking for look-alikes")
-    tasks[0].mine(lambda photos: embed(network, photos, drawn.mined).numpy())
+    tasks[0].mine_negatives(lambda photos: embed_photos(network, photos, drawn.mined).numpy())
     with replacing_folder(folder) as fresh:
         kept: dict[str, Tensor] = {}
         for number in range(drawn.steps):
@@ -192,8 +192,10 @@ def _sample_queries(validation: ValidationSet, drawn: Drawn) -> ValidationSet:
 
 def _held_out(network: PairNetwork, validation: ValidationSet, candidates: int) -> dict[str, Tensor]:
     size = network.config.pixels
-    looked = Looked(*encode(network, validation.queries, size), *encode(network, validation.gallery, size))
-    best, cosines = nearest(network, validation, looked, candidates)
+    looked = Looked(
+        *encode_photos(network, validation.queries, size), *encode_photos(network, validation.gallery, size)
+    )
+    best, cosines = nearest_candidates(network, validation, looked, candidates)
     return {
         "queries": looked.query_tokens.half(),
         "gallery": looked.tokens.half(),

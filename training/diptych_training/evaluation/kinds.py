@@ -37,9 +37,9 @@ from diptych_training.learning.fitting.verification import (
     Answers,
     Pairs,
     answers_of,
+    ask_for_looks,
     fit_after_look,
     fit_verification,
-    looking,
 )
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def measure_calibration(
 
 def _known_pairs(examined: Examined, question: str) -> Kind | None:
     planted = examined.planted
-    near, drawn = examined.nearest(question, NEAREST), random_pairs(planted)
+    near, drawn = examined.find_nearest(question, NEAREST), random_pairs(planted)
     pairs = np.concatenate([near, drawn[~planted.is_match(drawn, question)]])
     nearest = np.arange(len(pairs)) < len(near)
     known = ~planted.is_unknown(pairs, question)
@@ -125,7 +125,7 @@ def _known_pairs(examined: Examined, question: str) -> Kind | None:
     labels = planted.is_match(pairs, question)
     if labels[nearest].all() or not labels[nearest].any():
         return None
-    answers = answers_of(examined, looking(examined.runtime.manifest.questions), question, pairs, labels)
+    answers = answers_of(examined, ask_for_looks(examined.runtime.manifest.questions), question, pairs, labels)
     return Kind(planted.kind, question, len(planted.names), pairs, answers.logits, labels, nearest, answers.seen)
 
 

@@ -36,7 +36,7 @@ def open_model(model: str, question: str | None = None, *, threads: int | None =
         return
     try:
         from diptych_export.artifact import export_artifact, export_checkpoint
-        from diptych_training.learning.relations import related_by, untrained
+        from diptych_training.learning.relations import load_untrained, related_by
     except ModuleNotFoundError as error:
         raise DataError(
             f"{model} is a checkpoint, which is exported before it is measured, and that needs {error.name}; "
@@ -46,7 +46,11 @@ def open_model(model: str, question: str | None = None, *, threads: int | None =
         artifact = Path(temporary, "artifact")
         # Pairs enough to see a fault; ten thousand are for what is to be kept.
         if control:
-            made = {"late": partial(related_by, "late"), "twin": partial(related_by, "siamese"), "untrained": untrained}
+            made = {
+                "late": partial(related_by, "late"),
+                "twin": partial(related_by, "siamese"),
+                "untrained": load_untrained,
+            }
             name = f"{control}:{Path(of).resolve().name}"
             export_artifact(made[control](find_checkpoint(of)), artifact, name=name, pairs=400)
         else:

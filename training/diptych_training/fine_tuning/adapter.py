@@ -34,7 +34,7 @@ class Link:
 
     @classmethod
     def from_question(cls, question: Question) -> "Link":
-        """The link of a question for pairs that get no closer look."""
+        """Make the link of a question for pairs without closer look."""
         if question.after_look is not None and question.after_look.apart["logit"] > 0:
             return cls(question.after_look.apart["logit"], question.after_look.apart["bias"])
         return cls(question.scale, question.offset)
@@ -47,7 +47,7 @@ class Link:
 class Adapter:
     """The last linear maps of a network's pair part: the head's and, of a network with `correspondence`, the prior's.
 
-    `features` are what they are given; a column of weights (F,) makes the logit of a question of them.
+    `compute_features` gives what they are given; a column of weights (F,) makes the logit of a question of them.
     """
 
     def __init__(self, network: PairNetwork) -> None:
@@ -62,7 +62,10 @@ class Adapter:
 
     @torch.no_grad()
     def compute_features(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
-        """The input float64 (P, F) of the last maps for pairs of tokens (P, N, M, d), a one at the end."""
+        """Compute the input of the last maps for pairs of tokens.
+
+        (P, N, M, d) -> float64 (P, F), a one at the end.
+        """
         parts = [
             self._compute_features(torch.from_numpy(a.astype(np.float32)), torch.from_numpy(b.astype(np.float32)))
             for start in range(0, len(tokens_a), _CHUNK)
@@ -122,7 +125,7 @@ def fit_column(
     background: np.ndarray,
     fixed: np.ndarray | None = None,
 ) -> np.ndarray:
-    """One column of weights (F,) for labels (P,) bool of pairs with features (P, F).
+    """Fit one column of weights (F,) to labels (P,) of features (P, F).
 
     Minimises the log-loss of the labels, each wrong once in a hundred times, and `strength` times the mean square by
     which the column's output moves from that of `begin` (F,), on the pairs and on a `background` (B, F). Of the second
@@ -162,11 +165,11 @@ class Labelled:
     groups: np.ndarray
 
     def select_pairs(self, chosen: np.ndarray) -> "Labelled":
-        """Some of them, bool (P,)."""
+        """Select some of the pairs, those that are true in bool (P,)."""
         return replace(self, features=self.features[chosen], same=self.same[chosen], groups=self.groups[chosen])
 
     def renumber_groups(self) -> "Labelled":
-        """The same pairs, their groups numbered without gaps, so that every fold has some."""
+        """Number the groups without gaps, so that every fold has some."""
         return replace(self, groups=np.unique(self.groups, return_inverse=True)[1])
 
 
@@ -181,17 +184,20 @@ class Fitting:
         self.adapter, self.weights, self.link, self.background, self.folds = adapter, weights, link, background, folds
 
     def find_column(self, question: str) -> int:
-        """The column of a question."""
+        """Find the column of weights that belongs to a question."""
         return list(self.adapter.questions).index(question)
 
     def fit_link(self, labelled: Labelled) -> Link:
-        """The link after a calibration by these labels. Raises ValueError where they contradict the logits."""
+        """Fit the link to these labels, as a calibration alone would.
+
+        Raises ValueError where they contradict the logits.
+        """
         logits = self.logits(labelled, self.weights)[:, self.find_column(labelled.question)]
         line = fit_line(self.link.scale * logits + self.link.offset, labelled.same)
         return Link(line.scale * self.link.scale, line.scale * self.link.offset + line.offset)
 
     def fit_weights(self, labelled: Labelled, strength: float | None) -> np.ndarray:
-        """Weights (F, Q) with the question's column fitted; None leaves it."""
+        """Fit the question's column of the weights (F, Q); None leaves it."""
         if strength is None:
             return self.weights
         column, found = self.find_column(labelled.question), self.weights.copy()
@@ -215,8 +221,9 @@ class Fitting:
         return found
 
     def choose_strength(self, labelled: Labelled, strengths: tuple[float, ...]) -> float | None:
-        """The strength with the lowest log-loss of pairs held out; None where no fit beats the model that it begins
-        with by more than twice the gain's standard error.
+        """Choose the strength with the lowest log-loss of pairs held out.
+
+        None where no fit beats the model that it begins with by more than twice the gain's standard error.
         """
         column, link = self.find_column(labelled.question), self.fit_link(labelled)
 
@@ -232,9 +239,10 @@ class Fitting:
     def cross_validate(
         self, labelled: Labelled, strengths: tuple[float, ...], tick: Callable[[], object]
     ) -> np.ndarray:
-        """Logits float64 (P, Q) of each pair by a fit that saw none of its group, nor did the choice of its strength.
+        """Compute the logits of each pair by a fit without its group.
 
-        `tick` is called after every fold.
+        Nor has the choice of the fit's strength seen the group. Logits are float64 (P, Q); `tick` is called after every
+        fold.
         """
         found = self.logits(labelled, self.weights)
         for out in self._list_folds(labelled):

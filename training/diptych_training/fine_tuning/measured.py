@@ -18,7 +18,9 @@ _WIDE = 1.96  # standard deviations, either way, of an interval of 95 %
 def measure_models(
     same: np.ndarray, groups: np.ndarray, thresholds: Mapping[str, float], models: Mapping[str, np.ndarray]
 ) -> dict[str, Any]:
-    """The figures of probabilities (P,) by model, for labels (P,) and `groups` (P,) of pairs that share pictures.
+    """Measure the probabilities (P,) of several models on the same labels (P,).
+
+    `groups` (P,) are of pairs that share pictures.
 
     The gain in log-loss is over the first model, with its interval of 95 %.
     """

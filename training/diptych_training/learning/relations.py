@@ -23,10 +23,11 @@ def related_by(relation: str, checkpoint: Path) -> PairNetwork:
     return network
 
 
-def untrained(checkpoint: Path) -> PairNetwork:
-    """The encoder of a checkpoint as ImageNet taught it, at the same panel size: the cosine of its descriptions.
+def load_untrained(checkpoint: Path) -> PairNetwork:
+    """Load a checkpoint's encoder as ImageNet taught it.
 
-    Raises `DataError` where the encoder has no such weights or their package is missing.
+    The network gives the cosine of its descriptions, at the same panel size. Raises `DataError` where the encoder has
+    no such weights or their package is missing.
     """
     theirs = load_checkpoint(checkpoint)[0]
     encoder = theirs.config.encoder

@@ -29,14 +29,14 @@ class Memory:
     photos: Tensor
     known: Tensor
 
-    def draw(self, size: int, generator: Generator) -> tuple[Tensor, Tensor]:
+    def draw_photos(self, size: int, generator: Generator) -> tuple[Tensor, Tensor]:
         """`DRAWN` of the photos, unedited, as pictures (n, 3, size, size), and their known embeddings."""
         chosen = torch.randperm(len(self.photos), generator=generator)[:DRAWN]
         return view_unedited(self.photos[chosen], size), self.known[chosen]
 
 
 @torch.no_grad()
-def remember(network: PairNetwork, photos: Tensor, size: int) -> Memory:
+def remember_photos(network: PairNetwork, photos: Tensor, size: int) -> Memory:
     """Describe photos, uint8 (n, H, H, 3), as the encoder's ImageNet weights do."""
     encoder, parts = pretrained_encoder(network).to(network.device).eval(), []
     for chunk in photos.split(64):

@@ -31,16 +31,16 @@ from diptych_training.learning.fitting.calibration import (
     weights_of_parts,
 )
 from diptych_training.learning.fitting.negatives import NEAREST
-from diptych_training.learning.fitting.tempering import temper
+from diptych_training.learning.fitting.tempering import temper_network
 from diptych_training.learning.pretrained import PICTURES, initial_network
-from diptych_training.learning.retention import PHOTOS, remember
+from diptych_training.learning.retention import PHOTOS, remember_photos
 from diptych_training.learning.trainer import Learner
 from diptych_training.metrics import Ranking
 from diptych_training.recipe import IMAGENET, Recipe, Stage, recipe_from
 from diptych_training.run import BEST, LAST, STATE, MetricsLog, Run
 from diptych_training.tasks import OpenTask, Source
-from diptych_training.tasks.hard_negatives import embed, fill_bank
-from diptych_training.tasks.validation import ValidationSet, drawn_at_random, look, rank, validate
+from diptych_training.tasks.hard_negatives import embed_photos, fill_bank
+from diptych_training.tasks.validation import ValidationSet, drawn_at_random, encode_validation, rank_encoded, validate
 
 __all__ = ["LAST", "recipe_from", "report", "train"]
 
@@ -99,7 +99,7 @@ class PairRun(Run):
         """Open the tasks of the stage that the next step belongs to; after the last step those of the last stage."""
         ends = self.recipe.stage_ends()
         self.stage = next((stage for stage, end in ends if self.learner.step < end), ends[-1][0])
-        self._open(self.stage)
+        self._open_stage(self.stage)
 
     def introduce(self, journal: MetricsLog) -> None:
         """Tell the pictures of each task, and the figures of the network that the run begins with."""
@@ -117,7 +117,7 @@ class PairRun(Run):
         """Open the next stage where one has ended, and mine as often as the recipe says."""
         self.load()
         if self.learner.step % self.recipe.mine_every == 0:
-            self._mine()
+            self._mine_negatives()
 
     def take_step(self, journal: MetricsLog) -> None:
         """Take one step and note it."""
@@ -129,7 +129,7 @@ class PairRun(Run):
         self.seconds["draw"] += ready - began
         pairs = len(drawn.match) * (1 + stage.negatives) if stage.relate else 0
         self.pairs += pairs
-        journal.note(learner.step, {"rate": learner.rate, "seconds": seconds, "pairs": pairs} | losses)
+        journal.note_values(learner.step, {"rate": learner.rate, "seconds": seconds, "pairs": pairs} | losses)
         shown = {name: f"{losses[name]:.3f}" for name in ("pair", "embedding") if name in losses}
         unit, count = ("pairs/s", pairs) if pairs else ("pictures/s", len(drawn.pictures))
         journal.advance(shown | {unit: f"{count / seconds:.0f}"})
@@ -145,8 +145,8 @@ class PairRun(Run):
         # A smaller panel is another, easier-going yardstick: only the recipe's own size competes for the best.
         if self.stage.pixels == self.recipe.network.pixels and measured["score"] > self.best:
             self.best = measured["score"]
-            save_checkpoint(self.learner.average, self.directory / BEST, self._metadata(measured))
-        journal.note(self.learner.step, measured, beneath="validation")
+            save_checkpoint(self.learner.average, self.directory / BEST, self._make_metadata(measured))
+        journal.note_values(self.learner.step, measured, beneath="validation")
         journal.say(f"step {self.learner.step}: {_list_figures(measured)}")
 
     def wait(self) -> None:
@@ -162,13 +162,13 @@ class PairRun(Run):
             # Every picture there is: among few the nearest are not near, and thresholds found there are too low.
             both = zip(self.tasks, self.recipe.tasks, strict=True)
             asked = [task for task, settings in both if settings.calibrated] or self.tasks
-            calibrate(best, [task.validation(whole=True) for task in asked], self.learner.device)
+            calibrate_checkpoint(best, [task.validation(whole=True) for task in asked], self.learner.device)
         self.wait()
         return read_description(best)["metadata"]["metrics"]
 
     def save(self) -> None:
         """Write the state to resume from, and the averaged weights beside it."""
-        save_checkpoint(self.learner.average, self.directory / LAST, self._metadata({}))
+        save_checkpoint(self.learner.average, self.directory / LAST, self._make_metadata({}))
         super().save()
 
     def state(self) -> dict[str, Any]:
@@ -192,11 +192,13 @@ class PairRun(Run):
         parts = ", ".join(f"{part} {value / total:.0%}" for part, value in longest) or "no step was left to take"
         return f"{self.pairs:,} pairs in {total:.0f} s, {self.pairs / total:,.0f} a second ({parts})"
 
-    def _mine(self) -> None:
+    def _mine_negatives(self) -> None:
         """Let every task look for its hard negatives under the averaged network, and embed the bank anew."""
         began, mixed, pixels = time.perf_counter(), self.recipe.learning.bfloat16, self.stage.pixels
         for task in self.tasks:
-            task.mine(lambda photos: embed(self.learner.average, photos, pixels, mixed=mixed).cpu().numpy())
+            task.mine_negatives(
+                lambda photos: embed_photos(self.learner.average, photos, pixels, mixed=mixed).cpu().numpy()
+            )
             if task.neighbours is not None:
                 task.neighbours = self.learner.processes.as_first(task.neighbours)
         self._neighbours = [task.neighbours for task in self.tasks]
@@ -218,7 +220,7 @@ class PairRun(Run):
         self.seconds["validate"] += time.perf_counter() - began
         return measured
 
-    def _open(self, stage: Stage) -> None:
+    def _open_stage(self, stage: Stage) -> None:
         """Load every task's pictures for a stage, unless they are there in its size; a little larger than its panels,
         so that a crop has pixels left.
         """
@@ -244,7 +246,7 @@ class PairRun(Run):
             sampled = torch.from_numpy(archives.sample_pictures(PHOTOS))
             if not len(sampled):
                 raise DataError("learning.retain compares photos of archives, and no task reads one: set it to 0")
-            self.learner.memory = remember(self.learner.network, sampled, stage.pixels)
+            self.learner.memory = remember_photos(self.learner.network, sampled, stage.pixels)
         if self.recipe.network.bank:
             # Where no archive is read, as with pictures of one's own alone, the bank stays that of the start.
             self.bank = torch.from_numpy(archives.sample_pictures(self.recipe.network.bank))
@@ -255,7 +257,7 @@ class PairRun(Run):
                 )
         self.validations = [task.validation() for task in tasks] if self.learner.processes.first else []
 
-    def _metadata(self, measured: dict[str, float]) -> dict[str, Any]:
+    def _make_metadata(self, measured: dict[str, float]) -> dict[str, Any]:
         recipe = self.recipe
         return {"name": recipe.name, "step": self.learner.step, "metrics": measured, "recipe": recipe.to_dict()}
 
@@ -265,15 +267,15 @@ def _list_figures(measured: Mapping[str, float]) -> str:
 
 
 def temper_checkpoint(checkpoint: Path, validations: list[ValidationSet], device: torch.device) -> None:
-    """`temper` a checkpoint's network and write it back, once; `tempered` of its metadata says by how much."""
+    """`temper_network` a checkpoint's network and write it back, once; `tempered` of its metadata says by how much."""
     network, metadata = load_checkpoint(checkpoint)
     if "tempered" in metadata:  # by a run that was stopped after it, and went on
         return
-    metadata["tempered"] = temper(network.to(device), validations, network.config.pixels)
+    metadata["tempered"] = temper_network(network.to(device), validations, network.config.pixels)
     save_checkpoint(network, checkpoint, metadata)
 
 
-def calibrate(checkpoint: Path, validations: list[ValidationSet], device: torch.device) -> None:
+def calibrate_checkpoint(checkpoint: Path, validations: list[ValidationSet], device: torch.device) -> None:
     """Fit calibration and thresholds of every question on validation pairs and write them into the checkpoint's
     metadata, `questions`.
 
@@ -289,13 +291,16 @@ def calibrate(checkpoint: Path, validations: list[ValidationSet], device: torch.
     others: dict[str, list[dict[Negatives, Ranking]]] = {question: [] for question in network.config.questions}
     some_copies = any(validation.question == COPY for validation in validations)
     for validation in validations:
-        looked = look(network, validation, network.config.pixels)
+        looked = encode_validation(network, validation, network.config.pixels)
         for question, sat in rankings.items():
             if question != COPY or validation.question == COPY or not some_copies:
                 asked = replace(validation, question=question)
-                sat.append(rank(network, asked, looked, candidates=100)[1])
-                drawn, near = drawn_at_random(asked, NEAREST), rank(network, asked, looked, candidates=NEAREST)[1]
-                others[question].append({"random": rank(network, drawn, looked)[1], "nearest": near})
+                sat.append(rank_encoded(network, asked, looked, candidates=100)[1])
+                drawn, near = (
+                    drawn_at_random(asked, NEAREST),
+                    rank_encoded(network, asked, looked, candidates=NEAREST)[1],
+                )
+                others[question].append({"random": rank_encoded(network, drawn, looked)[1], "nearest": near})
     metadata["questions"] = {}
     for question, sat in rankings.items():
         search = {"crops": CROPS} | fit_cohort(sat) if question == COPY else {}

@@ -50,13 +50,13 @@ class Learner(Optimisation):
         self.recipe, self.processes, self.device = recipe, processes, processes.device
         network = network.to(self.device).to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
         learning = recipe.learning
-        super().__init__(network, learning, steps=recipe.steps, groups=_groups(network, learning.decay))
+        super().__init__(network, learning, steps=recipe.steps, groups=_group_parameters(network, learning.decay))
         # Pictures that share no statistics are encoded a few at a time.
         shared = any(isinstance(module, nn.BatchNorm2d) for module in network.panel.encoder.modules())
         self.encoded = 0 if shared else ENCODED[self.device.type]
         self.before: list[tuple[Tensor, Tensor]] = []  # logits of the last step, and which queries had a match
         self.memory: Memory | None = None  # of the encoder before it was fine-tuned
-        self.teacher = _teacher(recipe, self.device)
+        self.teacher = _load_teacher(recipe, self.device)
         self.seconds: dict[str, float] = defaultdict(float)
 
     @property
@@ -87,32 +87,32 @@ class Learner(Optimisation):
         for parameter, _ in own:
             parameter.requires_grad_(True)
         try:
-            losses = self._differentiate(drawn, stage)
+            losses = self._differentiate_step(drawn, stage)
         except RuntimeError as error:
             if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
                 raise
             raise DataError(
                 f"the memory of {self.device} does not suffice for step {self.step}: resume with a smaller "
-                f"learning.chunk (now {self._chunk(stage)} pairs), or begin another run with a smaller fill"
+                f"learning.chunk (now {self._chunk_size(stage)} pairs), or begin another run with a smaller fill"
             ) from None
-        with self._timed("update"), _others_kept(own):
+        with self._time_part("update"), _others_kept(own):
             self.update()
         return losses
 
-    def _differentiate(self, drawn: Step, stage: Stage) -> dict[str, float]:
+    def _differentiate_step(self, drawn: Step, stage: Stage) -> dict[str, float]:
         learning = self.recipe.learning
-        with self._timed("encode"):
+        with self._time_part("encode"):
             pictures = _seen_at(drawn.pictures.to(self.device), stage.pixels)
-            tokens, embeddings = self._encode(self.network, pictures, self.encoded or len(pictures))
+            tokens, embeddings = self._encode_pictures(self.network, pictures, self.encoded or len(pictures))
         count, match, rival = len(drawn.match), drawn.match.to(self.device), drawn.rival.to(self.device)
         copies = drawn.copies.to(self.device)
-        cosines = self._queries(embeddings[:count].float(), copies) @ embeddings[count:].float().T
+        cosines = self._weigh_queries(embeddings[:count].float(), copies) @ embeddings[count:].float().T
         matched = match.any(1)
         contrast = embedding_loss(cosines[matched], match[matched], rival[matched], learning.temperature)
         total, noted = contrast, {"embedding": contrast}
         if learning.entropy:
             # Of pictures that surely show other things: the references that a rival of one query matches.
-            apart = _apart(match, rival)[matched][:, matched]
+            apart = _is_apart(match, rival)[matched][:, matched]
             noted["entropy"] = entropy_loss(embeddings[:count][matched].float(), apart)
             total = total + learning.entropy * noted["entropy"]
         roots, gradients = [], []
@@ -121,22 +121,22 @@ class Learner(Optimisation):
             chosen = choose_pairs(
                 cosines, match, rival, negatives=stage.negatives, easy=stage.easy, generator=generator
             )
-            lesson = self._lesson(drawn, chosen)
+            lesson = self._teacher_logits(drawn, chosen)
             # Tokens are cut from the graph here: pairs are related a few queries at a time, each chunk small enough for
             # the cache, and the gradients that arrive at the tokens then flow once through the panel part.
-            with self._timed("relate"):
+            with self._time_part("relate"):
                 leaf = tokens.detach().float().requires_grad_(tokens.requires_grad and not stage.only)
-                logits, arrived = self._relate(leaf, chosen, drawn, lesson, self._chunk(stage))
+                logits, arrived = self._relate_pairs(leaf, chosen, drawn, lesson, self._chunk_size(stage))
                 self.processes.add([logits, arrived, *self._pair_gradients()])
             if leaf.requires_grad:
                 roots, gradients = [tokens], [arrived.to(tokens.dtype)]
             noted["pair"] = self._pair_loss(logits, matched, copies)
             self.before = split_questions(logits, matched, copies)
-            answers = taught = self._asked(logits, copies)
+            answers = taught = self._question_logits(logits, copies)
             if lesson is not None:
-                noted["taught"], taught = taught_loss(logits, lesson), self._asked(lesson, copies)
+                noted["taught"], taught = taught_loss(logits, lesson), self._question_logits(lesson, copies)
             elif learning.teacher == "matches":
-                taught = self._matches(tokens, chosen, count)
+                taught = self._match_scores(tokens, chosen, count)
             noted["distillation"] = distillation_loss(
                 cosines.gather(1, chosen)[matched], taught[matched], learning.temperature
             )
@@ -145,18 +145,18 @@ class Learner(Optimisation):
                     noted[f"{name}_first"] = (answers.argmax(1) == 0)[matched & rows].float().mean()
             total = total + learning.distil * noted["distillation"]
         if learning.link and drawn.linked.any() and not stage.only:
-            noted["link"] = self._linked(drawn, tokens)
+            noted["link"] = self._link_loss(drawn, tokens)
             total = total + learning.link * noted["link"]
         if learning.retain and self.memory is not None:
-            with self._timed("encode"):
-                noted["retain"] = self._retained(self.memory, stage.pixels)
+            with self._time_part("encode"):
+                noted["retain"] = self._retention_loss(self.memory, stage.pixels)
             total = total + learning.retain * noted["retain"]
-        with self._timed("encode"):
+        with self._time_part("encode"):
             torch.autograd.backward([*roots, total], [*gradients, None])
             self.processes.mean(p.grad for p in self.network.panel.parameters() if p.grad is not None)
         return {name: float(value.detach()) for name, value in noted.items()}
 
-    def _encode(self, network: PairNetwork, pictures: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    def _encode_pictures(self, network: PairNetwork, pictures: Tensor, size: int) -> tuple[Tensor, Tensor]:
         """Tokens and embeddings of pictures, `size` at a time; on CUDA always so many, for cuDNN plans every
         convolution anew for each size of a batch.
         """
@@ -166,13 +166,13 @@ class Learner(Optimisation):
             if part.is_cuda and len(part) < size:
                 more = part.new_zeros(size - len(part), *part.shape[1:])
                 filled = torch.cat([part, more]).contiguous(memory_format=torch.channels_last)
-            with self._mixed():
+            with self._mixed_precision():
                 tokens, embeddings = network.encode(filled)
             parts.append((tokens[: len(part)], embeddings[: len(part)]))
         tokens, embeddings = (torch.cat(each) for each in zip(*parts, strict=True))
         return tokens, embeddings
 
-    def _relate(
+    def _relate_pairs(
         self, leaf: Tensor, chosen: Tensor, drawn: Step, lesson: Tensor | None, chunk: int
     ) -> tuple[Tensor, Tensor]:
         """Logits (Q, 1 + K), of two questions (Q, 1 + K, 2), of this process's share, the others' zero, and the
@@ -187,7 +187,7 @@ class Learner(Optimisation):
             leaf.grad = arrived
         for rows in self.processes.share(count).to(leaf.device).split(max(1, chunk // width)):
             tokens_a = leaf[rows].repeat_interleave(width, 0)
-            with self._mixed():
+            with self._mixed_precision():
                 logits = self.network.relate(tokens_a, leaf[count + chosen[rows].flatten()])
             logits = logits.float().unflatten(0, (-1, width))
             loss = self._pair_loss(logits, matched[rows], copies[rows])
@@ -198,23 +198,23 @@ class Learner(Optimisation):
         return answered, arrived
 
     @torch.no_grad()
-    def _lesson(self, drawn: Step, chosen: Tensor) -> Tensor | None:
+    def _teacher_logits(self, drawn: Step, chosen: Tensor) -> Tensor | None:
         """The teacher's logits of the chosen pairs, seen in its own panel size, for this network's questions:
         (Q, 1 + K) or (Q, 1 + K, 2); None where the pair scorer teaches itself.
         """
         if self.teacher is None:
             return None
         count, width = chosen.shape
-        with self._timed("teach"):
+        with self._time_part("teach"):
             pictures = _seen_at(drawn.pictures.to(self.device), self.teacher.config.pixels)
-            tokens, _ = self._encode(self.teacher, pictures, ENCODED[self.device.type])
+            tokens, _ = self._encode_pictures(self.teacher, pictures, ENCODED[self.device.type])
             pairs = torch.arange(count, device=chosen.device).repeat_interleave(width), count + chosen.flatten()
             parts = zip(*(places.split(CHUNK[self.device.type]) for places in pairs), strict=True)
-            with self._mixed():
+            with self._mixed_precision():
                 logits = torch.cat([self.teacher.relate(tokens[query], tokens[found]) for query, found in parts])
         logits = logits.float().unflatten(0, (count, width))
         single = len(self.network.config.questions) == 1
-        return self._asked(logits, drawn.copies.to(self.device)) if single else logits
+        return self._question_logits(logits, drawn.copies.to(self.device)) if single else logits
 
     def _pair_loss(self, logits: Tensor, matched: Tensor, copies: Tensor) -> Tensor:
         learning, total = self.recipe.learning, logits.new_zeros(())
@@ -224,7 +224,7 @@ class Learner(Optimisation):
                 total = total + learning.level * level_loss(answers, having, *self.before[question])
         return total
 
-    def _queries(self, embeddings: Tensor, copies: Tensor) -> Tensor:
+    def _weigh_queries(self, embeddings: Tensor, copies: Tensor) -> Tensor:
         """Embeddings (Q, e) of queries, weighted for the question that each is about."""
         questions = self.network.config.questions
         if self.network.config.parts == 1:
@@ -232,28 +232,32 @@ class Learner(Optimisation):
         about = [weight_queries(embeddings, weights_of_parts(questions, question)) for question in questions]
         return torch.where(copies[:, None], *about)
 
-    def _asked(self, logits: Tensor, copies: Tensor) -> Tensor:
-        """The logits (Q, 1 + K) of each query's question: *copy* of the `copies`, *thing* of the others."""
+    def _question_logits(self, logits: Tensor, copies: Tensor) -> Tensor:
+        """The logits (Q, 1 + K) of the question that each query asks.
+
+        It is *copy* for the `copies`, *thing* for the others.
+        """
         return logits if logits.dim() == 2 else torch.where(copies[:, None], logits[..., 0], logits[..., 1])
 
     @torch.no_grad()
-    def _matches(self, tokens: Tensor, chosen: Tensor, count: int) -> Tensor:
-        """The scores of late interaction for the chosen pairs (Q, 1 + K): it has learnt nothing, and so nothing by
-        heart.
+    def _match_scores(self, tokens: Tensor, chosen: Tensor, count: int) -> Tensor:
+        """The scores of late interaction for the chosen pairs (Q, 1 + K).
+
+        It has learnt nothing, and so nothing by heart.
         """
         content = self.network.panel.content_tokens(tokens).float()
         queries = content[:count].repeat_interleave(chosen.shape[1], 0)
         return LateInteraction(1).to(tokens.device)(queries, content[count + chosen.flatten()]).view(chosen.shape)
 
-    def _retained(self, memory: Memory, size: int) -> Tensor:
+    def _retention_loss(self, memory: Memory, size: int) -> Tensor:
         generator = torch.Generator().manual_seed(self.recipe.seed * 1_000_003 + self.step)
-        pictures, known = memory.draw(size, generator)
-        with self._mixed():
+        pictures, known = memory.draw_photos(size, generator)
+        with self._mixed_precision():
             embeddings = self.network.encode(pictures.contiguous(memory_format=torch.channels_last))[1]
         thing = split_parts(embeddings.float(), self.network.config.parts)[:, -1]
         return retention_loss(F.normalize(thing, dim=-1), known)
 
-    def _linked(self, drawn: Step, tokens: Tensor) -> Tensor:
+    def _link_loss(self, drawn: Step, tokens: Tensor) -> Tensor:
         count, (rows,) = len(drawn.match), torch.where((drawn.linked & drawn.match.any(1)).to(self.device))
         matched = count + drawn.match.to(self.device)[rows].float().argmax(1)
         content, places = self.network.panel.content_tokens(tokens), drawn.places.to(self.device)
@@ -266,17 +270,17 @@ class Learner(Optimisation):
                     parameter.grad = torch.zeros_like(parameter)
                 yield parameter.grad
 
-    def _chunk(self, stage: Stage) -> int:
+    def _chunk_size(self, stage: Stage) -> int:
         if self.recipe.learning.chunk:
             return self.recipe.learning.chunk
         # Attention costs the square of the tokens: smaller panels go through in larger chunks.
         return int(CHUNK[self.device.type] * (self.recipe.network.pixels / stage.pixels) ** 3)
 
-    def _mixed(self) -> torch.autocast:
+    def _mixed_precision(self) -> torch.autocast:
         return mixed_precision(self.device, self.recipe.learning.bfloat16)
 
     @contextmanager
-    def _timed(self, part: str) -> Iterator[None]:
+    def _time_part(self, part: str) -> Iterator[None]:
         began = time.perf_counter()
         yield
         if self.device.type == "cuda":
@@ -284,7 +288,7 @@ class Learner(Optimisation):
         self.seconds[part] += time.perf_counter() - began
 
 
-def _teacher(recipe: Recipe, device: torch.device) -> PairNetwork | None:
+def _load_teacher(recipe: Recipe, device: torch.device) -> PairNetwork | None:
     """The network that `learning.teacher` names, if it names one. Raises `DataError` for one that does not answer what
     the recipe's network is asked.
     """
@@ -339,13 +343,13 @@ def _others_kept(own: list[tuple[Tensor, slice]]) -> Iterator[None]:
             parameter.copy_(kept)
 
 
-def _apart(match: Tensor, rival: Tensor) -> Tensor:
+def _is_apart(match: Tensor, rival: Tensor) -> Tensor:
     """Queries (Q, Q) of which one's match is the other's rival: what they show is surely not the same."""
     seen = match.float() @ rival.float().T > 0
     return seen | seen.T
 
 
-def _groups(network: PairNetwork, decay: float) -> list[dict[str, Any]]:
+def _group_parameters(network: PairNetwork, decay: float) -> list[dict[str, Any]]:
     """Weight decay for matrices and filters, none for norms, biases, tables, positions and segments; the encoder's at
     its own share of the `rate`.
     """

@@ -54,7 +54,7 @@ class Articles(OpenTask):
         self.pixels = torch.from_numpy(self.photos.pixels).to(source.device)
         self.sprites = draw_sprites(64, source.seed).to(source.device)
 
-    def where(self, kind: str, *splits: str) -> np.ndarray:
+    def find_places(self, kind: str, *splits: str) -> np.ndarray:
         """The places of the photos of a kind, of one split after the other."""
         return np.concatenate([self.photos.find_places(kinds=(kind,), split=split) for split in splits])
 
@@ -64,13 +64,13 @@ class Products(Articles):
 
     def __init__(self, settings: Catalogue, source: Source) -> None:
         super().__init__(settings.queries, source, "grocery")
-        self.shots, self.iconic = self.where("grocery", "train"), self.where("iconic", "train")
+        self.shots, self.iconic = self.find_places("grocery", "train"), self.find_places("iconic", "train")
         if not len(self.shots) or not len(self.iconic):
             raise DataError(
                 "the catalogue task needs shop photos and catalogue pictures of classes that are not held out"
             )
 
-    def draw(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
+    def draw_part(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
         """Classes first, photos second: the shop's many apples do not drown its one ginger."""
         classes = rng.choice(self.subject[self.iconic], max(1, round(self.queries * fill)))
         index = np.array([rng.choice(self.shots[self.subject[self.shots] == c]) for c in classes])
@@ -81,8 +81,8 @@ class Products(Articles):
 
     def validation(self, *, whole: bool = False) -> ValidationSet:
         """Shop photos of unseen classes among the catalogue pictures of all classes."""
-        shots = np.random.default_rng(0).permutation(self.where("grocery", "validation"))
-        shots, iconic = shots if whole else shots[:EXAMINED], self.where("iconic", "validation", "train")
+        shots = np.random.default_rng(0).permutation(self.find_places("grocery", "validation"))
+        shots, iconic = shots if whole else shots[:EXAMINED], self.find_places("iconic", "validation", "train")
         relevant = self.subject[shots][:, None] == self.subject[iconic][None, :]
         pixels = torch.from_numpy(self.photos.pixels)
         return ValidationSet(pixels[shots], pixels[iconic], relevant, "recall@1")
@@ -99,7 +99,7 @@ class Sides(Articles):
                 "the instance task needs articles seen from several sides; there is none that is not held out"
             )
 
-    def draw(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
+    def draw_part(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
         """Articles, once from one side, once from another."""
         articles = np.unique(self.subject[self.sided])
         asked = rng.permutation(articles)[: max(2, round(self.queries * fill))]
@@ -109,13 +109,13 @@ class Sides(Articles):
 
     def validation(self, *, whole: bool = False) -> ValidationSet:
         """Every side of the unseen articles, among the other sides of all articles; the query itself is left out."""
-        asked, gallery = self._find_sided("validation"), self.where("goods", "validation", "train")
+        asked, gallery = self._find_sided("validation"), self.find_places("goods", "validation", "train")
         relevant, itself = match_others(self.subject, asked, gallery)
         pixels = torch.from_numpy(self.photos.pixels)
         return ValidationSet(pixels[asked], pixels[gallery], relevant, "recall@1", itself=itself)
 
     def _find_sided(self, split: str) -> np.ndarray:
         """The photos of a split whose article is seen from several sides."""
-        goods = self.where("goods", split)
+        goods = self.find_places("goods", split)
         seen = np.bincount(self.subject[goods], minlength=self.subject.max() + 1)
         return goods[seen[self.subject[goods]] > 1]

@@ -54,7 +54,7 @@ class Letters(OpenTask):
         )
         self.names = [str(number) for number in characters.character]
 
-    def draw(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
+    def draw_part(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
         """Groups of characters, once by one hand and once by another."""
         groups = max(1, round(self.settings.groups * fill))
         one, other, character, turn = self.groups.draw_from(rng, groups, self.settings.size)

@@ -20,7 +20,7 @@ from diptych_training.data.augment import (
     view_unedited,
 )
 from diptych_training.data.edits import Props, edit_hard
-from diptych_training.tasks.hard_negatives import nearest, without_duplicates
+from diptych_training.tasks.hard_negatives import find_nearest, without_duplicates
 from diptych_training.tasks.task import Embed, OpenTask, Part, Source, Task
 from diptych_training.tasks.validation import ValidationSet
 
@@ -66,7 +66,7 @@ class Copies(OpenTask):
     def __init__(self, settings: Copy, source: Source) -> None:
         self.settings, self.source = settings, source
         photos = source.archives.load_photos(settings.archives)
-        self.kin = _kin(photos)
+        self.kin = _merge_duplicates(photos)
         chosen = photos.find_places(kinds=settings.archives, split="train")
         self.names = [row.name for row in photos.rows]
         self.photos, self.pixels = photos, torch.from_numpy(photos.pixels[chosen]).to(source.device)
@@ -76,11 +76,13 @@ class Copies(OpenTask):
         self.subject = self.kin[chosen]
         self.sprites = draw_sprites(SPRITES, source.seed).to(source.device)
 
-    def draw(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
+    def draw_part(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
         """Photos in families of look-alikes, once edited heavily, once as they are or a little changed."""
         count = min(round(self.settings.queries * fill), len(self.pixels))
         chosen = (
-            self._families(rng, count) if self.neighbours is not None else rng.permutation(len(self.pixels))[:count]
+            self._draw_families(rng, count)
+            if self.neighbours is not None
+            else rng.permutation(len(self.pixels))[:count]
         )
         pixels, size = self.pixels[torch.from_numpy(chosen)], self.source.pixels
         unchanged = self.panels[torch.from_numpy(chosen)].float() / 255
@@ -94,7 +96,7 @@ class Copies(OpenTask):
         rival = (self.subject[chosen][:, None] != self.subject[chosen][None, :])[:, kept.numpy()]
         kept = kept.to(pixels.device)
         return Part(
-            self._edited(pixels, rng, generator),
+            self._edit_pictures(pixels, rng, generator),
             Views(references.pictures[kept], references.places[kept]),
             match,
             rival,
@@ -102,7 +104,7 @@ class Copies(OpenTask):
             copies=True,
         )
 
-    def _edited(self, pixels: Tensor, rng: np.random.Generator, generator: Generator) -> Views:
+    def _edit_pictures(self, pixels: Tensor, rng: np.random.Generator, generator: Generator) -> Views:
         size, strength = self.source.pixels, STRENGTHS[self.settings.strength]
         if not strength.most:
             return edit_photos(pixels, size, strength, generator, self.sprites)
@@ -116,9 +118,9 @@ class Copies(OpenTask):
             )
         return Views(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
-    def mine(self, embed: Embed) -> None:
+    def mine_negatives(self, embed: Embed) -> None:
         """Find each photo's look-alikes."""
-        self.neighbours = nearest(embed(self.pixels), self.subject)
+        self.neighbours = find_nearest(embed(self.pixels), self.subject)
 
     def validation(self, *, whole: bool = False) -> ValidationSet:
         """Edited held-out photos among unedited ones: a few among some 1,500, or many among all."""
@@ -135,13 +137,13 @@ class Copies(OpenTask):
             missing = np.arange(len(asked)) % 4 == 3
             gallery = np.setdiff1d(gallery, asked[missing])
         else:
-            queries = _edited(self.photos, asked, self.source.pixels, generator)
+            queries = _edit_heavily(self.photos, asked, self.source.pixels, generator)
         relevant = asked[:, None] == gallery[None, :]
         return ValidationSet(
             queries, torch.from_numpy(self.photos.pixels[gallery]), relevant, "micro_ap", question="copy"
         )
 
-    def _families(self, rng: np.random.Generator, count: int) -> np.ndarray:
+    def _draw_families(self, rng: np.random.Generator, count: int) -> np.ndarray:
         assert self.neighbours is not None
         seeds = rng.choice(len(self.pixels), -(-count // FAMILY), replace=False)
         near = [rng.permutation(self.neighbours[seed])[: FAMILY - 1] for seed in seeds]
@@ -149,9 +151,11 @@ class Copies(OpenTask):
         return np.array(list(dict.fromkeys(drawn.tolist())))[:count]
 
 
-def _kin(photos: Photos) -> np.ndarray:
-    """Subjects with near-duplicates as one, int64 (n,). Documents stay what they are: two of one layout look like
-    duplicates to a hash and are the very pictures that must not match.
+def _merge_duplicates(photos: Photos) -> np.ndarray:
+    """Merge the subjects of near-duplicates into one: int64 (n,).
+
+    Documents stay what they are: two of one layout look like duplicates to a hash and are the very pictures that must
+    not match.
     """
     subjects, drawn = subjects_of(photos), np.array([row.kind == DOCUMENTS for row in photos.rows])
     kin = np.empty_like(subjects)
@@ -167,8 +171,11 @@ def _edited_by_hand(pixels: np.ndarray, size: int) -> Tensor:
     return torch.from_numpy(np.stack([panel_pixels(picture, size) for picture in edited]))
 
 
-def _edited(photos: Photos, chosen: np.ndarray, size: int, generator: Generator) -> Tensor:
-    """Photos edited heavily on the CPU, a few at a time, as uint8 (n, size, size, 3): as files would be."""
+def _edit_heavily(photos: Photos, chosen: np.ndarray, size: int, generator: Generator) -> Tensor:
+    """Edit photos heavily on the CPU, a few at a time.
+
+    They are uint8 (n, size, size, 3), as files would be.
+    """
     sprites = draw_sprites(SPRITES, EXAMINER)
     parts = [
         edit_photos(torch.from_numpy(photos.pixels[part]), size, HEAVY, generator, sprites).pictures

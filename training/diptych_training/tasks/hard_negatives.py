@@ -13,23 +13,24 @@ from diptych_training.data.augment import view_unedited
 from diptych_training.device import mixed_precision
 
 
-def encode(network: PairNetwork, pixels: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+def encode_photos(network: PairNetwork, pixels: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Encode photos uint8 (n, H, H, 3), unedited, at `size` pixels: tokens (n, N, M, d) and embeddings (n, e),
     float32.
     """
-    parts = list(_encoded(network, pixels, size, mixed=False))
+    parts = list(_encode_batches(network, pixels, size, mixed=False))
     return torch.cat([tokens for tokens, _ in parts]), torch.cat([embedding for _, embedding in parts])
 
 
-def embed(network: PairNetwork, pixels: torch.Tensor, size: int, *, mixed: bool = False) -> torch.Tensor:
-    """The embeddings (n, e) of `encode`, without holding all the tokens. `mixed` computes in bfloat16 where that is as
-    good: near enough to mine with.
+def embed_photos(network: PairNetwork, pixels: torch.Tensor, size: int, *, mixed: bool = False) -> torch.Tensor:
+    """Embed photos as `encode_photos` does, without holding all the tokens.
+
+    Embeddings are (n, e). `mixed` computes in bfloat16 where that is as good: near enough to mine with.
     """
-    return torch.cat([embeddings for _, embeddings in _encoded(network, pixels, size, mixed=mixed)])
+    return torch.cat([embeddings for _, embeddings in _encode_batches(network, pixels, size, mixed=mixed)])
 
 
 @torch.no_grad()
-def _encoded(
+def _encode_batches(
     network: PairNetwork, pixels: torch.Tensor, size: int, *, mixed: bool, batch: int = 64
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     training, device = network.training, network.device
@@ -48,10 +49,10 @@ def fill_bank(network: PairNetwork, pixels: torch.Tensor, size: int) -> None:
     """
     if network.config.bank and len(pixels):
         places = torch.arange(network.config.bank) % len(pixels)
-        network.panel.embedding.bank.copy_(embed(network, pixels, size)[places.to(network.device)])
+        network.panel.embedding.bank.copy_(embed_photos(network, pixels, size)[places.to(network.device)])
 
 
-def nearest(embeddings: np.ndarray, subjects: np.ndarray, count: int = 24) -> np.ndarray:
+def find_nearest(embeddings: np.ndarray, subjects: np.ndarray, count: int = 24) -> np.ndarray:
     """Return for each photo the positions (n, count) of its nearest by cosine, photos of its own subject left out."""
     vectors = np.ascontiguousarray(embeddings, np.float32)
     index = faiss.IndexFlatIP(vectors.shape[1])

@@ -17,7 +17,7 @@ from diptych_training.data.archives import split_of
 from diptych_training.data.augment import draw_sprites
 from diptych_training.data.csv import LABELS, read_table
 from diptych_training.errors import DataError
-from diptych_training.tasks.hard_negatives import nearest
+from diptych_training.tasks.hard_negatives import find_nearest
 from diptych_training.tasks.task import Embed, OpenTask, Part, Source, Task, shoot_part
 from diptych_training.tasks.validation import ValidationSet, match_others
 
@@ -49,17 +49,20 @@ class Classes(Task):
 
     def open(self, source: Source) -> "Pictures":
         """Read the list and the pictures."""
-        root, listed = self.listed()
+        root, listed = self.list_pictures()
         names = list(listed.values())
         subject = np.unique(names, return_inverse=True)[1]
         whole = self.hold_out == "classes"
         held_out = held_out_fifth(names if whole else list(listed), subject, whole=whole)
         return Pictures(self.queries, source, root, list(listed), subject, held_out)
 
-    def listed(self) -> tuple[Path, dict[str, str]]:
-        """The folder that paths count from, and the class of each path; `DataError` for fewer than two classes."""
+    def list_pictures(self) -> tuple[Path, dict[str, str]]:
+        """List the pictures: the folder of their paths, and each path's class.
+
+        Raises `DataError` for fewer than two classes.
+        """
         place = Path(given_path(self.pictures))
-        root, listed = self._folder(place) if place.is_dir() else self._table(place)
+        root, listed = self._list_folder(place) if place.is_dir() else self._list_table(place)
         if (count := len(set(listed.values()))) < 2:
             raise DataError(
                 f"{place} has pictures of {count} classes, and two at least are needed: give a folder with a "
@@ -67,8 +70,11 @@ class Classes(Task):
             )
         return root, listed
 
-    def _folder(self, place: Path) -> tuple[Path, dict[str, str]]:
-        """Every picture below the folder of its class, however deep; hidden folders and the like are no classes."""
+    def _list_folder(self, place: Path) -> tuple[Path, dict[str, str]]:
+        """List every picture below the folder of its class, however deep.
+
+        Hidden folders and the like are no classes.
+        """
         folders = sorted(
             path
             for path in place.iterdir()
@@ -80,7 +86,7 @@ class Classes(Task):
             for path in sorted(pictures_below(folder))
         }
 
-    def _table(self, place: Path) -> tuple[Path, dict[str, str]]:
+    def _list_table(self, place: Path) -> tuple[Path, dict[str, str]]:
         if not place.is_file():
             raise DataError(f"pictures = {self.pictures!r} is neither a folder nor a CSV")
         listed: dict[str, str] = {}
@@ -166,7 +172,7 @@ class Pictures(OpenTask):
         self.apart: Mapping[int, list[int]] = _both_ways(apart)
         self.sprites = draw_sprites(64, source.seed).to(source.device)
 
-    def draw(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
+    def draw_part(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
         """Pictures and others of their class, and rivals that mining or a label of 0 found, which are alike and not the
         same.
         """
@@ -176,12 +182,12 @@ class Pictures(OpenTask):
         chosen = np.array([rng.choice(self.asking[self.subject[self.asking] == s]) for s in np.resize(by_class, count)])
         kin = [self.asking[(self.subject[self.asking] == self.subject[i]) & (self.asking != i)] for i in chosen]
         other = np.array([rng.choice(members) for members in kin])
-        shown = np.concatenate([other, [self._rival(rng, int(i)) for i in chosen]])
+        shown = np.concatenate([other, [self._choose_rival(rng, int(i)) for i in chosen]])
         return shoot_part(self.pixels, self.subject, (chosen, shown), self.source.pixels, generator, self.sprites)
 
-    def mine(self, embed: Embed) -> None:
+    def mine_negatives(self, embed: Embed) -> None:
         """Find pictures that are alike and not the same."""
-        self.neighbours = nearest(embed(self.pixels), self.subject, NEIGHBOURS)
+        self.neighbours = find_nearest(embed(self.pixels), self.subject, NEIGHBOURS)
 
     def validation(self, *, whole: bool = False) -> ValidationSet:
         """The validation set of held-out pictures among all, the query itself left out; some of them, or all."""
@@ -195,8 +201,11 @@ class Pictures(OpenTask):
         queries, shown = pixels[torch.from_numpy(asked)], pixels[torch.from_numpy(gallery)]
         return ValidationSet(queries, shown, relevant, "map", itself=itself)
 
-    def _rival(self, rng: np.random.Generator, i: int) -> int:
-        """One picture that is surely another thing: by its label, by mining, or any other."""
+    def _choose_rival(self, rng: np.random.Generator, i: int) -> int:
+        """Choose a picture that surely shows another thing.
+
+        It is one by its label or by mining, or any other.
+        """
         labelled = [j for j in self.apart.get(i, []) if not self.held_out[j]]
         near = [] if self.neighbours is None else [int(j) for j in self.neighbours[i] if not self.held_out[j]]
         if labelled or near:
@@ -239,14 +248,14 @@ def read_panels(paths: Sequence[Path], size: int) -> np.ndarray:
     """Decode pictures into panels uint8 (n, size, size, 3); all failures are named in one error."""
     pixels, failed = np.empty((len(paths), size, size, 3), np.uint8), list[str]()
 
-    def read(place: int) -> None:
+    def read_panel(place: int) -> None:
         try:
             pixels[place] = panel_pixels(paths[place], size)
         except (PictureError, OSError) as error:
             failed.append(f"{paths[place]}: {error}")
 
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(read, range(len(paths))))
+        list(pool.map(read_panel, range(len(paths))))
     if failed:
         shown = "\n".join(sorted(failed)[:5])
         raise DataError(f"{len(failed)} of {len(paths)} pictures cannot be read; mend or remove them:\n{shown}")

@@ -48,19 +48,23 @@ class Renderings(OpenTask):
                 "the rendered task needs photos of two subjects or more to print on things; "
                 f"{', '.join(settings.archives)} have none that are not held out: name other archives"
             )
-        self.textures = self._textures(self.printed).to(source.device)
+        self.textures = self._make_textures(self.printed).to(source.device)
         self.sprites = draw_sprites(1, source.seed).to(source.device)
 
-    def draw(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
+    def draw_part(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
         """Things from one side; then the same things from another, and a lookalike of each."""
         count = max(2, round(self.settings.queries * fill))
-        things, lookalikes = _cast(self.subject[self.printed], count, rng, generator)
+        things, lookalikes = _draw_things(self.subject[self.printed], count, rng, generator)
         size, textures = self.source.pixels, self.textures
         queries = render_things(things, textures, textures, size, generator)
         references = render_things(join_things(things, lookalikes), textures, textures, size, generator)
         match = np.eye(len(things), 2 * len(things), dtype=bool)
         return Part(
-            self._taken(queries, SHOT, generator), self._taken(references, MILD, generator), match, ~match, linked=True
+            self._edit_colours(queries, SHOT, generator),
+            self._edit_colours(references, MILD, generator),
+            match,
+            ~match,
+            linked=True,
         )
 
     def validation(self, *, whole: bool = False) -> ValidationSet:
@@ -72,27 +76,29 @@ class Renderings(OpenTask):
                 f"{', '.join(self.settings.archives)} have {len(held_out)} held-out photos: name other archives"
             )
         rng, generator = np.random.default_rng(EXAMINER), torch.Generator().manual_seed(EXAMINER)
-        textures, size = self._textures(held_out), self.source.pixels
+        textures, size = self._make_textures(held_out), self.source.pixels
         count = EXAMINED_WHOLE if whole else EXAMINED
-        things, lookalikes = _cast(self.subject[held_out], count, rng, generator)
+        things, lookalikes = _draw_things(self.subject[held_out], count, rng, generator)
         queries = render_things(things, textures, textures, size, generator).pictures
         gallery = render_things(join_things(things, lookalikes), textures, textures, size, generator).pictures
         relevant = np.eye(len(queries), len(gallery), dtype=bool)
         return ValidationSet(_as_files(queries), _as_files(gallery), relevant, "recall@1")
 
-    def _textures(self, chosen: np.ndarray) -> Tensor:
+    def _make_textures(self, chosen: np.ndarray) -> Tensor:
         side = min(texture_side(self.source.pixels), self.photos.pixels.shape[1])
         parts = torch.from_numpy(self.photos.pixels[chosen]).split(256)
         return torch.cat([_as_files(view_unedited(part, side)) for part in parts])
 
-    def _taken(self, views: Views, strength: Strength, generator: Generator) -> Views:
-        """Edit the pictures' colours, sharpness and compression; every pixel stays where it is."""
+    def _edit_colours(self, views: Views, strength: Strength, generator: Generator) -> Views:
+        """Edit colours, sharpness and compression; every pixel stays in place."""
         still = replace(strength, crop=0.0, flip=0.0, rotate=0.0, perspective=0.0, shrink=0.0, overlay=0.0)
         edited = edit_photos(_as_files(views.pictures), self.source.pixels, still, generator, self.sprites)
         return Views(edited.pictures, views.places)
 
 
-def _cast(subject: np.ndarray, count: int, rng: np.random.Generator, generator: Generator) -> tuple[Things, Things]:
+def _draw_things(
+    subject: np.ndarray, count: int, rng: np.random.Generator, generator: Generator
+) -> tuple[Things, Things]:
     """Draw things, no two fronts showing one subject, and a lookalike of each; `subject` (n,) are those of the photos.
 
     There are fewer than `count` where there are fewer subjects.

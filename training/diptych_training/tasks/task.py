@@ -54,11 +54,11 @@ class OpenTask:
     names: Sequence[str]
     neighbours: np.ndarray | None = None
 
-    def draw(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
+    def draw_part(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:
         """Draw the task's part of a step, `fill` times as many queries as set; the same draws give the same part."""
         raise NotImplementedError
 
-    def mine(self, embed: Embed) -> None:
+    def mine_negatives(self, embed: Embed) -> None:
         """Look for hard negatives under the present embedding; most tasks have enough of them in every step."""
 
     def validation(self, *, whole: bool = False) -> ValidationSet:

@@ -9,7 +9,7 @@ from torch import Tensor
 from diptych_model import PairNetwork
 from diptych_model.embedding import weight_queries, weights_of_parts
 from diptych_training.metrics import Ranking, two_stages
-from diptych_training.tasks.hard_negatives import encode
+from diptych_training.tasks.hard_negatives import encode_photos
 
 CANDIDATES = 20
 PAIRS = 64  # related at a time
@@ -55,38 +55,41 @@ class Looked:
     embeddings: Tensor
 
 
-def look(network: PairNetwork, validation: ValidationSet, size: int) -> Looked:
+def encode_validation(network: PairNetwork, validation: ValidationSet, size: int) -> Looked:
     """Encode a validation set's pictures at `size` pixels."""
-    return Looked(*encode(network, validation.queries, size), *encode(network, validation.gallery, size))
+    return Looked(*encode_photos(network, validation.queries, size), *encode_photos(network, validation.gallery, size))
 
 
 def validate(
     network: PairNetwork, validation: ValidationSet, size: int, candidates: int = CANDIDATES
 ) -> tuple[Ranking, Ranking]:
     """Rank by the embedding at `size` pixels, then permute the first `candidates` by the pair scorer."""
-    return rank(network, validation, look(network, validation, size), candidates)
+    return rank_encoded(network, validation, encode_validation(network, validation, size), candidates)
 
 
 @torch.no_grad()
-def rank(
+def rank_encoded(
     network: PairNetwork, validation: ValidationSet, looked: Looked, candidates: int = CANDIDATES
 ) -> tuple[Ranking, Ranking]:
-    """`validate` with pictures that are encoded already."""
+    """Do what `validate` does with pictures that are encoded already."""
     network.eval()
-    best, cosines = nearest(network, validation, looked, candidates)
+    best, cosines = nearest_candidates(network, validation, looked, candidates)
     rows_of = torch.arange(len(best), device=best.device).repeat_interleave(best.shape[1])
     # In float32, as they are served: in bfloat16 many would be equal.
     logits = [
-        answer(network, network.relate(looked.query_tokens[rows], looked.tokens[found]), validation.question)
+        select_answer(network, network.relate(looked.query_tokens[rows], looked.tokens[found]), validation.question)
         for rows, found in zip(rows_of.split(PAIRS), best.flatten().split(PAIRS), strict=True)
     ]
-    return stages(validation, best, cosines, torch.cat(logits).view(best.shape))
+    return rank_stages(validation, best, cosines, torch.cat(logits).view(best.shape))
 
 
-def nearest(
+def nearest_candidates(
     network: PairNetwork, validation: ValidationSet, looked: Looked, candidates: int = CANDIDATES
 ) -> tuple[Tensor, Tensor]:
-    """The first candidates of every query by the embedding: their places in the gallery (Q, K) and cosines (Q, K)."""
+    """The first candidates of every query by the embedding.
+
+    Their places in the gallery (Q, K) and cosines (Q, K).
+    """
     query_embeddings = looked.query_embeddings
     if network.config.parts > 1:
         query_embeddings = weight_queries(
@@ -105,8 +108,8 @@ def nearest(
     return best, cosines.gather(1, best)
 
 
-def stages(validation: ValidationSet, best: Tensor, cosines: Tensor, logits: Tensor) -> tuple[Ranking, Ranking]:
-    """Both stages of candidates, as `nearest` gives them, with the pair scorer's logits (Q, K)."""
+def rank_stages(validation: ValidationSet, best: Tensor, cosines: Tensor, logits: Tensor) -> tuple[Ranking, Ranking]:
+    """Rank both stages of `nearest_candidates` with the scorer's logits (Q, K)."""
     relevant = np.take_along_axis(validation.relevant, best.cpu().numpy(), 1)
     positives = (relevant if validation.among is not None else validation.relevant).sum(1)
     return two_stages(cosines.cpu().numpy(), logits.cpu().numpy(), relevant, positives)
@@ -121,6 +124,9 @@ def drawn_at_random(validation: ValidationSet, count: int) -> ValidationSet:
     return replace(validation, among=among)
 
 
-def answer(network: PairNetwork, logits: Tensor, question: str) -> Tensor:
-    """The logits (P,) of one question, of (P,) or (P, 2); a network of one logit has it for whatever is asked."""
+def select_answer(network: PairNetwork, logits: Tensor, question: str) -> Tensor:
+    """Select the logits (P,) of one question from all, (P,) or (P, 2).
+
+    A network of one logit has it for whatever is asked.
+    """
     return logits if logits.dim() == 1 else logits[:, network.config.questions.index(question)]

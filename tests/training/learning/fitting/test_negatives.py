@@ -12,7 +12,7 @@ from diptych_training.data import planted
 from diptych_training.data.planted import Planted, open_planted
 from diptych_training.learning.fitting import negatives
 from diptych_training.learning.fitting.examined import Examined
-from diptych_training.learning.fitting.negatives import Others, fit_negatives, others_of, random_pairs, strangers
+from diptych_training.learning.fitting.negatives import Others, fit_negatives, is_stranger, others_of, random_pairs
 
 QUESTIONS = {"copy": Question(1.2, 0.1), "thing": Question(0.8, -0.3)}
 
@@ -63,7 +63,7 @@ def test_negatives_match_nothing_and_what_was_seen_of_a_pair_is_not_looked_for_a
     ]
     pairs = random_pairs(kind)
     assert (pairs[:, 0] < pairs[:, 1]).all()
-    pairs = pairs[strangers(kind, pairs, "copy")]
+    pairs = pairs[is_stranger(kind, pairs, "copy")]
     assert not kind.is_match(pairs, "copy").any()
     tokens = examined.panels.tokens
     assert found[0].logits.tolist() == runtime.all_logits(tokens[pairs[:, 0]], tokens[pairs[:, 1]]).tolist()

@@ -22,17 +22,17 @@ from diptych_training.learning.fitting.examined import Examined
 from diptych_training.learning.fitting.verification import (
     OVERLAP,
     Answers,
+    ask_for_looks,
     fit_after_look,
     fit_verification,
     look_closer,
-    looking,
 )
 
 
 def test_what_is_fitted_tells_copies_that_agree_from_others():
     sets = [pairs("one"), pairs("two", seed=1)]
     fitted = fit_verification(sets, ABOVE)
-    relevance, looked = fitted.shown_relevance(sets[0].relevance, sets[0].seen), sets[0].looked
+    relevance, looked = fitted.shown_relevance(sets[0].relevance, sets[0].seen), sets[0].has_look
     assert relevance[looked & sets[0].copies].mean() > 0.8 > 0.6 > relevance[looked & ~sets[0].copies].mean()
     assert list(fitted.thresholds) == ["0.01", "0.005", "0.001"]
     assert 0.5 == fitted.thresholds["0.01"] <= fitted.thresholds["0.005"] <= fitted.thresholds["0.001"] < 1
@@ -43,7 +43,7 @@ def test_what_got_no_look_is_held_against_what_did_and_could_not_be_laid_over_ea
     fitted = fit_verification([one, pairs("two", 200, 300, seed=1)], ABOVE)
     shown = fitted.shown_relevance(one.relevance, one.seen)
     assert expected_calibration_error(shown, one.copies, even_weights(one.copies)) < 0.06
-    apart = ~one.looked
+    apart = ~one.has_look
     # Ten copies without a look and 940 others: by the network alone they came before copies that were looked at.
     assert shown[apart].mean() < one.relevance[apart].mean()
     order = np.argsort(one.relevance[apart])
@@ -113,10 +113,10 @@ def test_what_local_features_vote_for_is_looked_at_whatever_the_network_says():
     assert found.relevance[1] < 0.05
     sure = Verification(0.5, dict.fromkeys(FEATURES, 0.0) | {"bias": 3.0}, {"0.01": 0.6, "0.001": 0.9})
     one = replace(found, seen=[None, Evidence(300, 100, 60), None, None])
-    assert one.judged(sure)[1] > 0.9 > sure.shown_relevance(one.relevance, one.seen)[1], "it was looked at"
+    assert one.judge_pairs(sure)[1] > 0.9 > sure.shown_relevance(one.relevance, one.seen)[1], "it was looked at"
 
 
-QUESTIONS = looking({"copy": Question(1.0, 0.0), "thing": Question(1.0, 0.0)})
+QUESTIONS = ask_for_looks({"copy": Question(1.0, 0.0), "thing": Question(1.0, 0.0)})
 
 
 def things(documents: bool, seed: int = 0, count: int = 3000) -> Answers:
@@ -175,7 +175,7 @@ def test_a_pair_is_looked_at_once_whatever_the_model_and_half_a_line_is_passed_o
     opened = open_planted("pages", tmp_path, tmp_path / "sets")
     told = []
     first = Examined(Runtime.open(artifact), opened, told.append)
-    pairs = first.nearest("match", 3)
+    pairs = first.find_nearest("match", 3)
     seen = first.evidence(pairs)
     assert sum(told) == len(pairs) == len(seen)
     (file,) = opened.folder.glob("looks-*.jsonl")
@@ -197,7 +197,7 @@ def test_a_pair_is_scored_once(artifact_of_two, tmp_path, monkeypatch):
     every = runtime.all_logits
     monkeypatch.setattr(runtime, "all_logits", lambda a, b: scored.append(len(a)) or every(a, b))
     kind = Examined(runtime, open_planted("codes", tmp_path, tmp_path / "sets"))
-    pairs = kind.nearest("copy", 4)
+    pairs = kind.find_nearest("copy", 4)
     tokens = kind.panels.tokens
     expected = every(tokens[pairs[:, 0]], tokens[pairs[:, 1]])
     assert kind.logits(pairs[::2]).tolist() == expected[::2].tolist()

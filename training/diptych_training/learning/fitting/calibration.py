@@ -43,14 +43,14 @@ def fit_cohort(rankings: Sequence[Ranking]) -> dict[str, float]:
     """
     level = float(np.mean([cohort_mean(ranking.scores, 0.0).mean() for ranking in rankings]))
 
-    def precision(ranking: Ranking, weight: float) -> float:
+    def measure_precision(ranking: Ranking, weight: float) -> float:
         scores, positives = normalize_logits(ranking.scores, weight, level), int(ranking.positives.sum())
         return micro_average_precision(scores.ravel(), ranking.relevant.ravel(), positives)
 
-    def found(weight: float) -> float:
-        return sum(precision(ranking, weight) for ranking in rankings)
+    def sum_precision(weight: float) -> float:
+        return sum(measure_precision(ranking, weight) for ranking in rankings)
 
-    return {"cohort": max(COHORT_WEIGHTS, key=found), "level": level}
+    return {"cohort": max(COHORT_WEIGHTS, key=sum_precision), "level": level}
 
 
 def fit_thresholds(

@@ -39,13 +39,16 @@ class Examined:
     def __init__(self, runtime: Runtime, planted: Planted, tick: Callable[[int], object] = lambda n: None) -> None:
         """Encode the pictures."""
         self.runtime, self.planted, self.tick = runtime, planted, tick
-        self.panels = encode(runtime, planted)
+        self.panels = encode_kind(runtime, planted)
         self._keys = np.empty(0, np.int64)
         self._logits = np.empty((0, len(runtime.questions)), np.float32)
         self._looks = Looks(planted.names, planted.folder, planted.folder)
 
-    def nearest(self, question: str, count: int = NEAREST) -> np.ndarray:
-        """Pairs int64 (P, 2) of each picture and its `count` nearest, as the question weighs embeddings."""
+    def find_nearest(self, question: str, count: int = NEAREST) -> np.ndarray:
+        """Find the `count` nearest of each picture: pairs int64 (P, 2).
+
+        They are nearest as the question weighs embeddings.
+        """
         embeddings = self.panels.embeddings
         index = faiss.IndexFlatIP(embeddings.shape[1])
         index.add(embeddings)
@@ -66,36 +69,38 @@ class Examined:
             self._keys, self._logits = found[order], logits[order]
         return self._logits[np.searchsorted(self._keys, keys)]
 
-    def held(self, pairs: np.ndarray, question: str) -> np.ndarray:
-        """`logits` of which those of the question are held against the rivals of both pictures, their nearest
-        (`Runtime.shifts`).
+    def normalized_logits(self, pairs: np.ndarray, question: str) -> np.ndarray:
+        """The `logits` of pairs, those of one question normalized by rivals.
+
+        The rivals are the nearest of both pictures (`Runtime.shifts`).
         """
         asked, logits = self.runtime.asking(question), self.logits(pairs)
         if asked.question_settings.cohort:
-            near = self.nearest(question)
+            near = self.find_nearest(question)
             shifts = asked.logit_shifts(near, self.logits(near)[:, asked.column], len(self.planted.names))
             logits[:, asked.column] -= shifts[pairs].mean(1)
         return logits
 
-    def elected(self, pairs: np.ndarray, worth: np.ndarray, count: int = NEAREST) -> np.ndarray:
-        """The pairs int64 (V, 2) of pictures of a crowd that local features vote for, as `dedupe` adds them to the
-        candidates `pairs`, of which some are `worth` a closer look, bool (P,).
+    def elect_pairs(self, pairs: np.ndarray, worth: np.ndarray, count: int = NEAREST) -> np.ndarray:
+        """Elect pairs int64 (V, 2) of a crowd by votes of local features.
+
+        `dedupe` adds them to the candidates `pairs`, of which some are `worth` a closer look, bool (P,).
         """
         threads = self.runtime.threads
 
-        def described(places: list[int]) -> list[np.ndarray]:
-            known = self._looks.signatures(threads)
+        def list_signatures(places: list[int]) -> list[np.ndarray]:
+            known = self._looks.read_signatures(threads)
             return [known[place] for place in places]
 
-        return elected_of_crowd(pairs, worth, len(self.planted.names), count, described, threads)
+        return elected_of_crowd(pairs, worth, len(self.planted.names), count, list_signatures, threads)
 
     def evidence(self, pairs: np.ndarray) -> list[Evidence]:
         """The evidence of a closer look at pairs int64 (P, 2)."""
-        return self._looks.at(np.asarray(pairs, np.int64).reshape(-1, 2), self.runtime.threads, self.tick)
+        return self._looks.look_at_pairs(np.asarray(pairs, np.int64).reshape(-1, 2), self.runtime.threads, self.tick)
 
 
-def encode(runtime: Runtime, planted: Planted) -> Panels:
-    """Tokens and embeddings of a kind's pictures."""
+def encode_kind(runtime: Runtime, planted: Planted) -> Panels:
+    """Encode the pictures of a kind: their tokens and embeddings."""
     with ThreadPoolExecutor(runtime.threads) as pool:
         pixels = list(pool.map(lambda name: panel_pixels(planted.folder / name, runtime.panel_size), planted.names))
     return runtime.encode(np.stack(pixels))
@@ -130,20 +135,20 @@ class Looks:
         self.path = folder / f"looks-{code}.jsonl"
         votes_code = digest(Path(str(votes.__file__)).read_bytes())[:12]
         self._signatures = folder / f"signatures-{code}-{votes_code}.npz"
-        self._seen = dict(_read(self.path)) if self.path.is_file() else {}
+        self._seen = dict(_read_looks(self.path)) if self.path.is_file() else {}
 
-    def at(self, pairs: np.ndarray, threads: int, tick: Callable[[int], object]) -> list[Evidence]:
-        """The evidence of pairs int64 (P, 2) of places; missing looks are taken."""
+    def look_at_pairs(self, pairs: np.ndarray, threads: int, tick: Callable[[int], object]) -> list[Evidence]:
+        """Look at pairs int64 (P, 2) of places, unless the file has the evidence."""
         keys = [(str(self.names[a]), str(self.names[b])) for a, b in pairs.tolist()]
         missing = sorted({key for key in keys if key not in self._seen})
         looked = zip(missing, take_looks([(self.root / a, self.root / b) for a, b in missing], threads), strict=True)
         while batch := list(islice(looked, _BATCH)):
-            self._add(batch)
+            self._add_looks(batch)
             tick(len(batch))
         return [self._seen[key] for key in keys]
 
-    def signatures(self, threads: int) -> list[np.ndarray]:
-        """The signatures uint8 (P, 32) of the keypoints of each picture."""
+    def read_signatures(self, threads: int) -> list[np.ndarray]:
+        """Read the signatures uint8 (P, 32) of the keypoints of each picture."""
         if not self._signatures.is_file():
             with ThreadPoolExecutor(threads) as pool:
                 made = pool.map(
@@ -154,7 +159,7 @@ class Looks:
         with np.load(self._signatures) as known:
             return [known[str(place)] for place in range(len(self.names))]
 
-    def _add(self, made: Sequence[tuple[tuple[str, str], Evidence]]) -> None:
+    def _add_looks(self, made: Sequence[tuple[tuple[str, str], Evidence]]) -> None:
         # A line of its own first: after an interruption the last one may be half a line.
         lines = "".join(f"\n{json.dumps([*key, asdict(evidence)])}" for key, evidence in made)
         with self.path.open("a", encoding="utf-8") as file:
@@ -162,7 +167,7 @@ class Looks:
         self._seen.update(made)
 
 
-def _read(path: Path) -> Iterable[tuple[tuple[str, str], Evidence]]:
+def _read_looks(path: Path) -> Iterable[tuple[tuple[str, str], Evidence]]:
     for line in path.read_text("utf-8").splitlines():
         try:
             first, second, seen = json.loads(line)

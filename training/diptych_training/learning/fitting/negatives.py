@@ -41,8 +41,8 @@ def random_pairs(planted: Planted) -> np.ndarray:
     return pairs[np.sort(generator.permutation(len(pairs))[:RANDOM])]
 
 
-def strangers(planted: Planted, pairs: np.ndarray, question: str) -> np.ndarray:
-    """Which of the pairs int64 (P, 2) are known not to match, bool (P,)."""
+def is_stranger(planted: Planted, pairs: np.ndarray, question: str) -> np.ndarray:
+    """True for pairs int64 (P, 2) known not to match, bool (P,)."""
     return ~planted.is_match(pairs, question) & ~planted.is_unknown(pairs, question)
 
 
@@ -51,8 +51,8 @@ def others_of(examined: Examined, questions: Mapping[str, Question]) -> list[Oth
     planted, found = examined.planted, []
     random = random_pairs(planted)
     for question in examined.runtime.questions:
-        for sort, pairs in zip(NEGATIVES, (random, examined.nearest(question, NEAREST)), strict=True):
-            pairs = pairs[strangers(planted, pairs, question)]
+        for sort, pairs in zip(NEGATIVES, (random, examined.find_nearest(question, NEAREST)), strict=True):
+            pairs = pairs[is_stranger(planted, pairs, question)]
             answers = answers_of(examined, questions, question, pairs, np.zeros(len(pairs), bool))
             found.append(Others(question, sort, answers.logits, answers.seen))
     return found

@@ -16,14 +16,23 @@ from torch import nn
 
 from diptych_model import PairNetwork
 from diptych_model.network import PairPart
-from diptych_training.tasks.validation import PAIRS, ValidationSet, answer, look, nearest, stages
+from diptych_training.tasks.validation import (
+    PAIRS,
+    ValidationSet,
+    encode_validation,
+    nearest_candidates,
+    rank_stages,
+    select_answer,
+)
 
 SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
 COSINES = (0.0, 5.0, 10.0, 20.0)
 
 
 @torch.no_grad()
-def temper(network: PairNetwork, validations: Sequence[ValidationSet], size: int) -> dict[str, dict[str, float]]:
+def temper_network(
+    network: PairNetwork, validations: Sequence[ValidationSet], size: int
+) -> dict[str, dict[str, float]]:
     """Keep of the trunk's contribution to each question's logit the `share`, one of `SHARES`, and add to the weight of
     the cosine of the question's part of the embedding the `cosine`, one of `COSINES`, that have the highest sum of the
     headlines of the validation sets that ask it; return both by question. Of equal ones the first: those nearest to the
@@ -40,7 +49,8 @@ def temper(network: PairNetwork, validations: Sequence[ValidationSet], size: int
         candidates = [Candidates(network, each, size) for each in validations if each.question == question]
         if candidates:
             chosen[question] = max(
-                product(SHARES, COSINES), key=lambda trial: sum(each.headline(column, *trial) for each in candidates)
+                product(SHARES, COSINES),
+                key=lambda trial: sum(each.measure_headline(column, *trial) for each in candidates),
             )
     for column, question in enumerate(network.config.questions):
         if question in chosen:
@@ -57,8 +67,8 @@ class Candidates:
 
     def __init__(self, network: PairNetwork, validation: ValidationSet, size: int) -> None:
         self.network, self.validation = network, validation
-        looked = look(network, validation, size)
-        self.best, self.cosines = nearest(network, validation, looked)
+        looked = encode_validation(network, validation, size)
+        self.best, self.cosines = nearest_candidates(network, validation, looked)
         rows_of = torch.arange(len(self.best), device=self.best.device).repeat_interleave(self.best.shape[1])
         summands = [
             network.logit_summands(looked.query_tokens[rows], looked.tokens[found])
@@ -66,12 +76,12 @@ class Candidates:
         ]
         self.prior, self.added, self.known = (torch.cat(each) for each in zip(*summands, strict=True))
 
-    def headline(self, column: int, share: float, cosine: float) -> float:
+    def measure_headline(self, column: int, share: float, cosine: float) -> float:
         """The figure by which the set is judged, with this share and this weight of the cosine of a question."""
         shares = torch.ones_like(self.added[0])
         shares[column] = share
         logits = self.prior + self.added * shares
         pair = cast(PairPart, self.network.pair)
         logits[:, column] += cosine * self.known[:, pair.embedding_part(column)]
-        answers = answer(self.network, pair.question_logits(logits), self.validation.question).view(self.best.shape)
-        return stages(self.validation, self.best, self.cosines, answers)[1].summary()[self.validation.headline]
+        answers = select_answer(self.network, pair.question_logits(logits), self.validation.question).view(self.best.shape)
+        return rank_stages(self.validation, self.best, self.cosines, answers)[1].summary()[self.validation.headline]

@@ -50,8 +50,8 @@ class Pairs:
     missed: int
 
     @property
-    def looked(self) -> np.ndarray:
-        """Which pairs got a closer look, bool (P,)."""
+    def has_look(self) -> np.ndarray:
+        """True for each pair that got a closer look, bool (P,)."""
         return np.array([evidence is not None for evidence in self.seen], bool)
 
     @property
@@ -59,9 +59,9 @@ class Pairs:
         """Their evidence."""
         return [evidence for evidence in self.seen if evidence is not None]
 
-    def judged(self, verification: Verification) -> np.ndarray:
-        """The probabilities float64 (P,) of the pairs, as they are shown."""
-        return verification.shown_relevance(self.relevance, self.seen, self.looked)
+    def judge_pairs(self, verification: Verification) -> np.ndarray:
+        """Judge the pairs: their probabilities float64 (P,), as they are shown."""
+        return verification.shown_relevance(self.relevance, self.seen, self.has_look)
 
 
 @dataclass(frozen=True)
@@ -79,28 +79,31 @@ def look_closer(examined: Examined, above: float = ABOVE) -> Pairs:
     """Find the candidates of every picture of a kind, and look again at those whose relevance as copies is `above`, and
     at those of a crowd that local features vote for.
     """
-    pairs = examined.nearest(COPY)
-    relevance = _relevance(examined, pairs)
-    elected = examined.elected(pairs, relevance >= above)
+    pairs = examined.find_nearest(COPY)
+    relevance = _compute_relevance(examined, pairs)
+    elected = examined.elect_pairs(pairs, relevance >= above)
     pairs = np.unique(np.concatenate([pairs, elected]), axis=0)
-    found = _looked(examined, pairs, above, are_among(pairs, elected))
+    found = _look_at_pairs(examined, pairs, above, are_among(pairs, elected))
     return replace(found, missed=examined.planted.count_copies() - int(found.copies.sum()))
 
 
-def _relevance(examined: Examined, pairs: np.ndarray) -> np.ndarray:
+def _compute_relevance(examined: Examined, pairs: np.ndarray) -> np.ndarray:
     runtime = examined.runtime.asking(COPY)
-    return runtime.relevance(examined.held(pairs, COPY)[:, runtime.column]).astype(np.float64)
+    return runtime.relevance(examined.normalized_logits(pairs, COPY)[:, runtime.column]).astype(np.float64)
 
 
-def _looked(examined: Examined, pairs: np.ndarray, above: float, elected: np.ndarray | bool = False) -> Pairs:
-    planted, relevance = examined.planted, _relevance(examined, pairs)
+def _look_at_pairs(examined: Examined, pairs: np.ndarray, above: float, elected: np.ndarray | bool = False) -> Pairs:
+    planted, relevance = examined.planted, _compute_relevance(examined, pairs)
     taken = (relevance >= above) | elected
     seen = spread_looks(taken, examined.evidence(pairs[taken]))
     return Pairs(planted.kind, len(planted.names), pairs, relevance, seen, planted.is_match(pairs, COPY), 0)
 
 
-def looking(questions: Mapping[str, Question]) -> dict[str, Question]:
-    """The questions before anything is fitted to closer looks: whatever may be a copy deserves one, for any answer."""
+def ask_for_looks(questions: Mapping[str, Question]) -> dict[str, Question]:
+    """Make questions for which whatever may be a copy deserves a look.
+
+    They are those before anything is fitted to closer looks.
+    """
     asked = dict(questions)
     if COPY in asked:
         asked[COPY] = replace(asked[COPY], verification=Verification(ABOVE, dict.fromkeys(FEATURES, 0.0)))
@@ -115,7 +118,7 @@ def answers_of(
     """Pairs int64 (P, 2) with their labels (P,) as `questions` are asked one; pairs that deserve a closer look for it
     get one.
     """
-    logits = examined.held(pairs, question)
+    logits = examined.normalized_logits(pairs, question)
     worth = needs_closer_look(questions, logits, question)
     return Answers(logits, labels, spread_looks(worth, examined.evidence(pairs[worth])))
 
@@ -130,46 +133,50 @@ def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verificatio
     thresholds, come from the kinds that each has not seen: a fit is surer of its own kinds than of any other.
     """
     relevance, labels = (np.concatenate(parts) for parts in zip(*((s.relevance, s.copies) for s in sets), strict=True))
-    weight, folds = _even([one.copies for one in sets]), min(FOLDS, len(sets))
+    weight, folds = _even_kinds([one.copies for one in sets]), min(FOLDS, len(sets))
     seen = [evidence for one in sets for evidence in one.seen]
-    looked, laid = (np.array(which, bool) for which in zip(*((s is not None, _laid(s)) for s in seen), strict=True))
+    looked, laid = (
+        np.array(which, bool) for which in zip(*((s is not None, _is_overlaid(s)) for s in seen), strict=True)
+    )
     x = np.zeros((len(seen), len(FEATURES)))
     x[looked] = feature_rows(relevance[looked], [evidence for one in sets for evidence in one.evidence])
     apart = _fit_apart(sets)
     vain = looked & ~laid
     known = x[vain][:, [list(FEATURES).index(name) for name in IN_VAIN]]
-    in_vain: dict[str, float] = dict(zip(IN_VAIN, _logistic(known, labels[vain], weight[vain]).tolist(), strict=True))
+    in_vain: dict[str, float] = dict(
+        zip(IN_VAIN, _fit_logistic(known, labels[vain], weight[vain]).tolist(), strict=True)
+    )
 
     kind = np.repeat(np.arange(len(sets)), [len(one.seen) for one in sets])
     fold = kind % folds
     layers, unseen = [], np.zeros(len(seen))
     for left_out in range(folds):
         taught = laid & ((fold != left_out) | (folds == 1))
-        even = _even([labels[taught & (kind == one)] for one in range(len(sets))])
+        even = _even_kinds([labels[taught & (kind == one)] for one in range(len(sets))])
         layers.append(fit_layers(x[taught], labels[taught], even, seed=left_out))
         unseen[fold == left_out] = layers[-1](x[fold == left_out])
     line = np.stack([np.ones(laid.sum()), unseen[laid]], 1)
-    offset, scale = _logistic(line, labels[laid], weight[laid])
+    offset, scale = _fit_logistic(line, labels[laid], weight[laid])
     fitted = [one.verification(above, in_vain, apart, scale, offset) for one in layers]
-    others = [_registered(fitted[place % folds], one) for place, one in enumerate(sets)]
+    others = [_judge_registered(fitted[place % folds], one) for place, one in enumerate(sets)]
     mean = mean_of(layers).verification(above, in_vain, apart, scale, offset)
-    return replace(mean, thresholds=_thresholds(others, [int((~one.copies).sum()) for one in sets]))
+    return replace(mean, thresholds=_find_thresholds(others, [int((~one.copies).sum()) for one in sets]))
 
 
 def in_collection(examined: Examined, pairs: Pairs, verification: Verification) -> tuple[Pairs, np.ndarray]:
     """The pairs of a kind with those that tell which of them can both be right (`open_pairs`), and the scores (P,) that
     they have together, 0 for two that cannot be laid over each other.
     """
-    values = pairs.judged(verification)
+    values = pairs.judge_pairs(verification)
     more = open_pairs(pairs.found, values, min(verification.thresholds.values(), default=1.0))
     if len(more):
-        pairs = _joined(pairs, _looked(examined, more, verification.above))
-        values = pairs.judged(verification)
+        pairs = _join_pairs(pairs, _look_at_pairs(examined, more, verification.above))
+        values = pairs.judge_pairs(verification)
     values = Transitivity(pairs.pictures, pairs.found, values).make_consistent(pairs.found, values, UNSURE)
-    return pairs, np.where([_laid(evidence) for evidence in pairs.seen], values, 0.0)
+    return pairs, np.where([_is_overlaid(evidence) for evidence in pairs.seen], values, 0.0)
 
 
-def _joined(pairs: Pairs, more: Pairs) -> Pairs:
+def _join_pairs(pairs: Pairs, more: Pairs) -> Pairs:
     return replace(
         pairs,
         found=np.concatenate([pairs.found, more.found]),
@@ -185,24 +192,27 @@ def collection_thresholds(sets: Sequence[tuple[Pairs, np.ndarray]], least: float
     scores that they have `in_collection`; none is lower than `least`.
     """
     others = [values[~pairs.copies] for pairs, values in sets]
-    found = _thresholds(others, [len(values) for values in others])
+    found = _find_thresholds(others, [len(values) for values in others])
     return {rate: max(bar, least) for rate, bar in found.items()}
 
 
 def _fit_apart(sets: Sequence[Pairs]) -> dict[str, float]:
     """The weights `UNSEEN` of the candidates that were not looked at."""
-    odds = log_odds(np.concatenate([one.relevance[~one.looked] for one in sets]))
-    labels = np.concatenate([one.copies[~one.looked] for one in sets])
-    weight = _even([one.copies for one in sets])[~np.concatenate([one.looked for one in sets])]
-    return _weights(UNSEEN, np.stack([np.ones(len(odds)), odds], 1), labels, weight)
+    odds = log_odds(np.concatenate([one.relevance[~one.has_look] for one in sets]))
+    labels = np.concatenate([one.copies[~one.has_look] for one in sets])
+    weight = _even_kinds([one.copies for one in sets])[~np.concatenate([one.has_look for one in sets])]
+    return _fit_weights(UNSEEN, np.stack([np.ones(len(odds)), odds], 1), labels, weight)
 
 
-def _laid(evidence: Evidence | None) -> bool:
+def _is_overlaid(evidence: Evidence | None) -> bool:
     return evidence is not None and evidence.is_registered
 
 
-def _even(labels: Sequence[np.ndarray]) -> np.ndarray:
-    """Weights of pairs of several kinds, copies and others the same in all, and of either each kind that has any."""
+def _even_kinds(labels: Sequence[np.ndarray]) -> np.ndarray:
+    """Weigh the pairs of several kinds so that each kind counts alike.
+
+    Copies and others weigh the same in all, and of either each kind that has any.
+    """
     weights = [np.zeros(len(part)) for part in labels]
     for copies in (True, False):
         having = [place for place, part in enumerate(labels) if (part == copies).any()]
@@ -212,10 +222,13 @@ def _even(labels: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate(weights)
 
 
-def _registered(verification: Verification, pairs: Pairs) -> np.ndarray:
-    """The probabilities, as they are shown, of the pairs that are no copies and could be laid over each other."""
-    registered = np.array([_laid(evidence) for evidence in pairs.seen], bool)
-    return pairs.judged(verification)[registered & ~pairs.copies]
+def _judge_registered(verification: Verification, pairs: Pairs) -> np.ndarray:
+    """Judge the pairs that are no copies and could be overlaid.
+
+    Return their probabilities as they are shown.
+    """
+    registered = np.array([_is_overlaid(evidence) for evidence in pairs.seen], bool)
+    return pairs.judge_pairs(verification)[registered & ~pairs.copies]
 
 
 def fit_after_look(questions: Mapping[str, Question], sets: Sequence[Answers], above: float = ABOVE_THING) -> AfterLook:
@@ -241,11 +254,11 @@ def fit_after_look(questions: Mapping[str, Question], sets: Sequence[Answers], a
     after = replace(
         after,
         looked=_overlap_weights(over, labels[laid], weight[laid]),
-        apart=_weights(APART, beside[apart], labels[apart], weight[apart]),
+        apart=_fit_weights(APART, beside[apart], labels[apart], weight[apart]),
     )
     asked = dict(questions) | {THING: replace(questions[THING], after_look=after)}
     shown = [question_probabilities(asked, one.logits, one.seen)[THING][~one.labels] for one in sets]
-    return replace(after, thresholds=_thresholds(shown, [len(one) for one in shown]))
+    return replace(after, thresholds=_find_thresholds(shown, [len(one) for one in shown]))
 
 
 def _overlap_weights(x: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> dict[str, float]:
@@ -255,33 +268,35 @@ def _overlap_weights(x: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> d
     known = x[:, [list(FEATURES).index(name) for name in OVERLAP]]
     mean, spread = known.mean(0), known.std(0)
     mean[0], spread[spread < _CONSTANT] = 0.0, 1.0  # the bias is its own
-    fitted = _logistic((known - mean) / spread, labels, weight, OVERLAP_PENALTY) / spread
+    fitted = _fit_logistic((known - mean) / spread, labels, weight, OVERLAP_PENALTY) / spread
     fitted[0] -= fitted @ mean
     return dict(zip(OVERLAP, fitted.tolist(), strict=True))
 
 
-def _weights(names: Sequence[str], x: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> dict[str, float]:
-    """The named weights of a logistic regression on x (P, F), all but the bias no less than 0: what would speak against
-    matches is left out.
+def _fit_weights(names: Sequence[str], x: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> dict[str, float]:
+    """Fit the named weights of a logistic regression on x (P, F).
+
+    All but the bias are no less than 0: what would speak against matches is left out.
     """
     kept = list(range(len(names)))
     while True:
-        fitted = dict(zip(kept, _logistic(x[:, kept], labels, weight).tolist(), strict=True))
+        fitted = dict(zip(kept, _fit_logistic(x[:, kept], labels, weight).tolist(), strict=True))
         against = [place for place in kept if names[place] != "bias" and fitted[place] < 0]
         if not against:
             return {name: fitted.get(place, 0.0) for place, name in enumerate(names)}
         kept.remove(min(against, key=lambda place: fitted[place]))
 
 
-def _thresholds(others: Sequence[np.ndarray], totals: Sequence[int]) -> dict[str, float]:
-    """The `_threshold` of each rate that the pairs can support."""
-    found = {str(rate): _threshold(others, totals, rate) for rate in RATES}
+def _find_thresholds(others: Sequence[np.ndarray], totals: Sequence[int]) -> dict[str, float]:
+    """Find the threshold of each rate that the pairs can support."""
+    found = {str(rate): _find_threshold(others, totals, rate) for rate in RATES}
     return {rate: bar for rate, bar in found.items() if bar is not None}
 
 
-def _threshold(others: Sequence[np.ndarray], totals: Sequence[int], rate: float) -> float | None:
-    """The lowest score, from even odds on, that on the mean over kinds at most a share `rate` of others reaches; None
-    where there are too few to say.
+def _find_threshold(others: Sequence[np.ndarray], totals: Sequence[int], rate: float) -> float | None:
+    """Find the lowest score that at most a share `rate` of others reaches.
+
+    The share is a mean over kinds, the score is above even odds. None where there are too few to say.
     """
     if rate * sum(totals) < 1:
         return None
@@ -294,8 +309,11 @@ def _threshold(others: Sequence[np.ndarray], totals: Sequence[int], rate: float)
     return max(0.5, float(np.nextafter(scores[order][place], 1))) if place < len(scores) else 0.5
 
 
-def _logistic(x: np.ndarray, labels: np.ndarray, weight: np.ndarray, squares: float = PENALTY) -> np.ndarray:
-    """Weights (F,) of a logistic regression by Newton's method, with a penalty on all but the first."""
+def _fit_logistic(x: np.ndarray, labels: np.ndarray, weight: np.ndarray, squares: float = PENALTY) -> np.ndarray:
+    """Fit the weights (F,) of a logistic regression by Newton's method.
+
+    There is a penalty on all but the first.
+    """
     weights, penalty = np.zeros(x.shape[1]), np.eye(x.shape[1]) * squares
     penalty[0, 0] = 1e-6
     for _ in range(100):
