@@ -134,7 +134,7 @@ def routes(interface: dict[str, set[str]]) -> set[str]:
 def service(pictures: Path, artifact: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a service whose collection `default` has photos/."""
     from diptych import Scorer
-    from diptych.bench.load import running
+    from diptych.bench.load import run_service
     from diptych.collection.registry import Collections
 
     root = tmp_path_factory.mktemp("served") / "root"
@@ -142,7 +142,7 @@ def service(pictures: Path, artifact: Path, tmp_path_factory: pytest.TempPathFac
         collections.create("default")
         with collections.borrow("default") as collection:
             collection.add(pictures / "photos")
-    with running(root, str(artifact), 1, option="--collections") as (port, _):
+    with run_service(root, str(artifact), 1, option="--collections") as (port, _):
         yield f"http://127.0.0.1:{port}"
 
 

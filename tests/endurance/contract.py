@@ -26,7 +26,7 @@ from PIL import Image, UnidentifiedImageError
 from schemathesis.transport.serialization import contains_binary
 
 from diptych import Scorer
-from diptych.bench.load import running
+from diptych.bench.load import run_service
 from diptych.collection.registry import Collections
 from diptych.http.middleware.auth import key_line, new_key
 
@@ -135,7 +135,7 @@ def contract(folder: Path, model: str, *, minutes: float, closed: bool, seed: in
     serving = {**os.environ, **({"DIPTYCH_KEYS": key_line(key)} if closed else {})}
     asking = {**os.environ, "SCHEMATHESIS_HOOKS": str(Path(__file__).resolve()), STORED: json.dumps(ids)}
     options = ["--header", f"Authorization: Bearer {secret}"] if closed else []
-    with running(root, model, 1, option="--collections", environment=serving) as (port, _):
+    with run_service(root, model, 1, option="--collections", environment=serving) as (port, _):
         command = [
             *(sys.executable, "-m", "schemathesis.cli", "run", f"http://127.0.0.1:{port}/openapi.json"),
             *("--max-time", str(round(60 * minutes)), "--seed", str(seed), "--suppress-health-check", "all"),

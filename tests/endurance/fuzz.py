@@ -31,7 +31,7 @@ import pillow_heif
 from PIL import Image
 
 from diptych import Collection, Scorer
-from diptych.bench.load import running
+from diptych.bench.load import run_service
 
 TIME = 20.0  # the decoder has 10
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -170,7 +170,7 @@ def run(model: str, minutes: float, pictures: float, clients: int, seed: int, ke
     with tempfile.TemporaryDirectory() as folder:
         store, scorer = Path(folder, "store"), Scorer.load(model, threads=1)
         Collection.open(store, scorer, create=True).close()
-        with running(store, model, 2) as (port, process):
+        with run_service(store, model, 2) as (port, process):
             until = time.monotonic() + 60 * minutes
             threads = [
                 threading.Thread(target=fuzz, args=(port, number, seed, until, pictures, account, keep))

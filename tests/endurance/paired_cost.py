@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx
-from soak import children, cuts
+from soak import children, draw_cuts
 
 ROUTES = ("/v1/rerank", "/v1/search")
 STORED = 101
@@ -159,7 +159,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         photos = Path(folder, "photos")
         photos.mkdir()
-        for number, picture in enumerate(cuts(STORED, 0)):
+        for number, picture in enumerate(draw_cuts(STORED, 0)):
             picture.save(photos / f"{number:03d}.jpg", quality=90)
         stores = [Path(folder, name) for name in ("old", "new")]
         checkouts = [environment(one, store / "installed") for one, store in zip(args.checkouts, stores, strict=True)]

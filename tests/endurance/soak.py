@@ -33,8 +33,8 @@ import numpy as np
 from PIL import Image
 
 from diptych import Collection, Scorer
-from diptych.bench.collection import cuts
-from diptych.bench.load import running
+from diptych.bench.collection import draw_cuts
+from diptych.bench.load import run_service
 
 KEPT, LATE, EVERY = 60, 90.0, 5.0
 GONE = (ConnectionError, http.client.HTTPException)
@@ -52,7 +52,7 @@ def drawn(folder: Path) -> list[Path]:
     """The pictures that are kept all the time."""
     folder.mkdir()
     paths = [folder / f"{number:02d}.jpg" for number in range(KEPT)]
-    for path, picture in zip(paths, cuts(KEPT, 0), strict=True):
+    for path, picture in zip(paths, draw_cuts(KEPT, 0), strict=True):
         picture.save(path, "JPEG", quality=90)
     return paths
 
@@ -294,7 +294,7 @@ def soak(model: str, minutes: float, clients: int, kill: str | None, seed: int, 
         store, scorer = Path(folder, "store"), Scorer.load(model)
         with Collection.open(store, scorer, create=True) as collection:
             truth = Truth.found(scorer, collection, drawn(Path(folder, "drawn")))
-        port, process = stack.enter_context(running(store, model, scorer.runtime.threads))
+        port, process = stack.enter_context(run_service(store, model, scorer.runtime.threads))
         began = time.monotonic()
         end = began + 60 * minutes
         ports = [port]
@@ -325,7 +325,7 @@ def soak(model: str, minutes: float, clients: int, kill: str | None, seed: int, 
                 process.kill()
                 process.wait()
                 account.killed += 1
-                port, process = stack.enter_context(running(store, model, scorer.runtime.threads))
+                port, process = stack.enter_context(run_service(store, model, scorer.runtime.threads))
                 ports.append(port)
         for thread in threads:
             thread.join()

@@ -25,7 +25,7 @@ import numpy as np
 from soak import LATE, Account, Client, Truth, footprint, own
 
 from diptych import Collection, Scorer
-from diptych.bench.load import running
+from diptych.bench.load import run_service
 from diptych.store.sqlite.backup import backup
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.verify import verify
@@ -100,7 +100,7 @@ def soak(model: str, minutes: float, seed: int, say: Callable[[str], None] = lam
             made.set_index_kind("ivf")
         with Collection.open(store, scorer) as collection:
             truth = Truth.found(scorer, collection, paint(Path(folder, "drawn")))
-        port, process = stack.enter_context(running(store, model, scorer.runtime.threads))
+        port, process = stack.enter_context(run_service(store, model, scorer.runtime.threads))
         began, over = time.monotonic(), threading.Event()
         writer = Writer(0, truth, week.account, lambda: port, seed)
         reader = Client(1, truth, week.account, lambda: port, seed)

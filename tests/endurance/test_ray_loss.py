@@ -16,7 +16,7 @@ from diptych import Collection, Scorer
 from diptych.batch.job import Job
 from diptych.batch.workers.executor import Serial
 from diptych.batch.workers.tasks import WorkerConfig
-from diptych.bench.collection import cuts
+from diptych.bench.collection import draw_cuts
 
 DEPENDS_ON = ("service/diptych/batch", "service/diptych/collection", "service/diptych/dedupe")
 
@@ -98,7 +98,7 @@ def nodes(environment):
 def photos(tmp_path_factory):
     """Seven hundred drawn pictures, three parts of a collection, and every tenth of them once more a little smaller."""
     folder = tmp_path_factory.mktemp("photos")
-    for number, picture in enumerate(cuts(700, 0)):
+    for number, picture in enumerate(draw_cuts(700, 0)):
         picture.save(folder / f"{number:04d}.jpg", "JPEG", quality=85)
         if number % 10 == 0:
             picture.resize((200, 200)).save(folder / f"{number:04d} smaller.jpg", "JPEG", quality=85)

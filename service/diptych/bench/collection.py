@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from diptych.bench.command import peak, run_process, run_with_peak
+from diptych.bench.command import read_peak_bytes, run_process, run_with_peak
 from diptych.bench.demo.collection import draw_scenes
 from diptych.bench.demo.edits import edit_copy
-from diptych.bench.model import drop_from_cache, processor
+from diptych.bench.model import drop_from_cache, find_processor
 from diptych.collection.collection import Collection
 from diptych.console import QUIET, Console, format_table
 from diptych.errors import BenchError
@@ -40,40 +40,45 @@ Path(sys.argv[1]).write_text(json.dumps(getattr(collection, sys.argv[2])(*sys.ar
 """
 
 
-def measure(
+def measure_collection(
     folder: Path,
     count: int,
     model: str,
     console: Console = QUIET,
 ) -> dict[str, Any]:
-    """The figures for `text`, measured on `count` pictures drawn into `folder`. Raises BenchError if a part fails."""
+    """Measure a collection of `count` pictures drawn into `folder`. Raises BenchError if a part fails."""
     photos, store = folder / "photos", folder / "store"
     photos.mkdir()
     console.remark(f"drawing {count:,} pictures ...")
     with console.progress(total=count, unit="picture", desc="drawing") as bar:
-        for number, picture in enumerate(cuts(count, 0)):
+        for number, picture in enumerate(draw_cuts(count, 0)):
             place = photos / f"{number // 1000:04d}"
             place.mkdir(exist_ok=True)
             picture.save(place / f"{number % 1000:03d}.jpg", "JPEG", quality=85)
             bar.update()
     console.remark("adding them ...")
-    result = {"count": count, "model": model, "processor": processor(), "add": add(photos, store, model)}
+    result = {
+        "count": count,
+        "model": model,
+        "processor": find_processor(),
+        "add": measure_adding(photos, store, model),
+    }
     console.remark("opening and searching ...")
     result["sizes"] = {name: (store / name).stat().st_size for name in (DATABASE, CACHE)}
-    result["search"] = _child("search", photos, store, model)
+    result["search"] = _call_in_process("measure_searches", photos, store, model)
     data = bytearray((store / CACHE).read_bytes())
     data[len(data) // 2] ^= 1
-    result["open"] = {"valid": _child("start", store, model)}
+    result["open"] = {"valid": _call_in_process("measure_opening", store, model)}
     (store / CACHE).write_bytes(data)
-    result["open"]["damaged"] = _child("start", store, model)
+    result["open"]["damaged"] = _call_in_process("measure_opening", store, model)
     for name in (CACHE, MANIFEST):
         (store / name).unlink()
-    result["open"]["missing"] = _child("start", store, model)
+    result["open"]["missing"] = _call_in_process("measure_opening", store, model)
     return result
 
 
-def cuts(count: int, seed: int) -> Iterator[Image.Image]:
-    """`count` small pictures, no two alike: parts of drawn scenes, every third of them edited."""
+def draw_cuts(count: int, seed: int) -> Iterator[Image.Image]:
+    """Draw `count` small pictures, no two alike: parts of scenes, every third edited."""
     random = np.random.default_rng([seed, 9])
     for number, scene in enumerate(draw_scenes(-(-count // _CUTS), seed)):
         for _ in range(min(_CUTS, count - number * _CUTS)):
@@ -87,25 +92,28 @@ def cuts(count: int, seed: int) -> Iterator[Image.Image]:
             yield edit_copy(picture, random) if random.random() < 1 / 3 else picture
 
 
-def add(photos: Path, store: Path, model: str) -> dict[str, float]:
-    """Seconds and peak bytes of `diptych index add`, its start among them, and the pictures it added."""
+def measure_adding(photos: Path, store: Path, model: str) -> dict[str, float]:
+    """Measure `diptych index add`: seconds with its start, peak bytes, and pictures added."""
     began = perf_counter()
     told, most = run_with_peak("index", "add", photos, "--store", store, "--model", model, "--json")
     return {"pictures": json.loads(told)["total"], "seconds": perf_counter() - began, "peak_bytes": most}
 
 
-def start(store: str, model: str) -> dict[str, float]:
-    """Seconds to open a collection that nothing is remembered of, without those for the model, and its peak bytes."""
+def measure_opening(store: str, model: str) -> dict[str, float]:
+    """Measure the seconds and peak bytes of opening a collection that nothing is remembered of.
+
+    Those of opening the model are left out.
+    """
     scorer = Scorer.load(model)
     for path in Path(store).iterdir():
         drop_from_cache(path)
     began = perf_counter()
     with Collection.open(store, scorer, read_only=True):
-        return {"seconds": perf_counter() - began, "peak_bytes": peak()}
+        return {"seconds": perf_counter() - began, "peak_bytes": read_peak_bytes()}
 
 
-def search(photos: str, store: str, model: str) -> dict[str, Any]:
-    """Milliseconds of searches with 100 candidates, one after the other, by stage; edited copies are looked for."""
+def measure_searches(photos: str, store: str, model: str) -> dict[str, Any]:
+    """Measure searches for edited copies, one after the other: milliseconds by stage, with 100 candidates."""
     random = np.random.default_rng(1)
     names = sorted(path for path in pictures_below(Path(photos)) if path.suffix == ".jpg")
     chosen = [names[place] for place in random.permutation(len(names))[:QUERIES]]
@@ -124,15 +132,15 @@ def search(photos: str, store: str, model: str) -> dict[str, Any]:
     stages = {
         stage: [round(float(v) * 1000, 3) for v in np.percentile(each, [50, 99])] for stage, each in seconds.items()
     }
-    return {"milliseconds": stages, "peak_bytes": peak(), "index": layout}
+    return {"milliseconds": stages, "peak_bytes": read_peak_bytes(), "index": layout}
 
 
-def text(result: dict[str, Any]) -> str:
-    """The figures as a table for people."""
+def format_figures(result: dict[str, Any]) -> str:
+    """Format the figures as a table for people."""
     added, searched, opened = result["add"], result["search"], result["open"]
     rate = added["pictures"] / added["seconds"]
     rows = [
-        ("adding", f"{added['seconds']:,.0f} s", f"{rate:,.0f} pictures/s", _mib(added["peak_bytes"])),
+        ("adding", f"{added['seconds']:,.0f} s", f"{rate:,.0f} pictures/s", _format_mib(added["peak_bytes"])),
         *(
             (
                 f"a search, {CANDIDATES} candidates" if stage == "whole" else f"  {stage}",
@@ -142,23 +150,23 @@ def text(result: dict[str, Any]) -> str:
             )
             for stage, (half, most) in searched["milliseconds"].items()
         ),
-        ("searching", "", "", _mib(searched["peak_bytes"])),
+        ("searching", "", "", _format_mib(searched["peak_bytes"])),
         *(
-            (f"opening, cache {state}", f"{each['seconds']:.2f} s", "", _mib(each["peak_bytes"]))
+            (f"opening, cache {state}", f"{each['seconds']:.2f} s", "", _format_mib(each["peak_bytes"]))
             for state, each in opened.items()
         ),
-        *((name, "", "", _mib(size)) for name, size in result["sizes"].items()),
+        *((name, "", "", _format_mib(size)) for name, size in result["sizes"].items()),
     ]
     head = f"{added['pictures']:,} pictures, model {result['model']}, index {searched['index']['kind']}"
     return "\n".join([result["processor"], head, format_table(("", "time", "", "memory or size"), rows)])
 
 
-def _mib(size: float) -> str:
+def _format_mib(size: float) -> str:
     return f"{size / 2**20:,.0f} MiB"
 
 
-def _child(function: str, *arguments: object) -> Any:
-    """The value of one of this file's functions, called with texts in a process of its own."""
+def _call_in_process(function: str, *arguments: object) -> Any:
+    """Call one of this file's functions with texts, in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder, "told.json")
         done = run_process([sys.executable, "-P", "-c", _CALL, told, function, *arguments])

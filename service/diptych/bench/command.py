@@ -22,10 +22,10 @@ _TICK = 0.5  # seconds
 _MAIN = """
 import sys
 from pathlib import Path
-from diptych.bench.command import peak
+from diptych.bench.command import read_peak_bytes
 from diptych.cli.main import main
 code = main(sys.argv[2:])
-Path(sys.argv[1]).write_text(str(peak()))
+Path(sys.argv[1]).write_text(str(read_peak_bytes()))
 sys.exit(code)
 """
 
@@ -36,7 +36,7 @@ def run_command(
     """The output of `diptych` with these words and variables of the environment; `tick` is called twice a second until
     then. Raises BenchError if it fails.
     """
-    return _run(["-m", "diptych"], words, environment or {}, tick)
+    return _run_program(["-m", "diptych"], words, environment or {}, tick)
 
 
 def run_with_peak(*words: object) -> tuple[str, int]:
@@ -45,7 +45,7 @@ def run_with_peak(*words: object) -> tuple[str, int]:
     """
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder, "peak.txt")
-        return _run(["-c", _MAIN, str(told)], words, {}), int(told.read_text())
+        return _run_program(["-c", _MAIN, str(told)], words, {}), int(told.read_text())
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def start_process(line: Sequence[object], **options: Any) -> Iterator[subprocess
         yield process
     finally:
         if process is not None:
-            _end(process)
+            _end_process(process)
 
 
 def run_process(
@@ -78,8 +78,8 @@ def run_process(
                 return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
-def peak() -> int:
-    """The most bytes that this process has held since it began its program."""
+def read_peak_bytes() -> int:
+    """Read the most bytes that this process has held since it began its program."""
     status = Path("/proc/self/status")
     if status.exists():
         # Not what getrusage says: that begins with what the parent held.
@@ -90,7 +90,7 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def _run(
+def _run_program(
     program: Sequence[str],
     words: Sequence[object],
     environment: Mapping[str, str],
@@ -98,12 +98,12 @@ def _run(
 ) -> str:
     done = run_process([sys.executable, "-P", *program, *words], tick=tick, env=os.environ | dict(environment))
     if done.returncode:
-        reason = _message((done.stderr or done.stdout).decode(errors="replace").strip())
+        reason = _find_message((done.stderr or done.stdout).decode(errors="replace").strip())
         raise BenchError(f"`diptych {words[0]}` ended with {done.returncode}: {reason}")
     return done.stdout.decode()
 
 
-def _end(process: subprocess.Popen[Any]) -> None:
+def _end_process(process: subprocess.Popen[Any]) -> None:
     try:
         if process.poll() is None:
             process.terminate()
@@ -120,8 +120,8 @@ def _end(process: subprocess.Popen[Any]) -> None:
                 pipe.close()
 
 
-def _message(said: str) -> str:
-    """The message of an error, which with `--json` is one of a document."""
+def _find_message(said: str) -> str:
+    """Find the message of an error, which with `--json` is part of a document."""
     try:
         return str(json.loads(said)["error"]["message"])
     except (ValueError, KeyError, TypeError):

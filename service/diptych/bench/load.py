@@ -52,8 +52,8 @@ class Tally:
     elapsed: float = 0.0
 
     @classmethod
-    def together(cls, tallies: Sequence[Tally], elapsed: float) -> Tally:
-        """Several clients, or several rounds, as one."""
+    def merge_tallies(cls, tallies: Sequence[Tally], elapsed: float) -> Tally:
+        """Merge the tallies of several clients, or of several rounds."""
         seconds = [one for tally in tallies for one in tally.seconds]
         return cls(seconds, sum(tally.refused for tally in tallies), elapsed)
 
@@ -73,10 +73,10 @@ class Tally:
         }
 
 
-def measure(
+def measure_load(
     scorer: Scorer, clients: Sequence[int], seconds: float, model: str, tick: Call = lambda: None, *, rounds: int = 1
 ) -> dict[str, Any]:
-    """The figures for `text`. `seconds` a round; raises BenchError if the service fails to start or errs."""
+    """Measure the service under load, `seconds` a round. Raises BenchError if it fails to start or errs."""
     with tempfile.TemporaryDirectory() as folder:
         photos = draw_collection(Path(folder, "drawn"), count=CANDIDATES + 1)
         store = Path(folder, "store")
@@ -84,9 +84,9 @@ def measure(
             ids = [added.id for added in collection.add(photos)]
             tokens = np.stack([collection.panel(id)[0] for id in ids])
         photo = resize_photo(photos[0])
-        asks = {"rerank": _rerank(ids), "search": _search(photo)}
+        asks = {"rerank": _make_rerank(ids), "search": _make_search(photo)}
         with (
-            running(store, model, scorer.runtime.threads) as (port, _),
+            run_service(store, model, scorer.runtime.threads) as (port, _),
             Collection.open(store, scorer, read_only=True) as collection,
         ):
             bare: dict[str, Call] = {
@@ -103,8 +103,8 @@ def measure(
     return {"model": scorer.runtime.name, "threads": scorer.runtime.threads, "candidates": CANDIDATES, **kinds}
 
 
-def text(result: dict[str, Any]) -> str:
-    """The figures as tables for people."""
+def format_figures(result: dict[str, Any]) -> str:
+    """Format the figures as tables for people."""
     names = {
         "rerank": ("/v1/rerank, 100 stored pictures", "engine"),
         "search": ("/v1/search with a JPEG", "library"),
@@ -128,13 +128,13 @@ def text(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _rerank(ids: Sequence[str]) -> Ask:
+def _make_rerank(ids: Sequence[str]) -> Ask:
     query, *documents = ids
     body = json.dumps({"query": {"id": query}, "documents": [{"id": id} for id in documents]}).encode()
-    return _post("/v1/rerank", body, "application/json")
+    return _make_post("/v1/rerank", body, "application/json")
 
 
-def _search(photo: bytes) -> Ask:
+def _make_search(photo: bytes) -> Ask:
     mark = b"diptych-bench-load"
     head = b'--%b\r\nContent-Disposition: form-data; name="%b"'
     body = b"".join(
@@ -143,33 +143,33 @@ def _search(photo: bytes) -> Ask:
             *(head % (mark, b"candidates"), b"\r\n\r\n%d\r\n--%b--\r\n" % (CANDIDATES, mark)),
         ]
     )
-    return _post("/v1/search", body, f"multipart/form-data; boundary={mark.decode()}")
+    return _make_post("/v1/search", body, f"multipart/form-data; boundary={mark.decode()}")
 
 
-def _post(path: str, body: bytes, type: str) -> Ask:
-    def ask(connection: http.client.HTTPConnection) -> http.client.HTTPResponse:
+def _make_post(path: str, body: bytes, type: str) -> Ask:
+    def send_request(connection: http.client.HTTPConnection) -> http.client.HTTPResponse:
         connection.request("POST", path, body, {"Content-Type": type})
         return connection.getresponse()
 
-    return ask
+    return send_request
 
 
 def _measure_rounds(
     port: int, ask: Ask, call: Call, clients: int, seconds: float, rounds: int, tick: Call
 ) -> dict[str, Any]:
     """Rounds of so many clients of the service, each held to the bare `call` before and after it."""
-    callers = max({1, min(CALLERS, clients)}, key=lambda count: _alone(call, count, seconds))
-    alone = [_alone(call, callers, seconds)]
+    callers = max({1, min(CALLERS, clients)}, key=lambda count: _measure_alone(call, count, seconds))
+    alone = [_measure_alone(call, callers, seconds)]
     tick()
     tallies: list[Tally] = []
     shares: list[float] = []
     for _ in range(rounds):
         tallies.append(_measure_service(port, ask, clients, seconds))
-        alone.append(_alone(call, callers, seconds))
+        alone.append(_measure_alone(call, callers, seconds))
         shares.append(tallies[-1].rate / float(np.mean(alone[-2:])))
         tick()
     return {
-        **Tally.together(tallies, sum(tally.elapsed for tally in tallies)).summary(),
+        **Tally.merge_tallies(tallies, sum(tally.elapsed for tally in tallies)).summary(),
         "share": round(float(np.median(shares)), 3),
         "shares": [round(share, 3) for share in sorted(shares)],
         "alone": {
@@ -183,7 +183,7 @@ def _measure_rounds(
 def _measure_service(port: int, ask: Ask, clients: int, seconds: float) -> Tally:
     """`clients` that ask, each again as soon as it has its answer; who is told to come back later does."""
 
-    def client(tally: Tally, begin: float, end: float) -> None:
+    def run_client(tally: Tally, begin: float, end: float) -> None:
         with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
             while perf_counter() < end:
                 began = perf_counter()
@@ -199,20 +199,20 @@ def _measure_service(port: int, ask: Ask, clients: int, seconds: float) -> Tally
                 if answer.status == 200 and begin <= (done := perf_counter()) < end:
                     tally.seconds.append(done - began)
 
-    return _run_together(client, clients, seconds)
+    return _run_together(run_client, clients, seconds)
 
 
-def _alone(call: Call, callers: int, seconds: float) -> float:
-    """Calls a second without any HTTP."""
+def _measure_alone(call: Call, callers: int, seconds: float) -> float:
+    """Measure the calls a second without any HTTP."""
 
-    def caller(tally: Tally, begin: float, end: float) -> None:
+    def run_caller(tally: Tally, begin: float, end: float) -> None:
         while perf_counter() < end:
             began = perf_counter()
             call()
             if begin <= (done := perf_counter()) < end:
                 tally.seconds.append(done - began)
 
-    return _run_together(caller, callers, seconds).rate
+    return _run_together(run_caller, callers, seconds).rate
 
 
 def _run_together(work: Callable[[Tally, float, float], None], count: int, seconds: float) -> Tally:
@@ -224,30 +224,30 @@ def _run_together(work: Callable[[Tally, float, float], None], count: int, secon
     tallies = [Tally() for _ in range(count)]
     faults: list[Exception] = []
 
-    def one(tally: Tally) -> None:
+    def run_one(tally: Tally) -> None:
         try:
             work(tally, begin, begin + seconds)
         except Exception as fault:
             faults.append(fault)
 
-    threads = [threading.Thread(target=one, args=(tally,)) for tally in tallies]
+    threads = [threading.Thread(target=run_one, args=(tally,)) for tally in tallies]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     if faults:
         raise faults[0]
-    crowd = Tally.together(tallies, seconds)
+    crowd = Tally.merge_tallies(tallies, seconds)
     if not crowd.seconds:
         raise BenchError(f"nothing was done within {seconds:g} s; measure for longer")
     return crowd
 
 
 @contextmanager
-def running(
+def run_service(
     stored: Path, model: str, threads: int, *, option: str = "--store", environment: Mapping[str, str] | None = None
 ) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """`diptych serve` over a store in a process of its own: (its port, once it is ready, and the process)."""
+    """Run `diptych serve` over a store in a process of its own; gives its port, once it is ready, and the process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -256,7 +256,7 @@ def running(
     command = [sys.executable, "-P", "-m", "diptych", "serve", *options]
     with log.open("wb") as file, start_process(command, stdout=file, stderr=file, env=environment) as process:
         deadline = perf_counter() + _START
-        while not _ready(port):
+        while not _is_ready(port):
             if process.poll() is not None or perf_counter() > deadline:
                 last = log.read_text(errors="replace").strip().splitlines()[-1:]
                 raise BenchError(f"the service did not become ready: {''.join(last)}")
@@ -264,7 +264,7 @@ def running(
         yield port, process
 
 
-def _ready(port: int) -> bool:
+def _is_ready(port: int) -> bool:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", "/readyz")

@@ -22,7 +22,7 @@ from PIL import Image
 from diptych.bench.command import run_with_peak
 from diptych.bench.demo.collection import draw_collection
 from diptych.bench.graphs import SGEMM_SIZE, open_yardstick
-from diptych.bench.peers import COUNTS, OURS, PEERS, comparable, cost_candidates, make_works
+from diptych.bench.peers import COUNTS, OURS, PEERS, cost_candidates, list_comparable, make_works
 from diptych.collection.collection import Collection
 from diptych.console import format_count, format_table
 from diptych.errors import BenchError
@@ -35,22 +35,22 @@ _REST = 0.05
 Work = Callable[[], object]  # a float is its own count of the seconds
 
 
-def measure(
+def measure_model(
     scorer: Scorer, *, rounds: int = 15, peers: list[str] | None = None, tick: Callable[[], object] = lambda: None
 ) -> dict[str, Any]:
-    """The figures for `text`: medians of `rounds`, with the 10th and 90th percentile. Raises BenchError."""
+    """Measure a model: medians of `rounds`, with the 10th and 90th percentile. Raises BenchError."""
     if rounds < 3:
         raise BenchError(f"a median needs at least 3 rounds, got {rounds}")
     if unknown := [name for name in peers or [] if name not in PEERS]:
         raise BenchError(f"no peer is called {unknown[0]!r}; known are {', '.join(PEERS)}")
-    possible = comparable(scorer.runtime.manifest)
+    possible = list_comparable(scorer.runtime.manifest)
     if strangers := [name for name in peers or [] if name not in possible]:
         raise BenchError(
             f"the peer {strangers[0]!r} relates tokens, and {scorer.runtime.name} has none but pixels; "
             f"name others with --peer: {', '.join(possible)}"
         )
     seconds: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory() as folder, _works(scorer, Path(folder), peers or []) as tasks:
+    with tempfile.TemporaryDirectory() as folder, _prepare_works(scorer, Path(folder), peers or []) as tasks:
         for number in range(rounds + 1):
             for name, work in tasks.items():
                 # The threads of what ran before look out for more work for a while, on the cores of what is next.
@@ -62,7 +62,7 @@ def measure(
                     seconds.setdefault(name, []).append(took)
             if number:
                 tick()
-    return _result(scorer, {name: np.array(each) for name, each in seconds.items()}, rounds)
+    return _make_result(scorer, {name: np.array(each) for name, each in seconds.items()}, rounds)
 
 
 def peak_memory(model: str) -> dict[str, int]:
@@ -81,7 +81,7 @@ def peak_memory(model: str) -> dict[str, int]:
 
 
 @contextmanager
-def _works(scorer: Scorer, folder: Path, peers: list[str]) -> Iterator[dict[str, Work]]:
+def _prepare_works(scorer: Scorer, folder: Path, peers: list[str]) -> Iterator[dict[str, Work]]:
     threads, rng = scorer.runtime.threads, np.random.default_rng(0)
     matrix = rng.random((SGEMM_SIZE, SGEMM_SIZE), np.float32)
     sgemm = open_yardstick("sgemm", threads)
@@ -92,7 +92,7 @@ def _works(scorer: Scorer, folder: Path, peers: list[str]) -> Iterator[dict[str,
     with Collection.open(store, scorer, create=True) as collection:
         collection.add(photos)
 
-    def cold() -> float:
+    def search_cold() -> float:
         for path in store.rglob("*"):
             if path.is_file():
                 drop_from_cache(path)
@@ -104,16 +104,16 @@ def _works(scorer: Scorer, folder: Path, peers: list[str]) -> Iterator[dict[str,
     def multiply() -> object:
         return sgemm.run(None, {"a": matrix, "b": matrix})
 
-    def product() -> float:
+    def time_product() -> float:
         multiply()  # it gets its memory anew after the search before it, which takes as long as the product
         began = perf_counter()
         multiply()
         return perf_counter() - began
 
     tasks: dict[str, Work] = {
-        "sgemm": product,
+        "sgemm": time_product,
         "pictures": lambda: scorer.panels(files),
-        "cold": cold,
+        "cold": search_cold,
         f"{OURS} read": lambda: scorer.panels(files[:1]),
     }
     for count in COUNTS:
@@ -125,13 +125,13 @@ def _works(scorer: Scorer, folder: Path, peers: list[str]) -> Iterator[dict[str,
         yield tasks
 
 
-def _result(scorer: Scorer, seconds: dict[str, np.ndarray], rounds: int) -> dict[str, Any]:
+def _make_result(scorer: Scorer, seconds: dict[str, np.ndarray], rounds: int) -> dict[str, Any]:
     runtime, flops = scorer.runtime, scorer.runtime.manifest.flops
     rate = 2 * SGEMM_SIZE**3 / seconds["sgemm"].min()  # what the machine can do is what it did once
     pair = np.median(seconds[f"{OURS} {CANDIDATES}"]) / CANDIDATES
     candidates = cost_candidates({name: float(np.median(each)) * 1000 for name, each in seconds.items()})
     return {
-        "machine": {"processor": processor(), "threads": runtime.threads},
+        "machine": {"processor": find_processor(), "threads": runtime.threads},
         "model": runtime.name,
         "revision": runtime.revision,
         "provider": runtime.provider,
@@ -150,11 +150,11 @@ def _result(scorer: Scorer, seconds: dict[str, np.ndarray], rounds: int) -> dict
     }
 
 
-def text(result: dict[str, Any]) -> str:
-    """The figures as a table for people."""
+def format_figures(result: dict[str, Any]) -> str:
+    """Format the figures as a table for people."""
     times = result["milliseconds"]
 
-    def row(what: str, name: str, ratio: str) -> tuple[str, str, str, str]:
+    def format_row(what: str, name: str, ratio: str) -> tuple[str, str, str, str]:
         middle, low, high = times[name]
         return what, f"{middle:.1f}", f"{low:.1f} to {high:.1f}", ratio
 
@@ -163,11 +163,15 @@ def text(result: dict[str, Any]) -> str:
     if share is not None:
         of_rate += f", {share:.0%} of the rate of sgemm"
     rows = [
-        row(f"sgemm, {SGEMM_SIZE}^3", "sgemm", f"{result['sgemm_gflops']:.0f} GFLOP/s at best"),
-        row(f"{CANDIDATES} candidates, tokens at hand", f"{OURS} {CANDIDATES}", of_rate),
-        row(f"a search with {CANDIDATES} candidates", "search", "query decoded and encoded, tokens from the store"),
-        row("the same, nothing of the store in memory", "cold", ""),
-        row(f"{PICTURES} JPEGs of 640 x 480 to tokens", "pictures", f"{result['pictures_per_second']:,.0f} pictures/s"),
+        format_row(f"sgemm, {SGEMM_SIZE}^3", "sgemm", f"{result['sgemm_gflops']:.0f} GFLOP/s at best"),
+        format_row(f"{CANDIDATES} candidates, tokens at hand", f"{OURS} {CANDIDATES}", of_rate),
+        format_row(
+            f"a search with {CANDIDATES} candidates", "search", "query decoded and encoded, tokens from the store"
+        ),
+        format_row("the same, nothing of the store in memory", "cold", ""),
+        format_row(
+            f"{PICTURES} JPEGs of 640 x 480 to tokens", "pictures", f"{result['pictures_per_second']:,.0f} pictures/s"
+        ),
     ]
     machine = result["machine"]
     lines = [
@@ -219,8 +223,8 @@ def drop_from_cache(path: Path) -> None:
             os.close(handle)
 
 
-def processor() -> str:
-    """The name of this machine's processor."""
+def find_processor() -> str:
+    """Find the name of this machine's processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

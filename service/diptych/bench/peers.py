@@ -37,8 +37,8 @@ class Keypoints(NamedTuple):
     descriptors: np.ndarray
 
 
-def comparable(manifest: Manifest) -> list[str]:
-    """The peers that stand beside a model: all, but late interaction where there are no tokens except pixels."""
+def list_comparable(manifest: Manifest) -> list[str]:
+    """List the peers to measure beside a model: not `late` where the only tokens are pixels."""
     return [name for name in PEERS if name != "late" or not manifest.literal]
 
 
@@ -102,7 +102,7 @@ def count_inliers(query: Keypoints, candidate: Keypoints) -> int:
     """The matches, by Lowe's ratio test in both directions, that one homography explains."""
     if min(len(query.places), len(candidate.places)) < 4:
         return 0
-    there, back = (_matches(*pair) for pair in ((query, candidate), (candidate, query)))
+    there, back = (_match_keypoints(*pair) for pair in ((query, candidate), (candidate, query)))
     mutual = [(a, b) for a, b in there.items() if back.get(b) == a]
     if len(mutual) < 4:
         return 0
@@ -123,6 +123,6 @@ def normalise_tokens(tokens: np.ndarray) -> np.ndarray:
     return (flat / np.maximum(np.linalg.norm(flat, axis=-1, keepdims=True), 1e-12)).astype(np.float16)
 
 
-def _matches(a: Keypoints, b: Keypoints) -> dict[int, int]:
+def _match_keypoints(a: Keypoints, b: Keypoints) -> dict[int, int]:
     found: Any = cv2.BFMatcher(cv2.NORM_L2).knnMatch(a.descriptors, b.descriptors, 2)
     return {near.queryIdx: near.trainIdx for near, second in found if near.distance < RATIO * second.distance}

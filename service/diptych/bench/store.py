@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.bench.model import processor
+from diptych.bench.model import find_processor
 from diptych.collection.ingest import BATCH
 from diptych.console import format_table
 from diptych.pictures.content import picture_id
@@ -26,15 +26,15 @@ _CLUSTERS = 200  # that embeddings gather about, as photos of the same kinds do
 _KINDS = 10
 
 
-def measure(
+def measure_store(
     backend: Backend, runtime: Runtime, count: int, on_progress: Callable[[int], object] = lambda done: None
 ) -> dict[str, Any]:
-    """Figures of an empty collection that is filled with `count` drawn pictures, searched and emptied again."""
+    """Measure an empty collection: fill it with `count` drawn pictures, search it, and empty it again."""
     embeddings = draw_embeddings(count, runtime.embedding_dim)
-    drawing, ids, adding = _pictures(embeddings, runtime), [], []
+    drawing, ids, adding = _draw_pictures(embeddings, runtime), [], []
     while batch := list(islice(drawing, BATCH)):
         ids += [picture.id for picture in batch]
-        adding.append(_time(lambda batch=batch: backend.insert(batch)))
+        adding.append(_time_call(lambda batch=batch: backend.insert(batch)))
         on_progress(len(batch))
     random = np.random.default_rng(2)
     queries = embeddings[random.integers(count, size=QUERIES)] + random.normal(0, 0.03, (QUERIES, embeddings.shape[1]))
@@ -53,16 +53,16 @@ def measure(
             seconds[stage].append(value)
         exact = np.argsort(-(embeddings @ query), kind="stable")[:CANDIDATES]
         recall.append(len({ids[place] for place in exact} & {record.id for record in records.values()}) / len(exact))
-        seconds["filtered"].append(_time(lambda query=query: backend.nearest(query, CANDIDATES, {"kind": 3})))
-    removing = _time(lambda: [backend.remove(ids[start : start + 1000]) for start in range(0, count, 1000)])
+        seconds["filtered"].append(_time_call(lambda query=query: backend.nearest(query, CANDIDATES, {"kind": 3})))
+    removing = _time_call(lambda: [backend.remove(ids[start : start + 1000]) for start in range(0, count, 1000)])
     return {
-        "processor": processor(),
+        "processor": find_processor(),
         "store": backend.name,
         "count": count,
         "token_bytes": runtime.codec.nbytes,
         "added_per_second": count / sum(adding),
-        "batch_milliseconds": _percentiles(adding),
-        "milliseconds": {stage: _percentiles(each) for stage, each in seconds.items()},
+        "batch_milliseconds": _compute_percentiles(adding),
+        "milliseconds": {stage: _compute_percentiles(each) for stage, each in seconds.items()},
         "recall": float(np.mean(recall)),
         "removed_per_second": count / removing,
     }
@@ -76,8 +76,8 @@ def draw_embeddings(count: int, dimension: int) -> np.ndarray:
     return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype("<f4")
 
 
-def text(result: dict[str, Any]) -> str:
-    """The figures as a table for people."""
+def format_figures(result: dict[str, Any]) -> str:
+    """Format the figures as a table for people."""
     half, most = result["batch_milliseconds"]
     rows = [
         ("adding", f"{result['added_per_second']:,.0f}/s", f"{BATCH} at once: {half:.0f} ms", f"p99 {most:.0f} ms"),
@@ -101,7 +101,7 @@ _NAMES = {
 }
 
 
-def _pictures(embeddings: np.ndarray, runtime: Runtime) -> Iterator[NewPicture]:
+def _draw_pictures(embeddings: np.ndarray, runtime: Runtime) -> Iterator[NewPicture]:
     random, codec = np.random.default_rng(3), runtime.codec
     for number, embedding in enumerate(embeddings):
         sha256 = hashlib.sha256(f"drawn {number}".encode()).hexdigest()
@@ -120,12 +120,12 @@ def _pictures(embeddings: np.ndarray, runtime: Runtime) -> Iterator[NewPicture]:
         )
 
 
-def _time(work: Callable[[], object]) -> float:
+def _time_call(work: Callable[[], object]) -> float:
     began = perf_counter()
     work()
     return perf_counter() - began
 
 
-def _percentiles(seconds: list[float]) -> list[float]:
+def _compute_percentiles(seconds: list[float]) -> list[float]:
     """Milliseconds: half of them took at most the first, 99 % the second."""
     return [round(1000 * float(value), 2) for value in np.percentile(seconds, [50, 99])]

@@ -42,17 +42,17 @@ def bench(
     Without a command it measures a model: a picture, a pair and a request, beside peers.
     """
     from diptych.bench import model as models
-    from diptych.bench.peers import comparable
+    from diptych.bench.peers import list_comparable
 
     console, scorer = Console(as_json, quiet), open_scorer(model, provider, threads)
-    peers = peer or comparable(scorer.runtime.manifest)
+    peers = peer or list_comparable(scorer.runtime.manifest)
     with console.progress(total=rounds, unit="round") as bar:
-        result = models.measure(scorer, rounds=rounds, peers=peers, tick=bar.update)
+        result = models.measure_model(scorer, rounds=rounds, peers=peers, tick=bar.update)
     if memory:
         few, many = models.REQUESTS
         console.remark(f"scoring {few:,} and {many:,} pairs in processes of their own ...")
         result["memory"] = models.peak_memory(model)
-    console.emit(result, models.text(result))
+    console.emit(result, models.format_figures(result))
     return 0
 
 
@@ -74,8 +74,8 @@ def load(
     console = Console(as_json, quiet)
     scorer = open_scorer(model, provider, threads)
     with console.progress(total=2 * len(clients) * (rounds + 1), unit="round") as bar:
-        result = loads.measure(scorer, list(clients), seconds, model, bar.update, rounds=rounds)
-    console.emit(result, loads.text(result))
+        result = loads.measure_load(scorer, list(clients), seconds, model, bar.update, rounds=rounds)
+    console.emit(result, loads.format_figures(result))
     return 0
 
 
@@ -93,8 +93,8 @@ def collection(
     console = Console(as_json, quiet)
     find_artifact(model)  # or it would only be missed once all is drawn
     with make_room(folder) as place:
-        result = collections.measure(place, count, model, console)
-    console.emit(result, collections.text(result))
+        result = collections.measure_collection(place, count, model, console)
+    console.emit(result, collections.format_figures(result))
     return 0
 
 
@@ -115,8 +115,8 @@ def store(
         if backend.count():
             raise BenchError(f"{backend.name} holds {backend.count():,} pictures; name a new collection for the bench")
         with console.progress(total=count, unit="picture", desc="adding") as bar:
-            result = stores.measure(backend, runtime, count, bar.update)
-    console.emit(result, stores.text(result))
+            result = stores.measure_store(backend, runtime, count, bar.update)
+    console.emit(result, stores.format_figures(result))
     return 0
 
 

@@ -49,16 +49,16 @@ def estimate(
     quiet: Quiet = False,
 ) -> int:
     """Estimate the cost of many pictures from the cost of one here."""
-    from diptych.bench.estimate.figures import measured
-    from diptych.bench.estimate.plan import Load, Machine, planned
+    from diptych.bench.estimate.figures import measure_figures
+    from diptych.bench.estimate.plan import Load, Machine, plan_machines
 
     console = Console(as_json, quiet)
     console.remark("measuring what one picture, one pair and one vector cost here ...")
-    figures = measured(open_scorer(model, provider, threads))
+    figures = measure_figures(open_scorer(model, provider, threads))
     machine = Machine(cores, memory, price, disk_price, free_reads, read_price)
     loads = [Load(count, queries, candidates, seconds) for count in pictures]
     try:
-        plans = [planned(figures, one, machine) for one in loads]
+        plans = [plan_machines(figures, one, machine) for one in loads]
     except ValueError as error:
         raise EstimateError(str(error)) from None
     cases = [{**asdict(one), **asdict(plan)} for one, plan in zip(loads, plans, strict=True)]

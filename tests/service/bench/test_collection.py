@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from diptych.bench import collection
-from diptych.bench.collection import SIDES, cuts, measure, text
-from diptych.bench.command import peak
+from diptych.bench.collection import SIDES, draw_cuts, format_figures, measure_collection
+from diptych.bench.command import read_peak_bytes
 from diptych.cli.main import main
 from diptych.errors import BenchError
 
@@ -16,22 +16,22 @@ def here(*words: object) -> tuple[str, int]:
     """A command in this process, for to start five of their own takes longer than what they do."""
     with redirect_stdout(io.StringIO()) as said:
         assert main(list(map(str, words))) == 0
-    return said.getvalue(), peak()
+    return said.getvalue(), read_peak_bytes()
 
 
 @pytest.fixture(scope="module")
 def measured(artifact, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(collection, "run_with_peak", here)
-        patch.setattr(collection, "_child", lambda part, *words: getattr(collection, part)(*map(str, words)))
-        return measure(tmp_path_factory.mktemp("bench"), 120, str(artifact))
+        patch.setattr(collection, "_call_in_process", lambda part, *words: getattr(collection, part)(*map(str, words)))
+        return measure_collection(tmp_path_factory.mktemp("bench"), 120, str(artifact))
 
 
 def test_pictures_are_small_all_different_and_the_same_ones_again():
-    drawn = [np.asarray(picture) for picture in cuts(60, 0)]
+    drawn = [np.asarray(picture) for picture in draw_cuts(60, 0)]
     assert len({picture.tobytes() for picture in drawn}) == len(drawn) == 60
     assert np.median([max(picture.shape) for picture in drawn]) <= SIDES[1]
-    again = itertools.islice(cuts(60, 0), 5)
+    again = itertools.islice(draw_cuts(60, 0), 5)
     assert all(np.array_equal(one, np.asarray(other)) for one, other in zip(drawn, again, strict=False))
 
 
@@ -46,7 +46,7 @@ def test_every_picture_is_added_and_every_part_is_measured(measured):
 
 
 def test_the_table_names_every_part(measured):
-    shown = text(measured)
+    shown = format_figures(measured)
     for name in (
         "120 pictures, model",
         "index exact",
@@ -61,7 +61,7 @@ def test_the_table_names_every_part(measured):
 
 def test_a_part_that_fails_ends_it_with_its_words(tmp_path):
     with pytest.raises(BenchError, match=r"(?s)`diptych index` ended with 2: .*no-such-model"):
-        measure(tmp_path, 100, "no-such-model")
+        measure_collection(tmp_path, 100, "no-such-model")
 
 
 @pytest.mark.slow

@@ -158,7 +158,7 @@ def test_a_drawing_that_was_ended_goes_on_to_the_same_bytes(folder, environment,
 def test_what_other_settings_or_another_program_have_drawn_is_drawn_anew(tmp_path, monkeypatch, seed, program):
     def interrupt(after: int, seed: int, program: bytes = b"") -> None:
         """Ctrl-C when a drawing, perhaps by another program, has so many pictures more."""
-        draw, left = collection._draw, iter(range(after))
+        draw, left = collection._draw_picture, iter(range(after))
 
         def stop_or_draw(*args):
             if next(left, None) is None:
@@ -166,7 +166,7 @@ def test_what_other_settings_or_another_program_have_drawn_is_drawn_anew(tmp_pat
             return draw(*args)
 
         with monkeypatch.context() as patch:
-            patch.setattr(collection, "_draw", stop_or_draw)
+            patch.setattr(collection, "_draw_picture", stop_or_draw)
             if program:
                 patch.setattr(collection, "_describe_drawing", lambda *_: program)
             assert main(["demo", str(tmp_path / "again"), "--count", "4", "--seed", str(seed)]) == 130

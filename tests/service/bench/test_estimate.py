@@ -6,7 +6,7 @@ import pytest
 
 from diptych.bench.estimate import plan as module
 from diptych.bench.estimate.figures import Figures
-from diptych.bench.estimate.plan import INDEX_OVERHEAD, Load, Machine, planned, simulate_queue
+from diptych.bench.estimate.plan import INDEX_OVERHEAD, Load, Machine, plan_machines, simulate_queue
 from diptych.cli.estimate import text
 from diptych.cli.main import main
 from diptych_runtime.manifest import Manifest
@@ -33,7 +33,7 @@ def briefly(monkeypatch):
 
 
 def test_bytes_and_dollars_are_those_of_the_figures():
-    plan = planned(FIGURES, LOAD, MACHINE)
+    plan = plan_machines(FIGURES, LOAD, MACHINE)
     assert plan.vector_bytes == 1_000_000 * (4 * 128 + INDEX_OVERHEAD)
     assert plan.token_bytes == 1_000_000 * 8192
     assert plan.record_bytes == 800e6
@@ -42,11 +42,11 @@ def test_bytes_and_dollars_are_those_of_the_figures():
     assert plan.dollars == pytest.approx({"machines": 590.0, "disks": disk * 0.08, "reads": 0.0})
     assert plan.filling_hours == pytest.approx(1_000_000 * 4e-3 / 16 / 3600)
     compact = replace(FIGURES, token_bytes=4096)
-    assert planned(compact, LOAD, MACHINE).dollars["disks"] < 0.6 * plan.dollars["disks"]
+    assert plan_machines(compact, LOAD, MACHINE).dollars["disks"] < 0.6 * plan.dollars["disks"]
 
 
 def test_a_query_costs_what_its_stages_cost():
-    plan = planned(FIGURES, LOAD, MACHINE)
+    plan = plan_machines(FIGURES, LOAD, MACHINE)
     assert plan.lists == 1024
     assert plan.compared == pytest.approx(1024 + 1_000_000 * 100 / 1024)
     assert plan.core_seconds == pytest.approx(
@@ -62,42 +62,42 @@ def test_a_query_costs_what_its_stages_cost():
 
 
 def test_memory_makes_shards_and_queries_make_groups():
-    many = planned(FIGURES, replace(LOAD, pictures=100_000_000), MACHINE)
+    many = plan_machines(FIGURES, replace(LOAD, pictures=100_000_000), MACHINE)
     assert many.shards == math.ceil(many.vector_bytes / (0.7 * 64 * 2**30)) == 2
     assert (many.groups, many.bottleneck) == (1, "memory")
-    busy = planned(FIGURES, replace(LOAD, queries=2000.0), MACHINE)
+    busy = plan_machines(FIGURES, replace(LOAD, queries=2000.0), MACHINE)
     assert busy.shards == 1
     assert busy.groups >= 2000 * sum(busy.core_seconds.values()) / 16
     assert busy.busy < 0.95
     assert busy.p99 <= 1.0
     assert busy.dollars["machines"] == 590 * busy.machines
-    assert busy.dollars["disks"] == pytest.approx(busy.groups * planned(FIGURES, LOAD, MACHINE).dollars["disks"])
+    assert busy.dollars["disks"] == pytest.approx(busy.groups * plan_machines(FIGURES, LOAD, MACHINE).dollars["disks"])
 
 
 def test_reads_beyond_the_free_ones_are_paid_and_no_more_are_made_than_there_are_pictures():
-    plan = planned(FIGURES, replace(LOAD, queries=60.0), replace(MACHINE, free_reads=1000))
+    plan = plan_machines(FIGURES, replace(LOAD, queries=60.0), replace(MACHINE, free_reads=1000))
     assert plan.reads == 60 * 100 / plan.machines
     assert plan.dollars["reads"] == pytest.approx(plan.machines * (plan.reads - 1000) * 0.005)
-    plan = planned(FIGURES, replace(LOAD, pictures=10), MACHINE)
+    plan = plan_machines(FIGURES, replace(LOAD, pictures=10), MACHINE)
     assert plan.core_seconds["scoring pairs"] == pytest.approx(10 * FIGURES.pair_seconds)
     assert plan.reads == 10 * 10
 
 
 def test_very_many_pictures_and_queries_only_take_more_machines():
-    plan = planned(FIGURES, replace(LOAD, pictures=5_000_000_000), MACHINE)
+    plan = plan_machines(FIGURES, replace(LOAD, pictures=5_000_000_000), MACHINE)
     assert plan.shards == math.ceil(plan.vector_bytes / (0.7 * 64 * 2**30)) > 80
-    assert planned(FIGURES, replace(LOAD, queries=20_000.0), MACHINE).groups > 60
+    assert plan_machines(FIGURES, replace(LOAD, queries=20_000.0), MACHINE).groups > 60
     with pytest.raises(ValueError, match=r"shards would be needed.*larger machines"):
-        planned(FIGURES, replace(LOAD, pictures=1_000_000_000_000), replace(MACHINE, memory=1.0))
+        plan_machines(FIGURES, replace(LOAD, pictures=1_000_000_000_000), replace(MACHINE, memory=1.0))
 
 
 def test_one_query_too_slow_for_a_machine_is_spread_over_more(briefly):
     slow = replace(FIGURES, pair_seconds=0.3)
-    plan = planned(slow, replace(LOAD, pictures=1000, queries=0.01), MACHINE)
+    plan = plan_machines(slow, replace(LOAD, pictures=1000, queries=0.01), MACHINE)
     assert plan.shards > 1
     assert plan.p99 <= 1.0
     with pytest.raises(ValueError, match=r"within 0.003 s; allow more time"):
-        planned(FIGURES, replace(LOAD, seconds=0.003), MACHINE)
+        plan_machines(FIGURES, replace(LOAD, seconds=0.003), MACHINE)
 
 
 def test_the_queue_is_the_known_one_where_there_is_a_formula():
@@ -129,7 +129,7 @@ def test_the_command_measures_here_and_answers_for_each_number(artifact, capsys)
 
 def test_people_get_a_column_for_each_number():
     loads = [LOAD, replace(LOAD, pictures=100_000_000)]
-    shown = text(FIGURES, MACHINE, loads, [planned(FIGURES, load, MACHINE) for load in loads])
+    shown = text(FIGURES, MACHINE, loads, [plan_machines(FIGURES, load, MACHINE) for load in loads])
     lines = {line[:30].strip(): line[30:].split() for line in shown.splitlines()}
     assert lines["pictures"] == ["1,000,000", "100,000,000"]
     assert lines["machines"] == ["1", "2"]
@@ -137,7 +137,7 @@ def test_people_get_a_column_for_each_number():
 
 
 def test_the_command_answers_for_each_number_and_says_what_cannot_be(briefly, artifact, capsys, monkeypatch):
-    monkeypatch.setattr("diptych.bench.estimate.figures.measured", lambda scorer: FIGURES)
+    monkeypatch.setattr("diptych.bench.estimate.figures.measure_figures", lambda scorer: FIGURES)
     assert main(["estimate", "10", "1000", "--model", str(artifact), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["figures"] == asdict(FIGURES)

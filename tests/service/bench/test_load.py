@@ -9,7 +9,7 @@ from diptych.errors import BenchError
 def alone(monkeypatch) -> list[int]:
     """With how many callers the bare engine was asked, which answers each of them once a second."""
     asked = []
-    monkeypatch.setattr(load, "_alone", lambda call, callers, seconds: asked.append(callers) or float(callers))
+    monkeypatch.setattr(load, "_measure_alone", lambda call, callers, seconds: asked.append(callers) or float(callers))
     return asked
 
 
@@ -36,7 +36,7 @@ def test_the_service_is_laid_beside_the_engine_at_every_number_of_clients(artifa
             assert one["refused"] == 0
     # Once with each number of callers, then with the better one: before all rounds and after each.
     assert alone == 2 * [1, *3 * [1], 1, 3, *3 * [3]]
-    lines = load.text(result).splitlines()
+    lines = load.format_figures(result).splitlines()
     assert sum(line.startswith("/v1/") for line in lines) == 2
     assert sum(line.strip().startswith(("1 ", "3 ")) for line in lines) == 4
 
@@ -55,14 +55,14 @@ def test_more_clients_than_a_service_takes_come_back_when_they_are_told_to(artif
 def test_a_service_that_does_not_start_or_answers_an_error_ends_the_measurement(artifact, scorer, monkeypatch):
     monkeypatch.setenv("DIPTYCH_PICTURES", "50")
     with pytest.raises(BenchError, match=r"answered 422: .*at most 50 fit in one request"):
-        load.measure(scorer, [1], 0.5, str(artifact))
+        load.measure_load(scorer, [1], 0.5, str(artifact))
     monkeypatch.setenv("DIPTYCH_PICTURES", "none")
     with pytest.raises(BenchError, match=r"did not become ready: .*DIPTYCH_PICTURES"):
-        load.measure(scorer, [1], 0.5, str(artifact))
+        load.measure_load(scorer, [1], 0.5, str(artifact))
 
 
 def test_the_bare_engine_is_asked_by_so_many_at_once():
     call = AtOnce()
-    rate = load._alone(call, 4, 0.3)
+    rate = load._measure_alone(call, 4, 0.3)
     assert call.most == 4
     assert 0 < rate <= 400

@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 from simple_bench import simplify
 
-from diptych.bench.model import REQUESTS, measure, peak_memory, text
-from diptych.bench.peers import PEERS, comparable
+from diptych.bench.model import REQUESTS, format_figures, measure_model, peak_memory
+from diptych.bench.peers import PEERS, list_comparable
 from diptych.errors import BenchError
 
 
@@ -13,12 +13,12 @@ from diptych.errors import BenchError
 def measured(scorer, photo):
     with pytest.MonkeyPatch.context() as patch:
         simplify(patch, photo)
-        return measure(scorer, rounds=3, peers=list(PEERS))
+        return measure_model(scorer, rounds=3, peers=list(PEERS))
 
 
 @pytest.mark.slow
 def test_a_peer_is_measured_beside_the_model(scorer) -> None:
-    costs = measure(scorer, rounds=3, peers=["vit-s16"])["candidates"]
+    costs = measure_model(scorer, rounds=3, peers=["vit-s16"])["candidates"]
     assert set(costs) == {"diptych", "vit-s16"}
     assert costs["vit-s16"]["stored"]["100"] > costs["diptych"]["stored"]["100"]
 
@@ -53,21 +53,21 @@ def test_the_rate_of_a_pair_counts_the_operations_of_what_is_run(measured, score
 
 
 def test_the_table_names_machine_model_and_every_peer(measured, scorer) -> None:
-    shown = text(measured)
+    shown = format_figures(measured)
     assert scorer.runtime.revision in shown
     assert scorer.runtime.attention_path in shown
     assert all(PEERS[name] in shown for name in PEERS)
     assert re.search(r"ms each, candidates read before +1 +32 +100 +times ours", shown)
     assert len(re.findall(r"^this model +[\d.,]+ +[\d.,]+ +[\d.,]+ +1\.?0?$", shown, re.MULTILINE)) == 2
     memory = {"memory": {str(REQUESTS[0]): 2**20, str(REQUESTS[1]): 3 * 2**19}}
-    assert "1 MiB for 100 pairs, 2 MiB for 10,000: 1.50 times" in text(measured | memory)
+    assert "1 MiB for 100 pairs, 2 MiB for 10,000: 1.50 times" in format_figures(measured | memory)
 
 
 def test_too_few_rounds_and_unknown_peers_are_refused(scorer) -> None:
     with pytest.raises(BenchError, match="at least 3 rounds, got 2"):
-        measure(scorer, rounds=2)
+        measure_model(scorer, rounds=2)
     with pytest.raises(BenchError, match="no peer is called 'clip'; known are late, sift, cnn, vit-s16"):
-        measure(scorer, peers=["clip"])
+        measure_model(scorer, peers=["clip"])
 
 
 def test_late_interaction_stands_beside_no_model_that_keeps_pixels(scorer, monkeypatch) -> None:
@@ -76,9 +76,9 @@ def test_late_interaction_stands_beside_no_model_that_keeps_pixels(scorer, monke
     pixels = replace(manifest, token_shape=(side, side, 3), byte_channels=0)
     assert (manifest.literal, pixels.literal) == (False, True)
     monkeypatch.setattr(scorer.runtime, "manifest", pixels)
-    assert comparable(scorer.runtime.manifest) == ["sift", "cnn", "vit-s16"]
+    assert list_comparable(scorer.runtime.manifest) == ["sift", "cnn", "vit-s16"]
     with pytest.raises(BenchError, match=r"'late' relates tokens.*has none but pixels.*--peer: sift, cnn, vit-s16"):
-        measure(scorer, peers=list(PEERS))
+        measure_model(scorer, peers=list(PEERS))
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from milvus_server import SERVERS
 
-from diptych.bench.store import draw_embeddings, text
+from diptych.bench.store import draw_embeddings, format_figures
 
 
 @pytest.fixture(params=["folder", *SERVERS])
@@ -22,7 +22,7 @@ def test_a_place_is_filled_searched_and_emptied_again(diptych, where, artifact):
     assert found.json["recall"] > 0.95
     assert all(0 < half <= most for half, most in found.json["milliseconds"].values())
     assert set(found.json["milliseconds"]) == {"nearest", "tokens", "records", "whole", "filtered"}
-    assert "recall@100" in text(found.json)
+    assert "recall@100" in format_figures(found.json)
     assert json.loads(diptych("index", "stats", "--store", where, "--json").out)["pictures"] == 0
     assert diptych(*asked).code == 0, "it is empty again"
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from diptych.bench.command import run_command
-from diptych.bench.model import processor
+from diptych.bench.model import find_processor
 from diptych.console import QUIET, Console, format_count, format_table
 from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
@@ -69,7 +69,7 @@ def measure(
         times = [round(float(value) * 1000, 3) for value in np.percentile(seconds[key], [50, 10, 90])]
         rows.append({"name": name, "milliseconds": times, **found.get(key, {})})
     return {
-        "processor": processor(),
+        "processor": find_processor(),
         "threads": scorers[models[0]].runtime.threads,
         "models": {name: scorer.runtime.revision for name, scorer in scorers.items()},
         "rounds": rounds,

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from diptych.bench.command import run_command
-from diptych.bench.model import processor
+from diptych.bench.model import find_processor
 from diptych.console import format_count, format_table
 from diptych.dedupe.groups import grouped, matches_of
 from diptych.dedupe.keeper import preference
@@ -58,7 +58,12 @@ def measure(
     pictures, store = folder / "pictures", folder / "store"
     say(f"making {count:,} pictures ...")
     truth = _make(photos, pictures, count)
-    result: dict[str, Any] = {"count": count, "photos": len(set(truth.values())), "processor": processor(), "rows": []}
+    result: dict[str, Any] = {
+        "count": count,
+        "photos": len(set(truth.values())),
+        "processor": find_processor(),
+        "rows": [],
+    }
     result |= {"model": model, "seconds": {}}
 
     def dedupe(threshold: str) -> tuple[float, dict[str, Any], list[list[str]]]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from diptych.bench.command import run_command
-from diptych.bench.model import processor
+from diptych.bench.model import find_processor
 from diptych.collection.adoption import adopt
 from diptych.collection.collection import Collection
 from diptych.dedupe.candidates import candidate_pairs
@@ -84,7 +84,7 @@ def measure(folder: Path, setting: Setting, say: Callable[[str], object] = lambd
     fine_tuned = _judged(other, tuned, setting)
     ways = {"released": released, "calibrated": calibrated, "fine-tuned": fine_tuned}
     return {
-        "processor": processor(),
+        "processor": find_processor(),
         "threads": setting.threads,
         "model": setting.model,
         "question": setting.question,

@@ -18,9 +18,9 @@ import numpy as np
 
 from diptych.batch.parts.folder import folder_of
 from diptych.batch.tables.read import hash_file
-from diptych.bench.collection import cuts
+from diptych.bench.collection import draw_cuts
 from diptych.bench.command import start_process
-from diptych.bench.model import processor
+from diptych.bench.model import find_processor
 from diptych.console import QUIET, Console, format_table
 from diptych.errors import BenchError
 
@@ -55,7 +55,7 @@ def measure(
     """
     console.remark(f"drawing {pictures:,} pictures ...")
     table_of_pairs = draw(folder, pairs, pictures, console)
-    result: dict[str, Any] = {"processor": processor(), "model": model, "pairs": pairs, "runs": {}}
+    result: dict[str, Any] = {"processor": find_processor(), "model": model, "pairs": pairs, "runs": {}}
     runs = result["runs"]
     for label, options, count in _variants(workers, nodes):
         console.remark(f"{label} ...")
@@ -74,7 +74,7 @@ def draw(folder: Path, pairs: int, pictures: int, console: Console = QUIET) -> P
     (folder / "photos").mkdir()
     names = [f"photos/{number:07d}.jpg" for number in range(pictures)]
     with console.progress(total=pictures, unit="picture", desc="drawing") as bar:
-        for name, picture in zip(names, cuts(pictures, 0), strict=True):
+        for name, picture in zip(names, draw_cuts(pictures, 0), strict=True):
             picture.save(folder / name, "JPEG", quality=85)
             bar.update()
     random = np.random.default_rng(0)

@@ -67,10 +67,10 @@ def draw_collection(
     folder = Path(folder)
     if count < 1:
         raise DemonstrationError(f"expected a count of at least 1 picture, got {count}")
-    photos, queries = plan(folder, count, seed)
+    photos, queries = plan_pictures(folder, count, seed)
     truth = folder / "truth.csv"
     pictures = [*photos, *queries]
-    _check(folder, {*(picture.path for picture in pictures), truth, folder / MARK})
+    _check_folder(folder, {*(picture.path for picture in pictures), truth, folder / MARK})
     for name in ("photos", "queries"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     truth.unlink(missing_ok=True)
@@ -88,8 +88,8 @@ def draw_collection(
     return [picture.path for picture in photos]
 
 
-def plan(folder: Path, count: int, seed: int) -> tuple[list[Picture], list[Picture]]:
-    """The pictures of the collection and the queries, without drawing anything."""
+def plan_pictures(folder: Path, count: int, seed: int) -> tuple[list[Picture], list[Picture]]:
+    """Plan the pictures of the collection and the queries, without drawing anything."""
     rng = np.random.default_rng([seed, 0])
     kinds = list(SCENES)
     doubles, distractors = count // 20, max(1, count // 40)
@@ -103,8 +103,8 @@ def plan(folder: Path, count: int, seed: int) -> tuple[list[Picture], list[Pictu
     strangers, originals = shuffled[:distractors], shuffled[distractors:]
     copied, asked = originals[:doubles], originals[doubles:][: max(1, (count - doubles) // 8)]
     kept = {picture.path for picture in originals}
-    copies = [_copy(picture, folder / "photos" / f"{picture.path.stem}-copy.jpg") for picture in copied]
-    queries = [_copy(picture, folder / "queries" / f"{picture.path.stem}-edited.jpg") for picture in asked]
+    copies = [_plan_copy(picture, folder / "photos" / f"{picture.path.stem}-copy.jpg") for picture in copied]
+    queries = [_plan_copy(picture, folder / "queries" / f"{picture.path.stem}-edited.jpg") for picture in asked]
     others = [Picture(folder / "queries" / p.path.name, p.series, p.member, p.kind) for p in strangers]
     photos = [picture for picture in scenes if picture.path in kept] + copies
     return photos, sorted(queries + others, key=lambda query: query.path)
@@ -114,14 +114,14 @@ def draw_scenes(count: int, seed: int = 0) -> Iterator[Image.Image]:
     """Scenes of every kind in turn, each another one, as the demonstration collection has them."""
     kinds = list(SCENES)
     for number in range(count):
-        yield _draw(Picture(Path(), number, 0, kinds[number % len(kinds)]), seed)
+        yield _draw_picture(Picture(Path(), number, 0, kinds[number % len(kinds)]), seed)
 
 
-def _copy(picture: Picture, path: Path) -> Picture:
+def _plan_copy(picture: Picture, path: Path) -> Picture:
     return Picture(path, picture.series, picture.member, picture.kind, picture.path)
 
 
-def _check(folder: Path, planned: set[Path]) -> None:
+def _check_folder(folder: Path, planned: set[Path]) -> None:
     if folder.exists() and not folder.is_dir():
         raise DemonstrationError(f"expected a folder, but {folder} is a file; name a new or empty folder")
     ours = planned | {folder / "photos", folder / "queries", folder / STORE} | set(map(temporary, planned))
@@ -139,7 +139,7 @@ def _draw_all(pictures: Sequence[Picture], seed: int, processes: int) -> Iterato
     """Draw and write the pictures, and yield how many more are there. Raises BatchError where processes are lost."""
     if processes < 2:
         for picture in pictures:
-            _write(picture, seed)
+            _write_picture(picture, seed)
             yield 1
         return
     parts = [pictures[start : start + PART] for start in range(0, len(pictures), PART)]
@@ -152,17 +152,17 @@ def _draw_all(pictures: Sequence[Picture], seed: int, processes: int) -> Iterato
 
 def _write_part(parts: Sequence[Sequence[Picture]], seed: int, number: int) -> None:
     for picture in parts[number]:
-        _write(picture, seed)
+        _write_picture(picture, seed)
 
 
-def _write(picture: Picture, seed: int) -> None:
+def _write_picture(picture: Picture, seed: int) -> None:
     """Draw a picture into its file, whole or not at all."""
     encoded = BytesIO()
-    _draw(picture, seed).save(encoded, "JPEG", quality=QUALITY)
+    _draw_picture(picture, seed).save(encoded, "JPEG", quality=QUALITY)
     write_atomic(picture.path, encoded.getvalue())
 
 
-def _draw(picture: Picture, seed: int) -> Image.Image:
+def _draw_picture(picture: Picture, seed: int) -> Image.Image:
     """Draw one picture from its own random numbers, so that any of them can be drawn alone."""
     layout = np.random.default_rng([seed, 1, picture.series])
     details = np.random.default_rng([seed, 2, picture.series, picture.member])

@@ -132,29 +132,29 @@ def ridge(rng: np.random.Generator, aspect: float, level: float, height: float, 
     return np.concatenate([np.stack([at * aspect, level - height * line], -1), [(aspect, 1.02), (0, 1.02)]])
 
 
-def mix(a: Colour, b: Colour, share: float) -> Colour:
-    """The colour `share` of the way from `a` to `b`."""
+def mix_colours(a: Colour, b: Colour, share: float) -> Colour:
+    """Mix two colours: the one `share` of the way from `a` to `b`."""
     return (a[0] + (b[0] - a[0]) * share, a[1] + (b[1] - a[1]) * share, a[2] + (b[2] - a[2]) * share)
 
 
-def hsv(hue: float, saturation: float, value: float) -> Colour:
-    """A colour from hue (0..1, wraps), saturation and value (0..1, clipped)."""
+def make_colour(hue: float, saturation: float, value: float) -> Colour:
+    """Make a colour from hue (0..1, wraps), saturation and value (0..1, clipped)."""
     return colorsys.hsv_to_rgb(hue % 1, min(max(saturation, 0), 1), min(max(value, 0), 1))
 
 
-def shaded(
+def shade_ball(
     x: float, y: float, radius: float, colour: Colour, light: tuple[float, float], *, gloss: float = 0.5
 ) -> Fill:
-    """The fill of a ball at (x, y), lit from the direction `light` in the picture plane, with a soft highlight."""
+    """Shade a ball at (x, y) with a soft highlight, lit from `light` in the picture plane."""
 
-    def fill(at_x: np.ndarray, at_y: np.ndarray) -> np.ndarray:
+    def shade_pixels(at_x: np.ndarray, at_y: np.ndarray) -> np.ndarray:
         u, v = (at_x - x) / radius, (at_y - y) / radius
         depth = np.sqrt((1 - u * u - v * v).clip(0))
         lit = (0.62 * (u * light[0] + v * light[1]) + 0.62 * depth + 0.22).clip(0.12, 1.08)
         spark = np.exp(-((u - 0.42 * light[0]) ** 2 + (v - 0.42 * light[1]) ** 2) / 0.035)
         return lit[..., None] * np.asarray(colour, np.float32) + gloss * spark[..., None]
 
-    return fill
+    return shade_pixels
 
 
 # Sky above, sky at the horizon, light, far land, near land.
@@ -169,64 +169,73 @@ DAYS: list[tuple[Colour, Colour, Colour, Colour, Colour]] = [
 ]
 
 
-def landscape(canvas: Canvas, layout: np.random.Generator) -> None:
+def draw_landscape(canvas: Canvas, layout: np.random.Generator) -> None:
     """Hills behind hills under a low sun, with trees, houses, sometimes a lake or a balloon."""
     rng = canvas.rng
     top, low, light, far, near = DAYS[layout.integers(len(DAYS))]
     horizon, layers = layout.uniform(0.42, 0.58), int(layout.integers(3, 6))
-    _sky(canvas, layout, top, low, light, horizon)
+    _draw_sky(canvas, layout, top, low, light, horizon)
     for _ in range(int(layout.integers(0, 3))):
         x, y = rng.uniform(0.1, canvas.aspect - 0.1), rng.uniform(0.12, 0.35)
-        balloon(canvas, x, y, layout.choice([0.0, 0.04, 0.1, 0.58, 0.62]))
+        draw_balloon(canvas, x, y, layout.choice([0.0, 0.04, 0.1, 0.58, 0.62]))
     lake = layout.uniform() < 0.35
     pines = layout.uniform() < 0.5 or sum(near) > 2
     orchard, houses = int(layout.integers(6, 26)), int(layout.integers(0, 4))
-    foliage = mix(near, hsv(layout.uniform(0.05, 0.4), 0.55, 0.40), 0.75)
+    foliage = mix_colours(near, make_colour(layout.uniform(0.05, 0.4), 0.55, 0.40), 0.75)
     texture = canvas.noise(0.12, 6, stretch=2.5)
     for layer in range(layers):
         share = (layer + 1) / layers
         if lake and layer == layers - 1:
-            water(canvas, horizon + 0.13, mix(top, low, 0.4))
-        colour = mix(far, near, share**0.8)
+            draw_water(canvas, horizon + 0.13, mix_colours(top, low, 0.4))
+        colour = mix_colours(far, near, share**0.8)
         level = horizon + (0.24 if lake and layer == layers - 1 else 0.0) + 0.42 * (share - 1 / layers) ** 1.25
         land = ridge(rng, canvas.aspect, level, 0.10 * (1 - 0.5 * share), rough=0.62 - 0.22 * share)
-        mist = mix(mix(colour, low, 0.45), mix(colour, BLACK, 0.3), share**2)
-        ground = canvas.gradient((level - 0.08, colour), (level + 0.02, mix(colour, light, 0.06)), (level + 0.26, mist))
+        mist = mix_colours(mix_colours(colour, low, 0.45), mix_colours(colour, BLACK, 0.3), share**2)
+        ground = canvas.gradient(
+            (level - 0.08, colour), (level + 0.02, mix_colours(colour, light, 0.06)), (level + 0.26, mist)
+        )
         canvas.paint(land, ground * (1 + 0.16 * share * texture)[..., None])
         if layer >= layers - 2:
-            wood(canvas, land, orchard, 0.055 + 0.09 * share**3, mix(foliage, colour, 0.55 - 0.5 * share), pines)
+            draw_wood(
+                canvas, land, orchard, 0.055 + 0.09 * share**3, mix_colours(foliage, colour, 0.55 - 0.5 * share), pines
+            )
             for _ in range(houses if layer == layers - 2 else 0):
-                house(canvas, land, 0.05, layout.uniform())
+                draw_house(canvas, land, 0.05, layout.uniform())
 
 
-def coast(canvas: Canvas, layout: np.random.Generator) -> None:
+def draw_coast(canvas: Canvas, layout: np.random.Generator) -> None:
     """Sailing boats on a sea that glitters under the sun, islands, gulls and perhaps a lighthouse."""
     rng = canvas.rng
     top, low, light, far, near = DAYS[layout.integers(len(DAYS))]
     horizon = layout.uniform(0.4, 0.58)
-    sun = _sky(canvas, layout, top, low, light, horizon)
+    sun = _draw_sky(canvas, layout, top, low, light, horizon)
     for share in (0.25, 0.6)[: layout.integers(0, 3)]:
         island = ridge(rng, canvas.aspect, horizon - 0.01, 0.07)
         island[:, 1] = np.minimum(island[:, 1], horizon + 0.004)
-        canvas.paint(island, mix(far, near, share), 0.9)
-    water(canvas, horizon, mix(top, (0.05, 0.2, 0.3), 0.5), shine=(sun, light))
+        canvas.paint(island, mix_colours(far, near, share), 0.9)
+    draw_water(canvas, horizon, mix_colours(top, (0.05, 0.2, 0.3), 0.5), shine=(sun, light))
     if layout.uniform() < 0.35:
-        lighthouse(canvas, layout.uniform(0.12, 0.3) * canvas.aspect, horizon + 0.02, near)
+        draw_lighthouse(canvas, layout.uniform(0.12, 0.3) * canvas.aspect, horizon + 0.02, near)
     hues = layout.choice([0.0, 0.03, 0.08, 0.12, 0.56, 0.6, 0.64, 0.95], 2)
     for place in np.sort(rng.uniform(0, 1, int(layout.integers(2, 7)))):
         size = 0.05 + 0.20 * place
-        boat(canvas, rng.uniform(0.1, canvas.aspect - 0.1), horizon + 0.015 + 0.36 * place, size, hues, light)
+        draw_boat(canvas, rng.uniform(0.1, canvas.aspect - 0.1), horizon + 0.015 + 0.36 * place, size, hues, light)
     for _ in range(int(rng.integers(0, 7))):
         x, y, size = rng.uniform(0, canvas.aspect), rng.uniform(0.08, horizon - 0.08), rng.uniform(0.008, 0.022)
         for side in (-1, 1):
-            canvas.paint(stroke((x, y), (x + side * size, y - size * 0.6), 0.004, 0.001), mix(near, BLACK, 0.4), 0.8)
+            canvas.paint(
+                stroke((x, y), (x + side * size, y - size * 0.6), 0.004, 0.001), mix_colours(near, BLACK, 0.4), 0.8
+            )
 
 
-def night(canvas: Canvas, layout: np.random.Generator) -> None:
+def draw_night(canvas: Canvas, layout: np.random.Generator) -> None:
     """Stars, a milky way or northern lights over pines, mountains and a lit cabin."""
     paint = canvas.paint
     hue, aurora = layout.uniform(0.55, 0.75), layout.uniform() < 0.45
-    deep, low = hsv(hue, 0.8, 0.10), hsv(hue + layout.uniform(-0.12, 0.08), 0.6, layout.uniform(0.3, 0.5))
+    deep, low = (
+        make_colour(hue, 0.8, 0.10),
+        make_colour(hue + layout.uniform(-0.12, 0.08), 0.6, layout.uniform(0.3, 0.5)),
+    )
     canvas.wash(canvas.gradient((0, deep), (0.75, low)))
     tilt, rng = layout.uniform(-0.9, 0.9), canvas.rng
     across = (canvas.y - 0.35) * np.cos(tilt) - (canvas.x - canvas.aspect / 2) * np.sin(tilt)
@@ -237,11 +246,11 @@ def night(canvas: Canvas, layout: np.random.Generator) -> None:
             light = np.where(curtain > 0, np.exp(-curtain / 0.16), np.exp(curtain / 0.015)) * (
                 0.75 + 0.25 * np.sin(canvas.x * 60 + rng.uniform(0, 6))
             )
-            canvas.wash(hsv(0.36 + 0.1 * band + layout.uniform(0, 0.08), 0.6, 0.95), (0.5 * light).clip(0, 1))
+            canvas.wash(make_colour(0.36 + 0.1 * band + layout.uniform(0, 0.08), 0.6, 0.95), (0.5 * light).clip(0, 1))
     else:
         cloud = np.exp(-((across / 0.16) ** 2)) * (0.55 + 0.3 * canvas.noise(0.25, 6))
-        canvas.wash(hsv(hue - 0.1, 0.25, 0.9), (0.45 * cloud).clip(0, 0.7))
-    stars(canvas, int(layout.integers(250, 700)))
+        canvas.wash(make_colour(hue - 0.1, 0.25, 0.9), (0.45 * cloud).clip(0, 0.7))
+    draw_stars(canvas, int(layout.integers(250, 700)))
     if layout.uniform() < 0.5:
         x, y = layout.uniform(0.15, 0.85) * canvas.aspect, layout.uniform(0.12, 0.35)
         radius = layout.uniform(0.03, 0.07)
@@ -252,10 +261,10 @@ def night(canvas: Canvas, layout: np.random.Generator) -> None:
             paint(ellipse(x + spot[0], y + spot[1], radius * 0.2, radius * 0.16), (0.72, 0.72, 0.72), 0.5, soft=0.003)
     for share in (0.35, 0.7, 1.0):
         land = ridge(rng, canvas.aspect, 0.66 + 0.22 * share, 0.16 * (1.1 - share), rough=0.65 - 0.25 * share)
-        paint(land, mix(low, (0.01, 0.015, 0.03), 0.35 + 0.6 * share))
+        paint(land, mix_colours(low, (0.01, 0.015, 0.03), 0.35 + 0.6 * share))
         if share > 0.5:
-            pines = mix(low, (0.01, 0.02, 0.03), 0.75 + 0.2 * share)
-            wood(canvas, land, int(layout.integers(15, 45)), 0.05 + 0.09 * share**2, pines, True)
+            pines = mix_colours(low, (0.01, 0.02, 0.03), 0.75 + 0.2 * share)
+            draw_wood(canvas, land, int(layout.integers(15, 45)), 0.05 + 0.09 * share**2, pines, True)
     if layout.uniform() < 0.6:
         x = rng.uniform(0.25, canvas.aspect - 0.25)
         canvas.glow(x, 0.9, 0.13, (1.0, 0.65, 0.25), 0.5)
@@ -263,11 +272,11 @@ def night(canvas: Canvas, layout: np.random.Generator) -> None:
         paint([(x - 0.07, 0.93), (x, 0.84), (x - 0.012, 0.93)], (0.8, 0.42, 0.16))
 
 
-def town(canvas: Canvas, layout: np.random.Generator) -> None:
+def draw_town(canvas: Canvas, layout: np.random.Generator) -> None:
     """Houses along a skyline at dusk, windows lit, often mirrored in a river."""
     paint, rng = canvas.paint, canvas.rng
     top, low, light, far, near = DAYS[layout.choice([1, 3, 4, 0, 6])]
-    _sky(canvas, layout, mix(top, (0.1, 0.1, 0.25), 0.35), low, light, 0.66)
+    _draw_sky(canvas, layout, mix_colours(top, (0.1, 0.1, 0.25), 0.35), low, light, 0.66)
     river, rows = layout.uniform() < 0.6, int(layout.integers(2, 4))
     base, tall, hue = (0.74 if river else 1.0), layout.uniform(0.18, 0.42), layout.uniform()
     for row in range(rows):
@@ -275,23 +284,23 @@ def town(canvas: Canvas, layout: np.random.Generator) -> None:
         x = -0.05
         while x < canvas.aspect:
             width, height = rng.uniform(0.06, 0.16), tall * rng.uniform(0.5, 1.35) * (1.25 - 0.5 * share)
-            roof, wall = base - height - (0.0 if river else 0.25 * (1 - share)), mix(far, near, share * 0.75)
-            wall = mix(wall, hsv(hue + rng.uniform(0, 0.18), 0.45, 0.55), 0.35 * share)
-            shade = canvas.gradient((0.0, wall), (1.0, mix(wall, BLACK, 0.35)))
+            roof, wall = base - height - (0.0 if river else 0.25 * (1 - share)), mix_colours(far, near, share * 0.75)
+            wall = mix_colours(wall, make_colour(hue + rng.uniform(0, 0.18), 0.45, 0.55), 0.35 * share)
+            shade = canvas.gradient((0.0, wall), (1.0, mix_colours(wall, BLACK, 0.35)))
             paint(box(x, roof, x + width, base), shade)
-            paint(box(x + width * 0.72, roof, x + width, base), mix(wall, BLACK, 0.5), 0.45)
+            paint(box(x + width * 0.72, roof, x + width, base), mix_colours(wall, BLACK, 0.5), 0.45)
             if rng.uniform() < 0.5:
                 ridge_y, eaves = roof - width * 0.45, roof + 0.002
                 peak = [(x - 0.005, eaves), (x + width / 2, ridge_y), (x + width + 0.005, eaves)]
-                paint(peak, mix(wall, (0.45, 0.12, 0.08), 0.5))
-            windows(canvas, x, roof, width, base, share)
+                paint(peak, mix_colours(wall, (0.45, 0.12, 0.08), 0.5))
+            draw_windows(canvas, x, roof, width, base, share)
             x += width + rng.choice([0.0, 0.0, 0.02, 0.05])
     if river:
-        water(canvas, base, mix(top, (0.03, 0.06, 0.14), 0.6), shine=None)
-        paint(box(0, base - 0.006, canvas.aspect, base + 0.008), mix(near, BLACK, 0.5))
+        draw_water(canvas, base, mix_colours(top, (0.03, 0.06, 0.14), 0.6), shine=None)
+        paint(box(0, base - 0.006, canvas.aspect, base + 0.008), mix_colours(near, BLACK, 0.5))
 
 
-def _sky(
+def _draw_sky(
     canvas: Canvas, layout: np.random.Generator, top: Colour, low: Colour, light: Colour, horizon: float
 ) -> tuple[float, float]:
     x, y = layout.uniform(0.12, 0.88) * canvas.aspect, horizon - layout.uniform(0.08, 0.34)
@@ -299,14 +308,14 @@ def _sky(
     canvas.wash(canvas.gradient((0, top), (horizon, low), (1, low)))
     canvas.glow(x, y, 0.5, light, 0.35)
     canvas.glow(x, y, radius * 2.6, light, 0.6)
-    canvas.paint(disc(x, y, radius), mix(light, (1, 1, 1), 0.5), soft=0.004)
+    canvas.paint(disc(x, y, radius), mix_colours(light, (1, 1, 1), 0.5), soft=0.004)
     cloud = canvas.noise(0.28, 6, stretch=layout.uniform(2.2, 4)) + cover - 1.6 * (canvas.y - 0.2).clip(0)
-    canvas.wash(mix(low, (1, 1, 1), 0.6), (0.62 * (cloud - 0.35)).clip(0, 0.8))
-    canvas.wash(mix(top, low, 0.45), (0.45 * (cloud - 1.1)).clip(0, 0.4))
+    canvas.wash(mix_colours(low, (1, 1, 1), 0.6), (0.62 * (cloud - 0.35)).clip(0, 0.8))
+    canvas.wash(mix_colours(top, low, 0.45), (0.45 * (cloud - 1.1)).clip(0, 0.4))
     return x, y
 
 
-def water(
+def draw_water(
     canvas: Canvas, level: float, deep: Colour, *, shine: tuple[tuple[float, float], Colour] | None = None
 ) -> None:
     """Mirror the scene above `level` in rippled water below it; `shine` = ((x, y) of the sun, its colour)."""
@@ -329,7 +338,7 @@ def water(
     canvas.pixels[row:] = water
 
 
-def stars(canvas: Canvas, count: int) -> None:
+def draw_stars(canvas: Canvas, count: int) -> None:
     """Scatter `count` stars over the upper sky, a few of them with a halo."""
     rng = canvas.rng
     rows = (rng.uniform(0, 0.8, count) * canvas.height).astype(int)
@@ -340,7 +349,7 @@ def stars(canvas: Canvas, count: int) -> None:
         canvas.glow(x, y, 0.007, (0.9, 0.95, 1.0), 1.0)
 
 
-def wood(canvas: Canvas, land: np.ndarray, count: int, size: float, colour: Colour, pines: bool) -> None:
+def draw_wood(canvas: Canvas, land: np.ndarray, count: int, size: float, colour: Colour, pines: bool) -> None:
     """Trees standing along and below a skyline, the farther ones first."""
     rng = canvas.rng
     feet = rng.uniform(0, canvas.aspect, count)
@@ -348,23 +357,25 @@ def wood(canvas: Canvas, land: np.ndarray, count: int, size: float, colour: Colo
     for x, down in zip(feet, below, strict=True):
         y = float(np.interp(x, land[:-2, 0], land[:-2, 1])) + down + 0.008
         height = size * rng.uniform(0.65, 1.35)
-        tone = mix(colour, hsv(rng.uniform(0.1, 0.35), 0.5, 0.4), rng.uniform(0, 0.22) if sum(colour) > 0.3 else 0.0)
-        (_pine if pines else _tree)(canvas, x, y, height, tone)
+        tone = mix_colours(
+            colour, make_colour(rng.uniform(0.1, 0.35), 0.5, 0.4), rng.uniform(0, 0.22) if sum(colour) > 0.3 else 0.0
+        )
+        (_draw_pine if pines else _draw_tree)(canvas, x, y, height, tone)
 
 
-def _pine(canvas: Canvas, x: float, y: float, height: float, colour: Colour) -> None:
+def _draw_pine(canvas: Canvas, x: float, y: float, height: float, colour: Colour) -> None:
     for step in range(4):
         wide = height * (0.27 - 0.055 * step)
         foot, tip = y - height * (0.06 + 0.21 * step), y - height * (0.46 + 0.18 * step)
-        tone = mix(colour, (1, 1, 0.9), 0.045 * step)
+        tone = mix_colours(colour, (1, 1, 0.9), 0.045 * step)
         canvas.paint([(x - wide, foot), (x, tip), (x + wide, foot), (x, foot + 0.03 * height)], tone)
-        canvas.paint([(x, tip), (x + wide, foot), (x, foot + 0.03 * height)], mix(tone, BLACK, 0.3), 0.8)
+        canvas.paint([(x, tip), (x + wide, foot), (x, foot + 0.03 * height)], mix_colours(tone, BLACK, 0.3), 0.8)
 
 
-def _tree(canvas: Canvas, x: float, y: float, height: float, colour: Colour) -> None:
+def _draw_tree(canvas: Canvas, x: float, y: float, height: float, colour: Colour) -> None:
     trunk = stroke((x, y), (x, y - height * 0.6), height * 0.09, height * 0.05)
-    canvas.paint(trunk, mix(colour, (0.2, 0.12, 0.08), 0.7))
-    dark, bright = mix(colour, BLACK, 0.28), mix(colour, (1, 0.97, 0.75), 0.22)
+    canvas.paint(trunk, mix_colours(colour, (0.2, 0.12, 0.08), 0.7))
+    dark, bright = mix_colours(colour, BLACK, 0.28), mix_colours(colour, (1, 0.97, 0.75), 0.22)
     for tone, lift, count in ((dark, 0.0, 5), (colour, 0.05, 5), (bright, 0.11, 4)):
         for dx, dy in canvas.rng.uniform(-1, 1, (count, 2)):
             radius = height * canvas.rng.uniform(0.12, 0.22)
@@ -372,13 +383,16 @@ def _tree(canvas: Canvas, x: float, y: float, height: float, colour: Colour) -> 
             canvas.paint(ellipse(*at, radius, radius * 0.85, corners=20), tone)
 
 
-def house(canvas: Canvas, land: np.ndarray, size: float, hue: float) -> None:
+def draw_house(canvas: Canvas, land: np.ndarray, size: float, hue: float) -> None:
     """A house with windows and a pitched roof, `size` high, somewhere on a skyline."""
     paint, rng = canvas.paint, canvas.rng
     x = rng.uniform(0.1, canvas.aspect - 0.2)
     y = float(np.interp(x, land[:-2, 0], land[:-2, 1])) + 0.06
     wide, tall = size * rng.uniform(1.1, 1.7), size * rng.uniform(0.7, 1.0)
-    wall, roof = mix((0.95, 0.92, 0.86), hsv(hue, 0.3, 0.9), 0.4), mix((0.62, 0.25, 0.17), hsv(hue, 0.5, 0.45), 0.35)
+    wall, roof = (
+        mix_colours((0.95, 0.92, 0.86), make_colour(hue, 0.3, 0.9), 0.4),
+        mix_colours((0.62, 0.25, 0.17), make_colour(hue, 0.5, 0.45), 0.35),
+    )
     paint(ellipse(x + wide / 2, y, wide * 0.75, 0.008), BLACK, 0.3, soft=0.004)
     paint(box(x, y - tall, x + wide, y), wall)
     paint(box(x + wide * 0.62, y - tall, x + wide, y), (0.3, 0.28, 0.3), 0.3)
@@ -389,10 +403,12 @@ def house(canvas: Canvas, land: np.ndarray, size: float, hue: float) -> None:
         paint(box(left, y - tall * 0.72, left + wide * 0.13, y - tall * 0.4), (0.25, 0.28, 0.34))
 
 
-def boat(canvas: Canvas, x: float, y: float, size: float, hues: np.ndarray, light: Colour) -> None:
+def draw_boat(canvas: Canvas, x: float, y: float, size: float, hues: np.ndarray, light: Colour) -> None:
     """A sailing boat `size` high with its waterline at (x, y), and its mirror image."""
     paint, rng = canvas.paint, canvas.rng
-    sail = mix(hsv(hues[rng.integers(len(hues))], 0.55, 0.9), (1, 1, 0.97), rng.choice([0.15, 0.9, 0.97]))
+    sail = mix_colours(
+        make_colour(hues[rng.integers(len(hues))], 0.55, 0.9), (1, 1, 0.97), rng.choice([0.15, 0.9, 0.97])
+    )
     lean, mast = rng.uniform(-0.08, 0.08) * size, size * rng.uniform(0.85, 1.15)
     shape = [(-0.40, -0.02), (0.44, -0.02), (0.28, 0.12), (-0.28, 0.12)]
     for flip, opacity, soft in ((-0.55, 0.35, 0.006), (1.0, 1.0, 0.0)):
@@ -402,17 +418,17 @@ def boat(canvas: Canvas, x: float, y: float, size: float, hues: np.ndarray, ligh
 
         paint([at(0.02, -0.05), at(0.02, -mast / size), at(0.40, -0.08)], sail, opacity, soft=soft)
         jib = [at(-0.02, -0.08), at(-0.01, -0.9 * mast / size), at(-0.33, -0.10)]
-        paint(jib, mix(sail, light, 0.4), opacity, soft=soft)
-        paint([at(u, v) for u, v in shape], hsv(hues[0], 0.5, 0.35), opacity, soft=soft)
+        paint(jib, mix_colours(sail, light, 0.4), opacity, soft=soft)
+        paint([at(u, v) for u, v in shape], make_colour(hues[0], 0.5, 0.35), opacity, soft=soft)
 
 
-def lighthouse(canvas: Canvas, x: float, foot: float, rock: Colour) -> None:
+def draw_lighthouse(canvas: Canvas, x: float, foot: float, rock: Colour) -> None:
     """A banded lighthouse on a rock whose foot is at y = `foot`."""
     paint = canvas.paint
     cliff = ridge(canvas.rng, 0.5, foot - 0.01, 0.02)[:-2]
     cliff[:, 0] += x - 0.25
     cliff = np.concatenate([cliff, [(x + 0.3, foot + 0.04), (x - 0.3, foot + 0.05)]])
-    paint(cliff, mix(rock, (0.2, 0.18, 0.16), 0.5))
+    paint(cliff, mix_colours(rock, (0.2, 0.18, 0.16), 0.5))
     for band in range(6):
         upper, lower = foot - 0.05 * (band + 1), foot - 0.05 * band
         wide, thin = 0.030 - 0.0025 * band, 0.030 - 0.0025 * (band + 1)
@@ -423,21 +439,21 @@ def lighthouse(canvas: Canvas, x: float, foot: float, rock: Colour) -> None:
     paint([(x - 0.018, foot - 0.333), (x, foot - 0.36), (x + 0.018, foot - 0.333)], (0.3, 0.15, 0.14))
 
 
-def balloon(canvas: Canvas, x: float, y: float, hue: float) -> None:
+def draw_balloon(canvas: Canvas, x: float, y: float, hue: float) -> None:
     """A striped hot-air balloon with its basket, its middle at (x, y)."""
     paint = canvas.paint
     size = canvas.rng.uniform(0.035, 0.085)
     for stripe in range(5):
         wide = size * (1 - stripe * 0.22)
-        tone = mix(hsv(hue + 0.5 * (stripe % 2), 0.6, 0.88), BLACK, 0.05 * stripe)
+        tone = mix_colours(make_colour(hue + 0.5 * (stripe % 2), 0.6, 0.88), BLACK, 0.05 * stripe)
         paint(ellipse(x, y, wide, size), tone)
     paint(ellipse(x - size * 0.35, y - size * 0.35, size * 0.35, size * 0.3), (1, 1, 1), 0.3, soft=size * 0.15)
     upper, lower, wide, thin = y + size * 0.8, y + size * 1.3, size * 0.55, size * 0.14
-    paint([(x - wide, upper), (x + wide, upper), (x + thin, lower), (x - thin, lower)], hsv(hue, 0.55, 0.6))
+    paint([(x - wide, upper), (x + wide, upper), (x + thin, lower), (x - thin, lower)], make_colour(hue, 0.55, 0.6))
     paint(box(x - size * 0.13, y + size * 1.4, x + size * 0.13, y + size * 1.62), (0.36, 0.22, 0.12))
 
 
-def windows(canvas: Canvas, x: float, roof: float, width: float, base: float, share: float) -> None:
+def draw_windows(canvas: Canvas, x: float, roof: float, width: float, base: float, share: float) -> None:
     """Windows over the front of a building, some of them lit; `share` is how near it stands."""
     rng = canvas.rng
     across, storey = max(2, int(width / rng.uniform(0.022, 0.042))), rng.uniform(0.034, 0.052)
@@ -446,7 +462,7 @@ def windows(canvas: Canvas, x: float, roof: float, width: float, base: float, sh
         for column in range(across):
             left, upper = x + width * (column + 0.28) / across, roof + 0.018 + storey * row
             lit = rng.uniform() < evening
-            tone = mix((1.0, 0.85, 0.5), (1.0, 0.7, 0.35), rng.uniform()) if lit else (0.12, 0.14, 0.2)
+            tone = mix_colours((1.0, 0.85, 0.5), (1.0, 0.7, 0.35), rng.uniform()) if lit else (0.12, 0.14, 0.2)
             pane = box(left, upper, left + width * 0.45 / across, upper + storey * 0.5)
             canvas.paint(pane, tone, (0.5 + 0.5 * share) * (0.95 if lit else 0.6))
 
@@ -463,15 +479,15 @@ PRINTS: list[list[Colour]] = [
 BLOOMS = [0.0, 0.03, 0.07, 0.11, 0.14, 0.60, 0.66, 0.72, 0.78, 0.84, 0.90, 0.95]  # petals are rarely green
 
 
-def still_life(canvas: Canvas, layout: np.random.Generator) -> None:
+def draw_still_life(canvas: Canvas, layout: np.random.Generator) -> None:
     """Fruit, bottles, bowls and a vase of flowers on a wooden table in window light."""
     paint, rng = canvas.paint, canvas.rng
     hue, edge, from_left = layout.uniform(), layout.uniform(0.56, 0.68), bool(layout.integers(2))
-    wall = hsv(hue, layout.uniform(0.1, 0.4), layout.uniform(0.5, 0.8))
-    wood = hsv(layout.uniform(0.05, 0.1), 0.5, layout.uniform(0.35, 0.7))
+    wall = make_colour(hue, layout.uniform(0.1, 0.4), layout.uniform(0.5, 0.8))
+    wood = make_colour(layout.uniform(0.05, 0.1), 0.5, layout.uniform(0.35, 0.7))
     light = (-0.75, -0.66) if from_left else (0.75, -0.66)
     side = canvas.x / canvas.aspect if from_left else 1 - canvas.x / canvas.aspect
-    bright, dark = mix(wall, (1, 0.96, 0.88), 0.35), mix(wall, (0.05, 0.05, 0.1), 0.5)
+    bright, dark = mix_colours(wall, (1, 0.96, 0.88), 0.35), mix_colours(wall, (0.05, 0.05, 0.1), 0.5)
     canvas.wash(canvas.gradient((0, bright), (1, dark), along=side + 0.25 * canvas.y))
     canvas.pixels *= (1 + 0.035 * canvas.noise(0.3, 6))[..., None]
     slant = layout.uniform(0.25, 0.5) * (1 if from_left else -1)
@@ -481,74 +497,83 @@ def still_life(canvas: Canvas, layout: np.random.Generator) -> None:
         points = [(x, y), (right, y + 0.13 * slant), (right, y + 0.16 + 0.13 * slant), (x, y + 0.16)]
         paint(points, (1.0, 0.95, 0.82), 0.28, soft=0.012)
     grain = canvas.noise(0.09, 5, stretch=9)
-    table = canvas.gradient((edge, mix(wood, (1, 0.95, 0.85), 0.3)), (1, mix(wood, BLACK, 0.25)))
+    table = canvas.gradient((edge, mix_colours(wood, (1, 0.95, 0.85), 0.3)), (1, mix_colours(wood, BLACK, 0.25)))
     paint(box(-0.1, edge, canvas.aspect + 0.1, 1.1), table * (1 + 0.09 * grain)[..., None])
     paint(box(-0.1, edge - 0.01, canvas.aspect + 0.1, edge + 0.012), BLACK, 0.25, soft=0.006)
     if layout.uniform() < 0.4:
         corners = ((0.2, edge + 0.08), (0.85, edge + 0.08), (0.95, 1.05), (0.08, 1.05))
         cloth = [(canvas.aspect * across, y) for across, y in corners]
         weave = 0.06 * np.sign(np.sin(canvas.x * 70) * np.sin(canvas.y * 90))[..., None]
-        paint(cloth, np.asarray(mix((0.95, 0.94, 0.9), hsv(hue + 0.5, 0.6, 0.7), 0.3), np.float32) + weave, soft=0.002)
+        paint(
+            cloth,
+            np.asarray(mix_colours((0.95, 0.94, 0.9), make_colour(hue + 0.5, 0.6, 0.7), 0.3), np.float32) + weave,
+            soft=0.002,
+        )
     slots = np.linspace(0.16, canvas.aspect - 0.16, int(layout.integers(3, 5)))
     tall = layout.choice(["bottle", "vase", "jug"], len(slots))
     tints = layout.uniform(size=len(slots))
     for x, kind, tint in zip(slots, tall, tints, strict=True):
         if rng.uniform() < 0.72:
-            _vessel(canvas, x + rng.uniform(-0.04, 0.04), edge + 0.07, str(kind), hsv(tint, 0.45, 0.6), light)
+            _draw_vessel(
+                canvas, x + rng.uniform(-0.04, 0.04), edge + 0.07, str(kind), make_colour(tint, 0.45, 0.6), light
+            )
     fruits = layout.uniform(size=3)
     for y in np.sort(rng.uniform(edge + 0.12, 0.93, int(layout.integers(3, 8)))):
         x, radius = rng.uniform(0.14, canvas.aspect - 0.14), rng.uniform(0.055, 0.085)
-        _fruit(canvas, x, y, radius, float(fruits[rng.integers(len(fruits))]), light)
+        _draw_fruit(canvas, x, y, radius, float(fruits[rng.integers(len(fruits))]), light)
 
 
-def flowers(canvas: Canvas, layout: np.random.Generator) -> None:
+def draw_flowers(canvas: Canvas, layout: np.random.Generator) -> None:
     """Blossoms close up before a blurred garden."""
     paint, rng = canvas.paint, canvas.rng
     hue, green, petals = layout.choice(BLOOMS), layout.uniform(0.2, 0.42), int(layout.choice([5, 6, 8, 12, 16]))
-    dark, pale = hsv(green, 0.5, layout.uniform(0.15, 0.4)), hsv(green - 0.06, 0.4, layout.uniform(0.55, 0.85))
+    dark, pale = (
+        make_colour(green, 0.5, layout.uniform(0.15, 0.4)),
+        make_colour(green - 0.06, 0.4, layout.uniform(0.55, 0.85)),
+    )
     canvas.wash(canvas.gradient((0, pale), (1, dark)))
     canvas.wash(pale, (0.3 * canvas.noise(0.5, 3)).clip(0, 0.6))
     for _ in range(26):
         x, y, radius = rng.uniform(0, canvas.aspect), rng.uniform(0, 1), rng.uniform(0.02, 0.09)
-        tone = mix(hsv(hue + rng.uniform(-0.06, 0.06), 0.5, 0.95), pale, rng.uniform(0, 0.9))
+        tone = mix_colours(make_colour(hue + rng.uniform(-0.06, 0.06), 0.5, 0.95), pale, rng.uniform(0, 0.9))
         paint(disc(x, y, radius), tone, rng.uniform(0.1, 0.35), soft=0.004)
     for _ in range(60):
         x, lean, tall = rng.uniform(-0.1, canvas.aspect + 0.1), rng.normal(0, 0.08), rng.uniform(0.15, 0.5)
-        tone = hsv(green + rng.uniform(-0.04, 0.04), 0.55, rng.uniform(0.2, 0.55))
+        tone = make_colour(green + rng.uniform(-0.04, 0.04), 0.55, rng.uniform(0.2, 0.55))
         paint(stroke((x, 1.05), (x + lean, 1 - tall), 0.014, 0.002), tone, 0.8)
     count = int(layout.integers(3, 9))
     long = layout.uniform(0.8, 1.0)
     for y in np.sort(rng.uniform(0.18, 0.72, count)):
         x, size = rng.uniform(0.12, canvas.aspect - 0.12), (0.06 + 0.13 * y) * (1.3 if count < 5 else 0.95)
-        stem = hsv(green, 0.6, 0.35)
+        stem = make_colour(green, 0.6, 0.35)
         paint(stroke((x + rng.normal(0, 0.06), 1.05), (x, y), 0.016, 0.009), stem)
-        paint(ellipse(x + 0.05, y + size * 1.7, 0.07, 0.018, turn=-0.5), mix(stem, pale, 0.2))
-        _blossom(canvas, x, y, size, petals, hue + rng.uniform(-0.03, 0.03), long)
+        paint(ellipse(x + 0.05, y + size * 1.7, 0.07, 0.018, turn=-0.5), mix_colours(stem, pale, 0.2))
+        _draw_blossom(canvas, x, y, size, petals, hue + rng.uniform(-0.03, 0.03), long)
 
 
-def poster(canvas: Canvas, layout: np.random.Generator) -> None:
+def draw_poster(canvas: Canvas, layout: np.random.Generator) -> None:
     """A screen print: circles, arcs, stripes and triangles in five inks on paper."""
     paint = canvas.paint
     inks = PRINTS[layout.integers(len(PRINTS))]
     style, cells, rng = layout.choice(["tiles", "suns", "mountains", "orbits"]), int(layout.integers(3, 6)), canvas.rng
     canvas.wash(inks[0])
 
-    def ink() -> Colour:
+    def pick_ink() -> Colour:
         return inks[int(rng.integers(1, len(inks)))]
 
     if style == "tiles":
         size = 1 / cells
         for row in range(cells):
             for column in range(int(np.ceil(canvas.aspect * cells))):
-                _tile(canvas, column * size, row * size, size, ink(), ink(), int(rng.integers(6)))
+                _draw_tile(canvas, column * size, row * size, size, pick_ink(), pick_ink(), int(rng.integers(6)))
     elif style == "suns":
         x, y = layout.uniform(0.35, 0.65) * canvas.aspect, layout.uniform(0.35, 0.5)
         for ring in range(cells + 2):
             radius = 0.36 * (1 - ring / (cells + 2))
-            paint(disc(x, y, radius, corners=96), inks[1 + ring % 4] if ring % 2 else ink())
+            paint(disc(x, y, radius, corners=96), inks[1 + ring % 4] if ring % 2 else pick_ink())
         for band in range(int(rng.integers(4, 9))):
             top = y + 0.06 + band * 0.075
-            paint(box(0, top, canvas.aspect, top + 0.018 + 0.005 * band), ink())
+            paint(box(0, top, canvas.aspect, top + 0.018 + 0.005 * band), pick_ink())
     elif style == "mountains":
         x = layout.uniform(0.3, 0.7) * canvas.aspect
         paint(disc(x, 0.3, 0.17, corners=96), inks[1])
@@ -560,19 +585,19 @@ def poster(canvas: Canvas, layout: np.random.Generator) -> None:
     else:
         for _ in range(cells * 3):
             x, y, radius = rng.uniform(0, canvas.aspect), rng.uniform(0, 1), rng.uniform(0.04, 0.22)
-            paint(disc(x, y, radius, corners=72), ink(), 0.88)
+            paint(disc(x, y, radius, corners=72), pick_ink(), 0.88)
             if rng.uniform() < 0.5:
                 paint(disc(x, y, radius * 0.6, corners=72), inks[0])
         for _ in range(cells):
             start, end = rng.uniform(0, (canvas.aspect, 1), 2), rng.uniform(0, (canvas.aspect, 1), 2)
-            paint(stroke(start, end, rng.uniform(0.006, 0.03)), ink())
+            paint(stroke(start, end, rng.uniform(0.006, 0.03)), pick_ink())
     canvas.pixels *= (1 + 0.022 * canvas.noise(0.01, 1) + 0.02 * canvas.noise(0.5, 4))[..., None]
     right = canvas.aspect
     for edge in ((0, 0, 0.035, 1), (right - 0.035, 0, right, 1), (0, 0, right, 0.035), (0, 0.965, right, 1)):
-        paint(box(*edge), mix(inks[0], (1, 1, 1), 0.5) if sum(inks[0]) > 1.5 else inks[4])
+        paint(box(*edge), mix_colours(inks[0], (1, 1, 1), 0.5) if sum(inks[0]) > 1.5 else inks[4])
 
 
-def _tile(canvas: Canvas, x: float, y: float, size: float, ground: Colour, ink: Colour, kind: int) -> None:
+def _draw_tile(canvas: Canvas, x: float, y: float, size: float, ground: Colour, ink: Colour, kind: int) -> None:
     paint, middle, end = canvas.paint, (x + size / 2, y + size / 2), (x + size, y + size)
     paint(box(x, y, *end), ground)
     if kind == 0:
@@ -592,9 +617,9 @@ def _tile(canvas: Canvas, x: float, y: float, size: float, ground: Colour, ink: 
         paint(disc(*middle, size * 0.08), ground)
 
 
-def _blossom(canvas: Canvas, x: float, y: float, size: float, petals: int, hue: float, long: float) -> None:
+def _draw_blossom(canvas: Canvas, x: float, y: float, size: float, petals: int, hue: float, long: float) -> None:
     paint, rng = canvas.paint, canvas.rng
-    phase, pale = rng.uniform(0, 6.3), hsv(hue, 0.25, 1.0)
+    phase, pale = rng.uniform(0, 6.3), make_colour(hue, 0.25, 1.0)
     paint(disc(x + 0.01, y + 0.02, size), BLACK, 0.22, soft=0.02)
     for ring, reach in ((0, 1.0), (1, 0.74)):
         for petal in range(petals):
@@ -602,26 +627,31 @@ def _blossom(canvas: Canvas, x: float, y: float, size: float, petals: int, hue: 
             middle = (x + np.cos(angle) * size * 0.52 * reach, y + np.sin(angle) * size * 0.52 * reach)
             wide = size * min(0.34, 2.1 / petals) * (1.15 - 0.2 * ring)
             light = 0.2 + 0.25 * (np.cos(angle + 2.2) > 0) + rng.uniform(0, 0.15)
-            tone = mix(hsv(hue, 0.62, 0.80 + 0.12 * ring), pale, light)
+            tone = mix_colours(make_colour(hue, 0.62, 0.80 + 0.12 * ring), pale, light)
             paint(ellipse(*middle, size * 0.5 * reach * long, wide, turn=angle, corners=28), tone)
-            paint(stroke((x, y), middle, size * 0.05, size * 0.01), hsv(hue + 0.03, 0.75, 0.6), 0.45, soft=size * 0.015)
+            paint(
+                stroke((x, y), middle, size * 0.05, size * 0.01),
+                make_colour(hue + 0.03, 0.75, 0.6),
+                0.45,
+                soft=size * 0.015,
+            )
     heart = size * 0.23
-    paint(disc(x, y, heart), shaded(x, y, heart, (0.93, 0.68, 0.18), (-0.6, -0.7), gloss=0.15))
+    paint(disc(x, y, heart), shade_ball(x, y, heart, (0.93, 0.68, 0.18), (-0.6, -0.7), gloss=0.15))
     for dx, dy in rng.normal(0, 0.09 * size, (12, 2)):
         paint(disc(x + dx, y + dy, size * 0.025, corners=10), (0.55, 0.3, 0.08))
 
 
-def _fruit(canvas: Canvas, x: float, y: float, radius: float, kind: float, light: tuple[float, float]) -> None:
+def _draw_fruit(canvas: Canvas, x: float, y: float, radius: float, kind: float, light: tuple[float, float]) -> None:
     paint, is_pear = canvas.paint, 0.55 < kind < 0.8
-    colour = hsv(0.98 + 0.30 * kind, 0.78, 0.88) if kind < 0.8 else hsv(0.82, 0.5, 0.42)
+    colour = make_colour(0.98 + 0.30 * kind, 0.78, 0.88) if kind < 0.8 else make_colour(0.82, 0.5, 0.42)
     shadow = ellipse(x - light[0] * radius * 0.7, y + radius * 0.86, radius * 1.25, radius * 0.3)
     paint(shadow, (0.05, 0.02, 0.03), 0.5, soft=radius * 0.16)
     if is_pear:
         neck = ellipse(x, y - radius * 0.85, radius * 0.62, radius * 0.75)
-        paint(neck, shaded(x, y - radius * 0.7, radius * 1.05, colour, light, gloss=0.1))
-    paint(ellipse(x, y, radius, radius * 0.96), shaded(x, y, radius * 1.03, colour, light, gloss=0.42))
+        paint(neck, shade_ball(x, y - radius * 0.7, radius * 1.05, colour, light, gloss=0.1))
+    paint(ellipse(x, y, radius, radius * 0.96), shade_ball(x, y, radius * 1.03, colour, light, gloss=0.42))
     for dx, dy in canvas.rng.normal(0, radius * 0.4, (14, 2)):
-        paint(disc(x + dx, y + dy, radius * 0.03, corners=8), mix(colour, (1, 0.9, 0.6), 0.5), 0.4)
+        paint(disc(x + dx, y + dy, radius * 0.03, corners=8), mix_colours(colour, (1, 0.9, 0.6), 0.5), 0.4)
     top = y - radius * (1.55 if is_pear else 0.9)
     stem = stroke((x, top + radius * 0.1), (x + radius * 0.12, top - radius * 0.28), radius * 0.1, radius * 0.06)
     paint(stem, (0.27, 0.17, 0.08))
@@ -630,7 +660,7 @@ def _fruit(canvas: Canvas, x: float, y: float, radius: float, kind: float, light
         paint(leaf, (0.28, 0.45, 0.18))
 
 
-def _vessel(canvas: Canvas, x: float, foot: float, kind: str, colour: Colour, light: tuple[float, float]) -> None:
+def _draw_vessel(canvas: Canvas, x: float, foot: float, kind: str, colour: Colour, light: tuple[float, float]) -> None:
     """A turned vessel: the outline is a profile of half-widths over height, shaded as a cylinder."""
     paint, rng = canvas.paint, canvas.rng
     profiles = {
@@ -647,7 +677,7 @@ def _vessel(canvas: Canvas, x: float, foot: float, kind: str, colour: Colour, li
     outline = np.concatenate([np.stack([x - half, y], -1), np.stack([x + half, y], -1)[::-1]])
     widest = float(half.max())
 
-    def cylinder(at_x: np.ndarray, at_y: np.ndarray) -> np.ndarray:
+    def shade_cylinder(at_x: np.ndarray, at_y: np.ndarray) -> np.ndarray:
         local = np.interp((foot - at_y) / tall, heights, half)
         u = ((at_x - x) / local).clip(-1, 1)
         lit = 0.32 + 0.62 * np.sqrt(1 - u * u) + 0.34 * u * light[0]
@@ -660,10 +690,10 @@ def _vessel(canvas: Canvas, x: float, foot: float, kind: str, colour: Colour, li
         hue = rng.choice(BLOOMS)
         for dx, dy in rng.uniform((-0.11, 0.06), (0.11, 0.2), (7, 2)):
             paint(stroke((x, foot - tall), (x + dx, foot - tall - dy), 0.008), (0.24, 0.40, 0.18))
-            _blossom(canvas, x + dx, foot - tall - dy, 0.045, 6, hue, 0.95)
-    paint(outline, cylinder)
-    paint(ellipse(x, foot - tall, float(half[-1]), float(half[-1]) * 0.22), mix(colour, BLACK, 0.6))
+            _draw_blossom(canvas, x + dx, foot - tall - dy, 0.045, 6, hue, 0.95)
+    paint(outline, shade_cylinder)
+    paint(ellipse(x, foot - tall, float(half[-1]), float(half[-1]) * 0.22), mix_colours(colour, BLACK, 0.6))
 
 
-OUTDOORS = {"landscape": landscape, "coast": coast, "night": night, "town": town}
-SCENES = OUTDOORS | {"still-life": still_life, "flowers": flowers, "poster": poster}
+OUTDOORS = {"landscape": draw_landscape, "coast": draw_coast, "night": draw_night, "town": draw_town}
+SCENES = OUTDOORS | {"still-life": draw_still_life, "flowers": draw_flowers, "poster": draw_poster}

@@ -11,7 +11,7 @@ from time import perf_counter
 import numpy as np
 
 from diptych.bench.demo.collection import draw_collection
-from diptych.bench.model import processor, resize_photo
+from diptych.bench.model import find_processor, resize_photo
 from diptych.collection.collection import Collection
 from diptych.scoring.scorer import Scorer
 from diptych.store.index.vectors import Vectors
@@ -41,8 +41,11 @@ class Figures:
     record_bytes: float
 
 
-def measured(scorer: Scorer) -> Figures:
-    """The figures of a scorer's model here, in some seconds; pictures and pairs keep all its threads busy meanwhile."""
+def measure_figures(scorer: Scorer) -> Figures:
+    """Measure the figures of a scorer's model on this machine, in some seconds.
+
+    Pictures and pairs keep all its threads busy meanwhile.
+    """
     runtime = scorer.runtime
     random = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
@@ -53,25 +56,25 @@ def measured(scorer: Scorer) -> Figures:
             ids = [added.id for added in collection.add(photos)]
             tokens = np.stack([tokens for tokens, _ in collection.panels(ids).values()])
             held = list(range(1, len(ids) + 1))
-            fetch = _time(lambda: collection.store.tokens(held)) / len(held)
+            fetch = _time_rounds(lambda: collection.store.tokens(held)) / len(held)
         size = (store / DATABASE).stat().st_size / len(ids)
     vectors = Vectors(runtime.embedding_dim)
     points = random.normal(size=(_VECTORS, runtime.embedding_dim)).astype(np.float32)
     vectors.add(range(_VECTORS), points)
     return Figures(
-        processor=processor(),
+        processor=find_processor(),
         model=runtime.name,
         embedding_dim=runtime.embedding_dim,
         token_bytes=runtime.codec.nbytes,
-        picture_seconds=_time(lambda: scorer.panels(files)) * runtime.threads / len(files),
-        vector_seconds=_time(lambda: vectors.search(points[0], 100)) / _VECTORS,
+        picture_seconds=_time_rounds(lambda: scorer.panels(files)) * runtime.threads / len(files),
+        vector_seconds=_time_rounds(lambda: vectors.search(points[0], 100)) / _VECTORS,
         fetch_seconds=fetch,
-        pair_seconds=_time(lambda: scorer.logits(tokens[:1], tokens[1:])) * runtime.threads / (len(tokens) - 1),
+        pair_seconds=_time_rounds(lambda: scorer.logits(tokens[:1], tokens[1:])) * runtime.threads / (len(tokens) - 1),
         record_bytes=size - runtime.released.picture_bytes,
     )
 
 
-def _time(work: Callable[[], object]) -> float:
+def _time_rounds(work: Callable[[], object]) -> float:
     """The median of some rounds in seconds, after a warm-up round."""
     took = []
     for _ in range(_ROUNDS + 1):

@@ -79,8 +79,8 @@ class Plan:
     bottleneck: str
 
 
-def planned(figures: Figures, load: Load, machine: Machine) -> Plan:
-    """Machines that hold the pictures and answer in time, about as few as possible. Raises ValueError if none do."""
+def plan_machines(figures: Figures, load: Load, machine: Machine) -> Plan:
+    """Plan as few machines as hold the pictures and answer in time. Raises ValueError if none do."""
     count = load.pictures
     load = replace(load, candidates=min(load.candidates, count))
     vector_bytes = count * (4.0 * figures.embedding_dim + INDEX_OVERHEAD)
@@ -91,7 +91,7 @@ def planned(figures: Figures, load: Load, machine: Machine) -> Plan:
         raise ValueError(f"{held:,} shards would be needed, and more than {_SHARDS:,} are none; name larger machines")
     shards, groups, p50, p99 = _find_fewest(figures, load, machine, held)
     lists, compared = _vectors_compared(count / shards)
-    stages = _stages(figures, load, shards)
+    stages = _estimate_stages(figures, load, shards)
     machines = shards * groups
     disk = token_bytes + record_bytes + count * 4.0 * figures.embedding_dim
     reads = load.queries * load.candidates / machines
@@ -125,8 +125,8 @@ def _vectors_compared(count: float) -> tuple[int, float]:
     return lists, count if lists == 1 else lists + count * min(1.0, PROBES / lists)
 
 
-def _stages(figures: Figures, load: Load, shards: int) -> dict[str, float]:
-    """Core-seconds of one query by stage, over all shards."""
+def _estimate_stages(figures: Figures, load: Load, shards: int) -> dict[str, float]:
+    """Estimate the core-seconds of one query by stage, over all shards."""
     return {
         "decoding and encoding": figures.picture_seconds,
         "finding candidates": shards * _vectors_compared(load.pictures / shards)[1] * figures.vector_seconds,
@@ -145,7 +145,7 @@ def _find_fewest(figures: Figures, load: Load, machine: Machine, held: int) -> t
                 f"no number of such machines answers 99 of 100 queries within {load.seconds:g} s; allow more time"
             )
         shards = math.ceil(1.2 * shards)
-    work = sum(_stages(figures, load, shards).values())
+    work = sum(_estimate_stages(figures, load, shards).values())
     groups = max(1, math.ceil(load.queries * work / (_BUSY * shards * machine.cores)))
     while (times := simulate_queue(figures, load, machine, shards, groups))[1] > load.seconds:
         groups = math.ceil(1.05 * groups + 0.1)
