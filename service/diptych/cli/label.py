@@ -84,7 +84,7 @@ def label(
         dialogue = Dialogue(
             collection, question, ask=_ask, say=_say, show=launch, ledger=ledger, choosing=partial(_choosing, console)
         )
-        given, counts = dialogue.run(count), dialogue.counts()
+        given, counts = dialogue.run(count), dialogue.describe_counts()
         answers = [one.answer for one in collection.labels(question)]
     by_answer = {answer.replace(" ", "_"): answers.count(answer) for answer in ("same", "different", "cannot tell")}
     console.emit({"given": given, "question": question, **by_answer}, counts)

@@ -81,7 +81,7 @@ class FittedQuestion:
     levels: dict[Verdict, Level]
 
     @property
-    def better(self) -> bool:
+    def is_better(self) -> bool:
         """True if the labels show that the fit is better than the release: all of the interval of its gain is."""
         return self.gain[1] > 0
 
@@ -108,31 +108,34 @@ class Fitted:
     cannot_tell: int
 
 
-def observe(scorer: Scorer, pairs: Sequence[LabelledPair], source: Callable[[Hashable], PictureSource]) -> Observed:
-    """Look at pairs of pictures that lie at the `source` of their keys. Raises PictureError for one that cannot be
-    read.
+def observe_pairs(
+    scorer: Scorer, pairs: Sequence[LabelledPair], source: Callable[[Hashable], PictureSource]
+) -> Observed:
+    """Look at pairs of pictures that lie at the `source` of their keys.
+
+    Raises PictureError for one that cannot be read.
     """
-    keys, sides = _places(pairs)
+    keys, sides = _index_pairs(pairs)
     sources = list(map(source, keys))
     tokens = scorer.panels(sources).tokens
-    return _observed(scorer, pairs, sides, tokens, sources.__getitem__)
+    return _observe_tokens(scorer, pairs, sides, tokens, sources.__getitem__)
 
 
 def observe_stored(collection: Collection, pairs: Sequence[LabelledPair]) -> Observed:
     """Look at pairs of stored pictures by their ids; pairs of others are left out."""
     there = collection.panels(sorted({str(id) for pair in pairs for id in (pair.a, pair.b)}))
     pairs = [pair for pair in pairs if pair.a in there and pair.b in there]
-    keys, sides = _places(pairs)
+    keys, sides = _index_pairs(pairs)
     shape = collection.scorer.runtime.token_shape
     tokens = np.stack([there[str(key)][0] for key in keys]) if keys else np.empty((0, *shape), np.float16)
 
-    def original(place: int) -> PictureSource | None:
+    def open_original(place: int) -> PictureSource | None:
         try:
             return collection.content(str(keys[place]))[0]
         except UnknownPictureError:
             return None
 
-    return _observed(collection.scorer, pairs, sides, tokens, original)
+    return _observe_tokens(collection.scorer, pairs, sides, tokens, open_original)
 
 
 def calibrate_collection(collection: Collection, *, model: str | None = None, force: bool = False) -> Fitted:
@@ -141,11 +144,11 @@ def calibrate_collection(collection: Collection, *, model: str | None = None, fo
 
     >>> calibrate_collection(collection).calibration.save(collection.directory / "calibration.json")
 
-    Raises LabellingError, and NotBetterError as `calibrate` does, and StoreError for a collection that is not in a
+    Raises LabellingError, NotBetterError as `fit_calibration` does, and StoreError for a collection that is not in a
     folder.
     """
     pairs = [LabelledPair(one.a, one.b, one.question, one.answer) for one in collection.labels()]
-    return calibrate(collection.scorer, observe_stored(collection, pairs), model=model, force=force)
+    return fit_calibration(collection.scorer, observe_stored(collection, pairs), model=model, force=force)
 
 
 def calibrate_files(
@@ -164,12 +167,13 @@ def calibrate_files(
                 "`diptych label --import`, and calibrate with --store"
             )
         pairs.append(LabelledPair(row.path_a, row.path_b, row.question, row.answer))
-    return calibrate(scorer, observe(scorer, pairs, str), model=model, force=force)
+    return fit_calibration(scorer, observe_pairs(scorer, pairs, str), model=model, force=force)
 
 
-def calibrate(scorer: Scorer, observed: Observed, *, model: str | None = None, force: bool = False) -> Fitted:
-    """Fit a calibration of the questions that have labels enough, over the released one of the scorer's model, which is
-    opened as `model`, by default by its name.
+def fit_calibration(scorer: Scorer, observed: Observed, *, model: str | None = None, force: bool = False) -> Fitted:
+    """Fit a calibration of the questions that have labels enough, over the released one.
+
+    The scorer's model is opened as `model`, by default by its name.
 
     Raises LabellingError where no question has `FEWEST` answers *same* or *different*, `FEWEST_OF_A_KIND` of each, or
     where the answers contradict the scores; and NotBetterError where the labels show of no question that its fit is
@@ -184,15 +188,15 @@ def calibrate(scorer: Scorer, observed: Observed, *, model: str | None = None, f
             place for place, pair in enumerate(observed.pairs) if asked[place] == name and pair.answer != "cannot tell"
         ]
         labels = np.array([observed.pairs[place].answer == "same" for place in of], bool)
-        if (reason := _too_few(labels)) is not None:
+        if (reason := _explain_missing(labels)) is not None:
             left_out[name] = reason
             continue
         logits, seen = observed.logits[of], [observed.seen[place] for place in of]
         try:
-            fits[name] = _fit(questions, name, logits, seen, labels, together(observed.sides[of]))
+            fits[name] = _fit_question(questions, name, logits, seen, labels, together(observed.sides[of]))
         except ValueError as error:
             raise LabellingError(f"no calibration of {name!r} can be made: {error}") from None
-        if force or fits[name].better:
+        if force or fits[name].is_better:
             questions[name] = fits[name].own.over(questions[name])
             taken[name] = fits[name].own
     if not fits:
@@ -218,8 +222,8 @@ def calibrate(scorer: Scorer, observed: Observed, *, model: str | None = None, f
     return fitted
 
 
-def _too_few(labels: np.ndarray) -> str | None:
-    """The labels that are missing; None if there are enough."""
+def _explain_missing(labels: np.ndarray) -> str | None:
+    """Say how many labels are missing; None if there are enough."""
     same, different = int(labels.sum()), int((~labels).sum())
     if same + different >= FEWEST and min(same, different) >= FEWEST_OF_A_KIND:
         return None
@@ -229,7 +233,7 @@ def _too_few(labels: np.ndarray) -> str | None:
     )
 
 
-def _fit(
+def _fit_question(
     questions: Mapping[str, Question],
     name: str,
     logits: np.ndarray,
@@ -245,42 +249,44 @@ def _fit(
         held = groups % FOLDS == fold
         if held.any():
             others = fit_line(log_odds(before[~held]), labels[~held])
-            laid = dict(questions) | {name: _own(others, released, labels).over(released)}
+            laid = dict(questions) | {name: _make_own_question(others, released, labels).over(released)}
             evidence = [one for one, chosen in zip(seen, held, strict=True) if chosen]
             after[held] = probabilities(laid, logits[held], evidence)[name]
     gains = log_loss(before, labels) - log_loss(after, labels)
     levels: dict[Verdict, Level] = {
-        verdict: _level(line, level, len(labels)) for verdict, level in least_of(released.stated).items()
+        verdict: _make_level(line, level, len(labels)) for verdict, level in least_of(released.stated).items()
     }
-    return FittedQuestion(_own(line, released, labels), labels, before, after, _mean(gains, groups), levels)
+    return FittedQuestion(
+        _make_own_question(line, released, labels), labels, before, after, _mean_interval(gains, groups), levels
+    )
 
 
-def _own(line: Line, released: Question, labels: np.ndarray) -> OwnQuestion:
+def _make_own_question(line: Line, released: Question, labels: np.ndarray) -> OwnQuestion:
     return OwnQuestion(
         line.scale, line.offset, dict(released.stated), same=int(labels.sum()), different=int((~labels).sum())
     )
 
 
-def _level(line: Line, level: float, labels: int) -> Level:
+def _make_level(line: Line, level: float, labels: int) -> Level:
     more = math.ceil((line.factor_to_halve(level) - 1) * labels)
     return Level(level, line.released(level), line.interval(level), line.interval(level, 2.0), more)
 
 
-def _mean(values: np.ndarray, groups: np.ndarray) -> tuple[float, float, float]:
-    """The mean of values (P,) and its interval of 95 %, where those of one group go together."""
+def _mean_interval(values: np.ndarray, groups: np.ndarray) -> tuple[float, float, float]:
+    """The mean of values (P,) and its interval of 95 %, over groups."""
     mean = float(values.mean())
     wide = _WIDE * math.sqrt(float(np.square(np.bincount(groups, values - mean)).sum())) / len(values)
     return mean, mean - wide, mean + wide
 
 
-def _places(pairs: Sequence[LabelledPair]) -> tuple[list[Hashable], np.ndarray]:
-    """The distinct keys of pairs, and the pairs int64 (P, 2) as places among them."""
+def _index_pairs(pairs: Sequence[LabelledPair]) -> tuple[list[Hashable], np.ndarray]:
+    """Index pairs: their distinct keys, and the pairs int64 (P, 2) as places among them."""
     keys = list(dict.fromkeys(key for pair in pairs for key in (pair.a, pair.b)))
     place = {key: number for number, key in enumerate(keys)}
     return keys, np.array([(place[pair.a], place[pair.b]) for pair in pairs], np.int64).reshape(-1, 2)
 
 
-def _observed(
+def _observe_tokens(
     scorer: Scorer,
     pairs: Sequence[LabelledPair],
     sides: np.ndarray,

@@ -28,37 +28,37 @@ def reliability_svg(questions: Mapping[str, FittedQuestion]) -> str:
     """
     width = len(questions) * (_LEFT + _SIDE) + 24
     height = _TOP + _SIDE + _GAP
-    panels = [_panel(place * (_LEFT + _SIDE), name, fit) for place, (name, fit) in enumerate(questions.items())]
-    label = "; ".join(_title(name, fit) for name, fit in questions.items())
+    panels = [_draw_panel(place * (_LEFT + _SIDE), name, fit) for place, (name, fit) in enumerate(questions.items())]
+    label = "; ".join(_format_title(name, fit) for name, fit in questions.items())
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'role="img" aria-label="{escape(label)}"><style>{_STYLE}</style>{"".join(panels)}</svg>\n'
     )
 
 
-def _title(name: str, fit: FittedQuestion) -> str:
+def _format_title(name: str, fit: FittedQuestion) -> str:
     before, after = fit.reliability_before.error, fit.reliability_after.error
     return f"{name}: calibration error {before:.3f} as released, {after:.3f} recalibrated"
 
 
-def _panel(left: int, name: str, fit: FittedQuestion) -> str:
+def _draw_panel(left: int, name: str, fit: FittedQuestion) -> str:
     labels = format_count(len(fit.labels), "label")
     marks = [
         f'<text x="20" y="20" font-weight="600">{escape(name)}, {labels}</text>',
-        f'<text x="20" y="40" class="dim">{escape(_title(name, fit).partition(": ")[2])}</text>',
+        f'<text x="20" y="40" class="dim">{escape(_format_title(name, fit).partition(": ")[2])}</text>',
     ]
     for tick in _TICKS:
-        (x, y), (end, top) = _place(tick, 0.0), _place(1.0, tick)
-        start = _place(0.0, tick)[0]
+        (x, y), (end, top) = _map_point(tick, 0.0), _map_point(1.0, tick)
+        start = _map_point(0.0, tick)[0]
         marks += [
             f'<path class="grid" d="M{x:.1f} {y:.1f}V{_TOP}M{start:.1f} {top:.1f}H{end:.1f}"/>',
             f'<text x="{x:.1f}" y="{y + 18:.1f}" text-anchor="middle" class="dim">{tick:g}</text>',
             f'<text x="{start - 6:.1f}" y="{top + 4:.1f}" text-anchor="end" class="dim">{tick:g}</text>',
         ]
-    (x, y), (end, top) = _place(0, 0), _place(1, 1)
+    (x, y), (end, top) = _map_point(0, 0), _map_point(1, 1)
     marks.append(f'<path class="even" d="M{x:.1f} {y:.1f}L{end:.1f} {top:.1f}"/>')
-    marks += _dots(fit.reliability_before, "before", intervals=False)
-    marks += _dots(fit.reliability_after, "after", intervals=True)
+    marks += _draw_dots(fit.reliability_before, "before", intervals=False)
+    marks += _draw_dots(fit.reliability_after, "after", intervals=True)
     middle = (x + end) / 2
     marks.append(f'<text x="{middle:.1f}" y="{y + 40:.1f}" text-anchor="middle">stated probability</text>')
     marks.append(
@@ -68,17 +68,19 @@ def _panel(left: int, name: str, fit: FittedQuestion) -> str:
     return f'<g transform="translate({left} 0)">{"".join(marks)}</g>'
 
 
-def _dots(counted: Reliability, kind: str, *, intervals: bool) -> list[str]:
+def _draw_dots(counted: Reliability, kind: str, *, intervals: bool) -> list[str]:
     marks, most = [], max(1, int(counted.pairs.max()))
     for pairs, confidence, frequency in zip(
         counted.pairs.tolist(), counted.confidence.tolist(), counted.frequency.tolist(), strict=True
     ):
         if not pairs:
             continue
-        x, y = _place(confidence, frequency)
+        x, y = _map_point(confidence, frequency)
         if intervals:
-            low, high = wilson(frequency, pairs)
-            marks.append(f'<path class="{kind}" d="M{x:.1f} {_place(0, low)[1]:.1f}V{_place(0, high)[1]:.1f}"/>')
+            low, high = wilson_interval(frequency, pairs)
+            marks.append(
+                f'<path class="{kind}" d="M{x:.1f} {_map_point(0, low)[1]:.1f}V{_map_point(0, high)[1]:.1f}"/>'
+            )
         radius = 3 + 5 * math.sqrt(pairs / most)
         text = f"{pairs} pair{'s' * (pairs != 1)}: stated {confidence:.3f}, same {frequency:.3f}"
         marks.append(
@@ -87,7 +89,7 @@ def _dots(counted: Reliability, kind: str, *, intervals: bool) -> list[str]:
     return marks
 
 
-def wilson(share: float, count: int) -> tuple[float, float]:
+def wilson_interval(share: float, count: int) -> tuple[float, float]:
     """Wilson's interval of 95 % of a share of a count."""
     z = 1.96
     middle, wide = share + z * z / (2 * count), z * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2)
@@ -95,5 +97,5 @@ def wilson(share: float, count: int) -> tuple[float, float]:
     return max(0.0, low), min(1.0, high)
 
 
-def _place(x: float, y: float) -> tuple[float, float]:
+def _map_point(x: float, y: float) -> tuple[float, float]:
     return _LEFT + x * (_SIDE - 16), _TOP + (1 - y) * (_SIDE - 16)

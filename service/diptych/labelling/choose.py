@@ -65,7 +65,7 @@ def pairs_to_label(
     asked = collection.scorer.asking(question).runtime
     ids = collection.store.ids(PICTURES)
     labelled = collection.store.labelled_pairs(question)
-    pairs, cosines = _pool(collection, ids, labelled, question)
+    pairs, cosines = _draw_pool(collection, ids, labelled, question)
     if not len(pairs):
         return []
     records = {ids[place]: collection.get(ids[place]) for place in np.unique(pairs).tolist()}
@@ -76,10 +76,10 @@ def pairs_to_label(
     alone = scores.of(pairs)
     paths = {id: record.path for id, record in records.items() if record.path is not None}
     shown = CloserLook(collection, ids, paths, ledger, question, scores.tick, views).scores(pairs, alone)
-    near = _nearness(shown, least_of(asked.stated)["likely"])
-    apart = np.maximum(_disagreement(shown, cosines), _disagreement_of_looks(shown, alone))
+    near = _measure_nearness(shown, least_of(asked.stated)["likely"])
+    apart = np.maximum(_measure_disagreement(shown, cosines), _measure_look_disagreement(shown, alone))
     used = Counter(id for pair in labelled for id in pair)
-    chosen = _chosen(near + apart, shown, [(ids[a], ids[b]) for a, b in pairs.tolist()], used, count)
+    chosen = _choose_pairs(near + apart, shown, [(ids[a], ids[b]) for a, b in pairs.tolist()], used, count)
     return [
         PairToLabel(
             records[ids[pairs[place, 0]]],
@@ -93,11 +93,12 @@ def pairs_to_label(
     ]
 
 
-def _pool(
+def _draw_pool(
     collection: Collection, ids: Sequence[str], labelled: Sequence[tuple[str, str]], question: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs int64 (P, 2) of places in `ids` without a label, and their cosines float32 (P,): half the most alike, half
-    drawn evenly from the rest.
+    """Draw pairs int64 (P, 2) of places in `ids` without a label, and their cosines float32 (P,).
+
+    Half are the most alike, half drawn evenly from the rest.
     """
     asked = collection.scorer.asking(question).runtime
     _, embeddings = collection.embeddings(ids)
@@ -114,46 +115,47 @@ def _pool(
     return pairs[order], cosines[order]
 
 
-def _nearness(shown: np.ndarray, likely: float) -> np.ndarray:
+def _measure_nearness(shown: np.ndarray, likely: float) -> np.ndarray:
     """1 where a probability (P,) lies between even odds and that of *likely*, and less the further away it is."""
     odds, bound = log_odds(shown), float(log_odds(np.array(likely)))
     return 1 / (1 + np.abs(odds - np.clip(odds, min(0.0, bound), max(0.0, bound))))
 
 
-def _disagreement(shown: np.ndarray, cosines: np.ndarray) -> np.ndarray:
+def _measure_disagreement(shown: np.ndarray, cosines: np.ndarray) -> np.ndarray:
     """The share (P,) of the pairs by which the places differ that the probability and the embeddings give a pair."""
-    return np.abs(_rank(shown) - _rank(cosines)) / max(len(shown) - 1, 1)
+    return np.abs(_rank_values(shown) - _rank_values(cosines)) / max(len(shown) - 1, 1)
 
 
-def _disagreement_of_looks(shown: np.ndarray, alone: np.ndarray) -> np.ndarray:
+def _measure_look_disagreement(shown: np.ndarray, alone: np.ndarray) -> np.ndarray:
     """The difference (P,) in [0, 1] between a probability after a closer look and without one."""
     return np.abs(shown - alone)
 
 
-def _rank(values: np.ndarray) -> np.ndarray:
-    """The place (P,) of each value in their order; equal ones share the lowest."""
+def _rank_values(values: np.ndarray) -> np.ndarray:
+    """Rank values: the place (P,) of each in their order; equal ones share the lowest."""
     ordered = np.sort(values)
     return np.searchsorted(ordered, values)
 
 
-def _chosen(
+def _choose_pairs(
     worth: np.ndarray, shown: np.ndarray, pairs: Sequence[tuple[str, str]], used: Counter[str], count: int
 ) -> list[tuple[int, bool]]:
-    """Places of the pairs to ask about, one after the other the worthiest whose pictures were used least, and whether
-    each was chosen for the spread.
+    """Choose places of the pairs to ask about, and whether each was chosen for the spread.
+
+    One after the other, it is the worthiest pair whose pictures were used least.
     """
     left, bins = set(range(len(pairs))), np.minimum((shown * _BINS).astype(np.int64), _BINS - 1).tolist()
     filled: Counter[int] = Counter()
     chosen: list[tuple[int, bool]] = []
 
-    def value(place: int) -> tuple[float, int]:
+    def rate_pair(place: int) -> tuple[float, int]:
         return float(worth[place]) / (1 + sum(used[id] for id in pairs[place])) ** 2, -place
 
     while left and len(chosen) < count:
         spread = len(chosen) % _SPREAD == _SPREAD - 1
         rarest = min(filled[bins[place]] for place in left)
         of = [place for place in left if not spread or filled[bins[place]] == rarest]
-        best = max(of, key=value)
+        best = max(of, key=rate_pair)
         left.remove(best)
         chosen.append((best, spread))
         filled[bins[best]] += 1

@@ -86,9 +86,9 @@ def read_labels(stream: Iterable[str], name: str, question: str = COPY) -> Itera
                 f"{name} needs the columns image_a, image_b and answer; it has {', '.join(there) or 'none'}"
             )
         for number, row in enumerate(rows, 1):
-            cells = {column: _text(row.get(source)) for column, source in found.items()}
+            cells = {column: _read_cell(row.get(source)) for column, source in found.items()}
             if cells["answer"]:
-                yield _read(number, cells, name, question)
+                yield _read_row(number, cells, name, question)
     except (csv.Error, UnicodeDecodeError) as error:
         raise LabellingError(f"{name} cannot be read as CSV in UTF-8: {error}") from None
 
@@ -106,7 +106,7 @@ def import_labels(store: SqliteBackend, rows: Iterable[LabelledRow]) -> tuple[in
     new: list[NewLabel] = []
     same = 0
     for row in rows:
-        a, b = sorted(_id(store, row, id, path) for id, path in ((row.id_a, row.path_a), (row.id_b, row.path_b)))
+        a, b = sorted(_find_id(store, row, id, path) for id, path in ((row.id_a, row.path_a), (row.id_b, row.path_b)))
         if a == b:
             raise LabellingError(f"row {row.number}: both pictures are the same file; a label is of two")
         before = said.setdefault((a, b, row.question), row)
@@ -125,7 +125,7 @@ def import_labels(store: SqliteBackend, rows: Iterable[LabelledRow]) -> tuple[in
     return len(new), same
 
 
-def _read(number: int, cells: Mapping[str, str], name: str, question: str) -> LabelledRow:
+def _read_row(number: int, cells: Mapping[str, str], name: str, question: str) -> LabelledRow:
     answer = _ANSWERS.get(cells["answer"].strip().lower())
     if answer is None:
         raise LabellingError(
@@ -150,7 +150,7 @@ def _read(number: int, cells: Mapping[str, str], name: str, question: str) -> La
     return LabelledRow(number, *paths, *ids, asked, answer, cells["added"] or None)
 
 
-def _id(store: SqliteBackend, row: LabelledRow, id: str, path: str) -> str:
+def _find_id(store: SqliteBackend, row: LabelledRow, id: str, path: str) -> str:
     if id:
         return id
     path = existing_form(path)
@@ -176,7 +176,7 @@ def _is_time(text: str) -> bool:
     return True
 
 
-def _text(value: object) -> str:
-    """A cell without the apostrophe that keeps a spreadsheet from computing it."""
+def _read_cell(value: object) -> str:
+    """Read a cell, without the apostrophe that keeps a spreadsheet from computing it."""
     text = value if isinstance(value, str) else ""
     return text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA) else text

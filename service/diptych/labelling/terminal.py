@@ -47,7 +47,7 @@ class Dialogue:
         say: Callable[[str], object],
         show: Callable[[str], object],
         ledger: PairCache | None = None,
-        choosing: Callable[[], AbstractContextManager[OnPairs]] = lambda: nullcontext(_untold),
+        choosing: Callable[[], AbstractContextManager[OnPairs]] = lambda: nullcontext(_ignore_progress),
     ) -> None:
         """`ask` reads a line after a prompt, and raises EOFError at the end; `say` writes one; `show` opens a copy;
         `choosing` is open while pairs are chosen, which may take a minute, and is told how many are scored.
@@ -58,36 +58,36 @@ class Dialogue:
 
     def run(self, most: int | None = None) -> int:
         """Ask about pairs until there are none left, the person has had enough or `most` answers; return how many."""
-        queue = self._choose()
+        queue = self._choose_pairs()
         if queue:
             self.say(f"{_ASK.get(self.question, _ASK['copy'])} ({KEYS})")
         while most is None or len(self.given) < most:
-            queue = queue or self._choose()
+            queue = queue or self._choose_pairs()
             if not queue:
                 self.say("There are no more pairs worth asking about.")
                 break
-            words = self._words(queue[0])
+            words = self._ask_answer(queue[0])
             if words == "q":
                 break
             if words == "u":
-                queue = [*self._undo(), *queue]
+                queue = [*self._undo_answer(), *queue]
                 continue
-            self._keep(queue.pop(0), _ANSWERS[words])
+            self._keep_answer(queue.pop(0), _ANSWERS[words])
         return len(self.given)
 
-    def counts(self) -> str:
-        """The labels of the collection to the question, in words."""
+    def describe_counts(self) -> str:
+        """Describe in words how many labels the question has."""
         answers = [label.answer for label in self.collection.labels(self.question)]
         each = ", ".join(f"{answers.count(answer)} {name}" for answer, name in _NAMES.items())
         return f"{format_count(len(answers), 'label')}: {each}"
 
-    def _choose(self) -> list[PairToLabel]:
+    def _choose_pairs(self) -> list[PairToLabel]:
         with self.choosing() as begin:
             return pairs_to_label(self.collection, _BATCH, question=self.question, ledger=self.ledger, on_pairs=begin)
 
-    def _words(self, pair: PairToLabel) -> str:
+    def _ask_answer(self, pair: PairToLabel) -> str:
         """Show a pair and return the answer, or q or u."""
-        self.say(f"\n  {_where(pair.a)}\n  {_where(pair.b)}")
+        self.say(f"\n  {_describe_place(pair.a)}\n  {_describe_place(pair.b)}")
         while True:
             try:
                 words = self.ask("s/d/?/u/o/q: ").strip().lower()
@@ -97,15 +97,15 @@ class Dialogue:
                 return words
             if words == "o":
                 for record in (pair.a, pair.b):
-                    self._open(record)
+                    self._open_picture(record)
             else:
                 self.say(f"Expected one of: {KEYS}")
 
-    def _keep(self, pair: PairToLabel, answer: Answer) -> None:
+    def _keep_answer(self, pair: PairToLabel, answer: Answer) -> None:
         self.collection.label(pair.a.id, pair.b.id, answer, question=self.question)
         self.given.append((pair, answer))
 
-    def _undo(self) -> list[PairToLabel]:
+    def _undo_answer(self) -> list[PairToLabel]:
         """Take back the last answer of this run; return its pair."""
         if not self.given:
             self.say("There is nothing to undo in this run.")
@@ -115,7 +115,7 @@ class Dialogue:
         self.say(f"Taken back: {_NAMES[answer]}.")
         return [pair]
 
-    def _open(self, record: Record) -> None:
+    def _open_picture(self, record: Record) -> None:
         # A copy, never the path: a store may be a stranger's, and what lies there a program.
         try:
             data, kind = self.collection.content(record.id)
@@ -151,7 +151,7 @@ def calibration_json(fitted: Fitted) -> dict[str, Any]:
                 "offset": fit.own.offset,
                 "ece": {"released": fit.reliability_before.error, "calibrated": fit.reliability_after.error},
                 "gain": list(fit.gain),
-                "better": fit.better,
+                "better": fit.is_better,
                 "calibrated": name in fitted.calibration.questions,
                 "verdicts": {
                     verdict: {
@@ -171,18 +171,18 @@ def calibration_json(fitted: Fitted) -> dict[str, Any]:
     }
 
 
-def _untold(missing: int, known: int) -> Callable[[int], object]:
+def _ignore_progress(missing: int, known: int) -> Callable[[int], object]:
     return lambda done: None
 
 
-def _where(record: Record) -> str:
+def _describe_place(record: Record) -> str:
     name = record.path or f"{record.metadata.get('filename', 'a picture without a path')} ({record.id})"
     return one_line(name)
 
 
 def _question_text(name: str, fit: FittedQuestion, *, taken: bool) -> str:
     own, (gain, low, high) = fit.own, fit.gain
-    worth = "better" if fit.better else "worse" if high < 0 else "not told apart from the release by these labels"
+    worth = "better" if fit.is_better else "worse" if high < 0 else "not told apart from the release by these labels"
     lines = [
         f"{name}: {format_count(own.same, 'label')} same, {own.different} different",
         f"  expected calibration error {fit.reliability_before.error:.3f} as released, "

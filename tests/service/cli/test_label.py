@@ -139,7 +139,7 @@ def test_a_calibration_of_a_table_needs_no_collection(diptych, labelled, options
 def test_a_calibration_that_is_no_better_is_not_installed_unless_it_is_forced_and_is_removed_again(
     diptych, labelled, options, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(FittedQuestion, "better", property(lambda fit: False))
+    monkeypatch.setattr(FittedQuestion, "is_better", property(lambda fit: False))
     words = ("calibrate", "--store", labelled, *options)
     refused = diptych(*words, "--plot", tmp_path / "plot.svg")
     assert (refused.code, (labelled / CALIBRATION).exists(), (tmp_path / "plot.svg").exists()) == (1, False, True)

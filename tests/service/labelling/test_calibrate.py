@@ -12,7 +12,7 @@ from diptych import Collection, Scorer
 from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.labelled import different_pairs
 from diptych.errors import LabellingError, NotBetterError
-from diptych.labelling.calibrate import LabelledPair, Observed, calibrate, observe, observe_stored
+from diptych.labelling.calibrate import LabelledPair, Observed, fit_calibration, observe_pairs, observe_stored
 from diptych_runtime.calibration.recalibration import recalibrated
 from diptych_runtime.manifest import Question
 from diptych_runtime.own_calibration import CALIBRATION
@@ -37,7 +37,7 @@ def observed(count: int, scale: float = 0.5, offset: float = -1.0, question: str
 
 
 def test_on_pictures_that_the_release_errs_about_the_error_falls_and_the_thresholds_move():
-    fitted = calibrate(scorer_of(ONE), observed(1000), model="made")
+    fitted = fit_calibration(scorer_of(ONE), observed(1000), model="made")
     own, fit = fitted.calibration.questions["match"], fitted.questions["match"]
     assert (own.scale, own.offset) == (pytest.approx(0.5, abs=0.1), pytest.approx(-1.0, abs=0.25))
     assert (own.same + own.different, own.thresholds) == (1000, ONE["match"].thresholds)
@@ -55,7 +55,7 @@ def test_where_the_release_is_right_nothing_is_gained_and_little_is_changed():
     with pytest.raises(
         NotBetterError, match=r"do not show that a calibration is better .* --force \(force=True"
     ) as error:
-        calibrate(scorer_of(ONE), observed(200, 1.0, 0.0), model="made")
+        fit_calibration(scorer_of(ONE), observed(200, 1.0, 0.0), model="made")
     fit = error.value.fitted.questions["match"]
     gain, low, _ = fit.gain
     assert low < 0.01
@@ -65,11 +65,11 @@ def test_where_the_release_is_right_nothing_is_gained_and_little_is_changed():
 
 def test_a_fit_that_is_no_better_is_taken_if_it_is_forced():
     with pytest.raises(NotBetterError) as error:
-        calibrate(scorer_of(ONE), observed(200, 1.0, 0.0), model="made")
+        fit_calibration(scorer_of(ONE), observed(200, 1.0, 0.0), model="made")
     assert error.value.fitted.calibration.questions == {}
-    forced = calibrate(scorer_of(ONE), observed(200, 1.0, 0.0), model="made", force=True)
+    forced = fit_calibration(scorer_of(ONE), observed(200, 1.0, 0.0), model="made", force=True)
     assert forced.calibration.questions["match"] == error.value.fitted.questions["match"].own
-    assert not forced.questions["match"].better
+    assert not forced.questions["match"].is_better
 
 
 def test_of_two_questions_only_the_one_whose_fit_is_better_is_calibrated():
@@ -77,15 +77,20 @@ def test_of_two_questions_only_the_one_whose_fit_is_better_is_calibrated():
     logits = np.concatenate([copies.logits, things.logits], 0).repeat(2, 1)
     sides = np.arange(1200).reshape(-1, 2)
     both = Observed([*copies.pairs, *things.pairs], logits, [None] * 600, sides)
-    fitted = calibrate(scorer_of(TWO), both, model="made")
+    fitted = fit_calibration(scorer_of(TWO), both, model="made")
     assert list(fitted.questions) == ["copy", "thing"]
     assert list(fitted.calibration.questions) == ["copy"]
-    assert (fitted.questions["copy"].better, fitted.questions["thing"].better) == (True, False)
-    assert list(calibrate(scorer_of(TWO), both, model="made", force=True).calibration.questions) == ["copy", "thing"]
+    assert (fitted.questions["copy"].is_better, fitted.questions["thing"].is_better) == (True, False)
+    assert list(fit_calibration(scorer_of(TWO), both, model="made", force=True).calibration.questions) == [
+        "copy",
+        "thing",
+    ]
 
 
 def test_more_labels_are_promised_to_help_as_much_as_they_do():
-    few, many = (calibrate(scorer_of(ONE), observed(count), model="made").questions["match"] for count in (100, 400))
+    few, many = (
+        fit_calibration(scorer_of(ONE), observed(count), model="made").questions["match"] for count in (100, 400)
+    )
     assert 250 < few.levels["likely"].more < 500
     assert 1000 < many.levels["likely"].more < 2000
 
@@ -96,27 +101,27 @@ def test_more_labels_are_promised_to_help_as_much_as_they_do():
 )
 def test_too_few_labels_are_refused_with_their_numbers(count, words):
     with pytest.raises(LabellingError, match=f"too few labels for a calibration: {words}. Label more with"):
-        calibrate(scorer_of(ONE), observed(count), model="made")
+        fit_calibration(scorer_of(ONE), observed(count), model="made")
 
 
 def test_one_sided_labels_and_those_that_cannot_tell_are_no_answers():
     all_same = observed(300, 1.0, 30.0)
     with pytest.raises(LabellingError, match="has 300 same and 0 different"):
-        calibrate(scorer_of(ONE), all_same, model="made")
+        fit_calibration(scorer_of(ONE), all_same, model="made")
     unsure = replace(all_same, pairs=[replace(pair, answer="cannot tell") for pair in all_same.pairs])
     with pytest.raises(LabellingError, match="has 0 same and 0 different"):
-        calibrate(scorer_of(ONE), unsure, model="made")
+        fit_calibration(scorer_of(ONE), unsure, model="made")
 
 
 def test_labels_that_contradict_the_scores_are_refused():
     with pytest.raises(LabellingError, match=r"no calibration of 'match' can be made: .* mixed up"):
-        calibrate(scorer_of(ONE), observed(300, -1.0, 0.0), model="made")
+        fit_calibration(scorer_of(ONE), observed(300, -1.0, 0.0), model="made")
 
 
 def test_each_question_is_fitted_to_its_own_labels_and_one_without_stays_as_released():
     logits = np.concatenate([observed(300).logits, observed(300, seed=1).logits], 1)
     given = replace(observed(300), logits=logits)
-    fitted = calibrate(scorer_of(QUESTIONS), given, model="made")
+    fitted = fit_calibration(scorer_of(QUESTIONS), given, model="made")
     assert list(fitted.questions) == ["copy"]
     assert fitted.left_out["thing"].endswith("and has 0 same and 0 different")
     assert fitted.calibration.questions["copy"].thresholds == LOOK.thresholds
@@ -126,9 +131,9 @@ def test_a_pair_is_cross_validated_without_its_pictures():
     """Twins of every pair, with its very pictures, would give the answer away."""
     one = observed(61)
     twins = Observed([*one.pairs, *one.pairs], np.tile(one.logits, (2, 1)), [None] * 122, np.tile(one.sides, (2, 1)))
-    fit = calibrate(scorer_of(ONE), twins, model="made").questions["match"]
+    fit = fit_calibration(scorer_of(ONE), twins, model="made").questions["match"]
     assert fit.after[:61].tolist() == fit.after[61:].tolist()
-    alone = calibrate(scorer_of(ONE), replace(twins, sides=np.arange(244).reshape(-1, 2)), model="made")
+    alone = fit_calibration(scorer_of(ONE), replace(twins, sides=np.arange(244).reshape(-1, 2)), model="made")
     assert alone.questions["match"].after[:61].tolist() != alone.questions["match"].after[61:].tolist()
 
 
@@ -151,14 +156,16 @@ def pairs_of(collection) -> list[LabelledPair]:
 def test_stored_pictures_and_their_files_look_the_same_and_removed_ones_are_left_out(labelled):
     stored = observe_stored(labelled, pairs_of(labelled))
     paths = {record.id: record.path for record in labelled.list(100)}
-    files = observe(labelled.scorer, pairs_of(labelled), lambda id: paths[id])
+    files = observe_pairs(labelled.scorer, pairs_of(labelled), lambda id: paths[id])
     assert np.array_equal(stored.logits, files.logits)
     labelled.remove(stored.pairs[0].a)
     assert len(observe_stored(labelled, pairs_of(labelled)).pairs) == len(stored.pairs) - 11
 
 
 def test_a_calibration_beside_a_collection_makes_every_verdict_of_it(labelled, scorer, artifact):
-    made = calibrate(scorer, observe_stored(labelled, pairs_of(labelled)), model=str(artifact), force=True).calibration
+    made = fit_calibration(
+        scorer, observe_stored(labelled, pairs_of(labelled)), model=str(artifact), force=True
+    ).calibration
     folder, record = labelled.directory, labelled.list(1)[0]
     released = {one.id: one.relevance_score for one in labelled.search(record.path, top=12).matches}
     labelled.close()
@@ -184,5 +191,7 @@ def test_a_calibration_beside_a_collection_makes_every_verdict_of_it(labelled, s
         assert others
         for one in others:
             assert pairs[frozenset((record.id, one.id))] == pytest.approx(one.relevance_score, abs=1e-5)
-        again = calibrate(own.scorer, observe_stored(own, pairs_of(own)), model=str(artifact), force=True).calibration
+        again = fit_calibration(
+            own.scorer, observe_stored(own, pairs_of(own)), model=str(artifact), force=True
+        ).calibration
         assert again.questions == made.questions, "a fit begins at the release, whatever lies over it"

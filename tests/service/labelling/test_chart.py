@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from diptych.labelling.calibrate import BINS, FittedQuestion
-from diptych.labelling.chart import reliability_svg, wilson
+from diptych.labelling.chart import reliability_svg, wilson_interval
 from diptych_runtime.own_calibration import OwnQuestion
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -47,4 +47,4 @@ def test_names_are_escaped():
     ("share", "count", "low", "high"), [(0.5, 100, 0.404, 0.596), (0, 10, 0, 0.278), (1, 10, 0.722, 1)]
 )
 def test_wilsons_interval_is_the_one_in_the_tables(share, count, low, high):
-    assert wilson(share, count) == pytest.approx((low, high), abs=0.001)
+    assert wilson_interval(share, count) == pytest.approx((low, high), abs=0.001)

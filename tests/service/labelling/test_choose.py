@@ -8,7 +8,7 @@ import pytest
 
 from diptych.dedupe.pair_cache import PairCache
 from diptych.labelling import choose
-from diptych.labelling.choose import _chosen, _disagreement, _nearness, pairs_to_label
+from diptych.labelling.choose import _choose_pairs, _measure_disagreement, _measure_nearness, pairs_to_label
 
 
 def named(found) -> list[frozenset[str]]:
@@ -52,7 +52,7 @@ def test_of_an_empty_collection_and_of_one_picture_there_is_nothing_to_ask(colle
 
 
 def test_between_even_odds_and_likely_a_pair_is_near_and_beyond_less_and_less():
-    near = _nearness(np.array([0.01, 0.3, 0.5, 0.8, 0.9, 0.99, 0.9999]), 0.9)
+    near = _measure_nearness(np.array([0.01, 0.3, 0.5, 0.8, 0.9, 0.99, 0.9999]), 0.9)
     assert near[2:5].tolist() == pytest.approx([1, 1, 1])
     assert near[0] < near[1] < 1
     assert 1 > near[5] > near[6]
@@ -60,15 +60,15 @@ def test_between_even_odds_and_likely_a_pair_is_near_and_beyond_less_and_less():
 
 def test_the_embeddings_disagree_where_they_order_a_pair_otherwise():
     shown, cosines = np.array([0.1, 0.2, 0.9, 0.95]), np.array([0.9, 0.1, 0.2, 0.8])
-    assert _disagreement(shown, cosines).tolist() == pytest.approx([1, 1 / 3, 1 / 3, 1 / 3])
-    assert _disagreement(np.full(3, 0.5), np.full(3, 0.5)).tolist() == [0, 0, 0]
+    assert _measure_disagreement(shown, cosines).tolist() == pytest.approx([1, 1 / 3, 1 / 3, 1 / 3])
+    assert _measure_disagreement(np.full(3, 0.5), np.full(3, 0.5)).tolist() == [0, 0, 0]
 
 
 def test_the_worthiest_of_fresh_pictures_come_first_and_every_fourth_is_of_a_rare_probability():
     pairs = [("a", "b"), ("a", "c"), ("d", "e"), ("f", "g"), ("h", "i"), ("j", "k")]
     worth = np.array([1.0, 0.99, 0.9, 0.8, 0.7, 0.1])
     shown = np.array([0.55, 0.55, 0.55, 0.55, 0.55, 0.05])
-    assert _chosen(worth, shown, pairs, Counter(), 6) == [
+    assert _choose_pairs(worth, shown, pairs, Counter(), 6) == [
         (0, False),
         (2, False),
         (3, False),
@@ -76,7 +76,7 @@ def test_the_worthiest_of_fresh_pictures_come_first_and_every_fourth_is_of_a_rar
         (4, False),
         (1, False),
     ]
-    assert _chosen(worth, shown, pairs, Counter({"a": 3, "b": 3}), 1) == [(2, False)]
+    assert _choose_pairs(worth, shown, pairs, Counter({"a": 3, "b": 3}), 1) == [(2, False)]
 
 
 def test_a_closer_look_that_contradicts_the_network_is_a_disagreement(collection, monkeypatch):

@@ -35,7 +35,7 @@ class Terminal:
             choosing=self.choosing,
         )
         given = dialogue.run(most)
-        self.counts = dialogue.counts()
+        self.counts = dialogue.describe_counts()
         return given
 
     @contextmanager
