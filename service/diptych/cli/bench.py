@@ -10,7 +10,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from diptych.cli.options import Location, Model, Provider, Threads, location, open_scorer
+from diptych.cli.options import Location, Model, Provider, Threads, open_scorer, read_location
 from diptych.command_tree import Json, Quiet, number, one_of
 from diptych.console import Console, format_count
 from diptych.errors import BenchError
@@ -99,7 +99,7 @@ def collection(
 
 
 def store(
-    store: Annotated[Location, Option(parser=location, metavar="DIR|URL", help="a new collection for the bench")],
+    store: Annotated[Location, Option(parser=read_location, metavar="DIR|URL", help="a new collection for the bench")],
     count: Annotated[int, Option(parser=number(200), metavar="N", help="pictures")] = 20_000,
     model: Model = "photo",
     as_json: Json = False,

@@ -56,13 +56,13 @@ def doctor(
     store = named_or_default(store, collections)
     problems: list[str] = []
     report: dict[str, Any] = {
-        "versions": versions(),
+        "versions": find_versions(),
         "threads": thread_facts(),
         "limits": {**asdict(picture_limits()), "formats": list(FORMATS)},
-        "models": [_attempt(problems, lambda name=name: inspect_model(name)) for name in bundled_models()],
-        "runtime": _attempt(problems, lambda: measure(open_scorer(model, provider, threads))),
-        "store": None if store is None else _attempt(problems, lambda: inspect_store(store, problems)),
-        "collections": collections and _attempt(problems, lambda: inspect_root(collections, problems)),
+        "models": [_try_inspection(problems, lambda name=name: inspect_model(name)) for name in bundled_models()],
+        "runtime": _try_inspection(problems, lambda: measure_speed(open_scorer(model, provider, threads))),
+        "store": None if store is None else _try_inspection(problems, lambda: inspect_store(store, problems)),
+        "collections": collections and _try_inspection(problems, lambda: inspect_root(collections, problems)),
     }
     both = [name for name in _RUNTIMES if report["versions"][name]]
     if len(both) != 1:
@@ -72,12 +72,12 @@ def doctor(
             "`pip install 'diptych[cpu]'` or `pip install 'diptych[gpu]'`"
         )
     report["problems"] = problems
-    Console(as_json, quiet).emit(report, _text(report))
+    Console(as_json, quiet).emit(report, _format_report(report))
     return 1 if problems else 0
 
 
-def versions() -> dict[str, str | None]:
-    """Versions of Python, SQLite and the packages that matter; None for one that is not installed."""
+def find_versions() -> dict[str, str | None]:
+    """Find the versions of Python, SQLite and the packages; None for one not installed."""
     import sqlite3
 
     found: dict[str, str | None] = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
@@ -122,8 +122,8 @@ def inspect_model(name: str) -> dict[str, Any]:
     }
 
 
-def measure(scorer: Scorer) -> dict[str, Any]:
-    """The model's provider, and milliseconds for one picture and for one pair among sixteen. Raises ArtifactError."""
+def measure_speed(scorer: Scorer) -> dict[str, Any]:
+    """Measure milliseconds for one picture and for one pair among sixteen. Raises ArtifactError."""
     import numpy as np
     import onnxruntime
 
@@ -143,8 +143,8 @@ def measure(scorer: Scorer) -> dict[str, Any]:
         "attention_path": runtime.attention_path,
         "pair_path": runtime.pair_path,
         "threads": runtime.threads,
-        "panel_ms": _time(lambda: scorer.encode_pixels(pixels)) / _PAIRS,
-        "pair_ms": _time(lambda: scorer.logits(tokens, tokens[::-1])) / _PAIRS,
+        "panel_ms": _time_best(lambda: scorer.encode_pixels(pixels)) / _PAIRS,
+        "pair_ms": _time_best(lambda: scorer.logits(tokens, tokens[::-1])) / _PAIRS,
     }
 
 
@@ -165,12 +165,12 @@ def inspect_root(root: Path, problems: list[str]) -> dict[str, Any]:
     from diptych.collection.root import collections_in
 
     return {
-        name: _attempt(problems, lambda folder=root / name: inspect_store(folder, problems))
+        name: _try_inspection(problems, lambda folder=root / name: inspect_store(folder, problems))
         for name in collections_in(root)
     }
 
 
-def _attempt(problems: list[str], inspect: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+def _try_inspection(problems: list[str], inspect: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
     try:
         return inspect()
     except DiptychError as error:
@@ -178,8 +178,8 @@ def _attempt(problems: list[str], inspect: Callable[[], dict[str, Any]]) -> dict
         return None
 
 
-def _time(work: Callable[[], object]) -> float:
-    """The milliseconds of the best of three, as the shortest is the least disturbed."""
+def _time_best(work: Callable[[], object]) -> float:
+    """The milliseconds of the best of three rounds, which was disturbed least."""
     return round(1000 * min(timeit.repeat(work, number=1, repeat=3)), 3)
 
 
@@ -195,7 +195,7 @@ def _describe_thresholds(question: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _text(report: dict[str, Any]) -> str:
+def _format_report(report: dict[str, Any]) -> str:
     limits, threads, runtime = report["limits"], report["threads"], report["runtime"]
     lines = [
         ("versions", ", ".join(f"{name} {found or 'not installed'}" for name, found in report["versions"].items()))

@@ -63,12 +63,12 @@ def estimate(
         raise EstimateError(str(error)) from None
     cases = [{**asdict(one), **asdict(plan)} for one, plan in zip(loads, plans, strict=True)]
     data = {"figures": asdict(figures), "machine": asdict(machine), "estimates": cases}
-    console.emit(data, text(figures, machine, loads, plans))
+    console.emit(data, format_estimate(figures, machine, loads, plans))
     return 0
 
 
-def text(figures: Figures, machine: Machine, loads: list[Load], plans: list[Plan]) -> str:
-    """The figures that were measured, the assumptions, and a column for each number of pictures."""
+def format_estimate(figures: Figures, machine: Machine, loads: list[Load], plans: list[Plan]) -> str:
+    """Format the figures, the assumptions, and a column for each number of pictures."""
     measured = [
         ("a picture, decoded and encoded", f"{figures.picture_seconds * 1e3:.2f} ms of a core"),
         ("a pair scored", f"{figures.pair_seconds * 1e3:.3f} ms of a core"),

@@ -66,9 +66,9 @@ def label(
     check_one_of({"--export": export, "--import": taken})
     console = Console(as_json, quiet)
     if export is not None:
-        return _export(console, store, export)
+        return _export_labels(console, store, export)
     if taken is not None:
-        return _import(console, store, taken, question)
+        return _import_labels(console, store, taken, question)
     from typer import launch
 
     from diptych.collection.collection import Collection
@@ -82,7 +82,13 @@ def label(
         PairCache(collection.directory / LEDGER, scorer.runtime.scores_revision) as ledger,
     ):
         dialogue = Dialogue(
-            collection, question, ask=_ask, say=_say, show=launch, ledger=ledger, choosing=partial(_choosing, console)
+            collection,
+            question,
+            ask=_ask_person,
+            say=_say_text,
+            show=launch,
+            ledger=ledger,
+            choosing=partial(_show_choosing, console),
         )
         given, counts = dialogue.run(count), dialogue.describe_counts()
         answers = [one.answer for one in collection.labels(question)]
@@ -127,7 +133,7 @@ def calibrate(
     """
     if remove:
         others = {"--labels": labels, "-o": output, "--plot": plot, "--force": force}
-        return _remove(Console(as_json, quiet), store, others)
+        return _remove_calibration(Console(as_json, quiet), store, others)
     from diptych.errors import NotBetterError
     from diptych.labelling.chart import reliability_svg
     from diptych.labelling.terminal import calibration_json, calibration_text
@@ -143,7 +149,7 @@ def calibrate(
     named = full_name(model) if scorer.runtime.own is None else scorer.runtime.own.model
     refusal = None
     try:
-        fitted = _fit(scorer, rows, store, named, force=force)
+        fitted = _fit_calibration(scorer, rows, store, named, force=force)
         fitted.calibration.save(target)
     except NotBetterError as error:
         fitted, refusal = error.fitted, error
@@ -170,7 +176,7 @@ def calibrate(
     return 0
 
 
-def _remove(console: Console, store: Path, others: Mapping[str, object]) -> int:
+def _remove_calibration(console: Console, store: Path, others: Mapping[str, object]) -> int:
     """Remove the calibration of a collection."""
     from diptych_runtime.own_calibration import remove_calibration
 
@@ -211,7 +217,7 @@ def _read_rows(labels: str, question: str) -> list[LabelledRow]:
         return list(read_labels(stream, labels, question))
 
 
-def _fit(scorer: Scorer, rows: list[LabelledRow] | None, store: Path, model: str, *, force: bool) -> Fitted:
+def _fit_calibration(scorer: Scorer, rows: list[LabelledRow] | None, store: Path, model: str, *, force: bool) -> Fitted:
     from diptych.collection.collection import Collection
     from diptych.labelling.calibrate import calibrate_collection, calibrate_files
 
@@ -221,7 +227,7 @@ def _fit(scorer: Scorer, rows: list[LabelledRow] | None, store: Path, model: str
         return calibrate_collection(collection, model=model, force=force)
 
 
-def _export(console: Console, store: Path, target: str) -> int:
+def _export_labels(console: Console, store: Path, target: str) -> int:
     from diptych.labelling.table import write_labels
     from diptych.store.sqlite.backend import SqliteBackend
     from diptych_runtime.atomic import replacing_file
@@ -239,7 +245,7 @@ def _export(console: Console, store: Path, target: str) -> int:
     return 0
 
 
-def _import(console: Console, store: Path, table: str, question: str) -> int:
+def _import_labels(console: Console, store: Path, table: str, question: str) -> int:
     from diptych.labelling.table import import_labels, read_labels
     from diptych.store.sqlite.backend import SqliteBackend
 
@@ -250,13 +256,13 @@ def _import(console: Console, store: Path, table: str, question: str) -> int:
 
 
 @contextmanager
-def _choosing(console: Console) -> Iterator[OnPairs]:
-    """Bars while pairs are chosen, gone before the question about the first of them."""
+def _show_choosing(console: Console) -> Iterator[OnPairs]:
+    """Show bars while pairs are chosen, gone before the first question."""
     with PairBars(console, "choosing pairs", leave=False) as bars:
         yield bars.begin
 
 
-def _ask(prompt: str) -> str:
+def _ask_person(prompt: str) -> str:
     print(prompt, end="", file=sys.stderr, flush=True)
     line = sys.stdin.readline()
     if not line:
@@ -265,5 +271,5 @@ def _ask(prompt: str) -> str:
     return line
 
 
-def _say(text: str) -> None:
+def _say_text(text: str) -> None:
     print(escape_lines(text), file=sys.stderr)

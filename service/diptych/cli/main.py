@@ -44,11 +44,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exit as end:
         sys.exit(end.exit_code)
     except TyperException as error:
-        _refuse(error)
+        _refuse_usage(error)
     except (DiptychError, OSError, MemoryError) as error:
         if isinstance(error, BrokenPipeError):
             return _reader_left()
-        _report(error, json=context is not None and context.params.get("as_json", False))
+        _report_error(error, json=context is not None and context.params.get("as_json", False))
         return USAGE if isinstance(error, UnknownModelError) else ERROR
     except KeyboardInterrupt:
         print("diptych: interrupted", file=sys.stderr)
@@ -76,7 +76,7 @@ def build_commands() -> Commands:
 
 def diptych(
     version: Annotated[
-        bool, Option("--version", is_eager=True, callback=lambda value: _version(value), help="print the version")
+        bool, Option("--version", is_eager=True, callback=lambda value: _print_version(value), help="print the version")
     ] = False,
 ) -> None:
     """Scores how alike two pictures are by looking at both at once."""
@@ -99,13 +99,13 @@ def _log_to_stderr() -> None:
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
-def _version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         print(f"diptych {version('diptych')}")
         raise Exit
 
 
-def _refuse(error: TyperException) -> NoReturn:
+def _refuse_usage(error: TyperException) -> NoReturn:
     """Print the usage of the command and the error, and exit."""
     context: Context | None = getattr(error, "ctx", None)
     path, usage = (context.command_path, f"{context.get_usage()}\n") if context else ("diptych", "")
@@ -114,7 +114,7 @@ def _refuse(error: TyperException) -> NoReturn:
     sys.exit(USAGE)
 
 
-def _report(error: DiptychError | OSError | MemoryError, *, json: bool) -> None:
+def _report_error(error: DiptychError | OSError | MemoryError, *, json: bool) -> None:
     text, code = str(error), error.code if isinstance(error, DiptychError) else "io"
     if isinstance(error, OSError) and error.filename and error.strerror:
         text = f"{os.fsdecode(error.filename)}: {error.strerror}"

@@ -50,15 +50,15 @@ def named_folder(text: str) -> Path:
     return Path(given_path(text))
 
 
-def location(text: str) -> Location:
-    """A folder, or an address on Milvus."""
+def read_location(text: str) -> Location:
+    """Read a folder, or an address on Milvus."""
     named_folder(text)
     return parse_location(given_path(text))
 
 
-def folder(text: str) -> Path:
-    """A folder, and no address."""
-    found = location(text)
+def read_folder(text: str) -> Path:
+    """Read a folder, and no address on Milvus."""
+    found = read_location(text)
     if isinstance(found, Address):
         raise ValueError(f"expected a folder of this machine, got {found}, which is on Milvus")
     return found
@@ -68,8 +68,8 @@ seconds = positive("a number of seconds above 0", 1e6)
 probability = positive("a number above 0 and at most 1", 1.0)
 
 
-def condition(text: str) -> dict[str, Any]:
-    """A condition on metadata, as JSON."""
+def read_condition(text: str) -> dict[str, Any]:
+    """Read a condition on metadata from JSON."""
     try:
         found = parse_json(text)
         to_sql(found)
@@ -85,7 +85,7 @@ def default_store() -> Path:
 
 _DEFAULT_STORE = "~/.local/share/diptych"
 _STORE: dict[str, Any] = {
-    "parser": location,
+    "parser": read_location,
     "metavar": "DIR|URL",
     "help": "the folder of the collection, or milvus://host:port/name",
     "envvar": "DIPTYCH_STORE",
@@ -95,7 +95,7 @@ AnyStore = Annotated[Location | None, Option(**_STORE, show_default=f"{_DEFAULT_
 StoreFolder = Annotated[
     Path,
     Option(
-        parser=folder,
+        parser=read_folder,
         metavar="DIR",
         help="the folder of the collection, on this machine",
         default_factory=default_store,
@@ -106,7 +106,7 @@ StoreFolder = Annotated[
 Collections = Annotated[
     Path | None,
     Option(
-        parser=folder,
+        parser=read_folder,
         metavar="ROOT",
         help="a folder that holds the folders of several collections",
         envvar="DIPTYCH_COLLECTIONS",
@@ -138,7 +138,7 @@ Urls = Annotated[bool, Option("--urls", help="fetch pictures that are named by w
 Filter = Annotated[
     dict[str, Any] | None,
     Option(
-        parser=condition,
+        parser=read_condition,
         metavar="JSON",
         help="""only pictures with this metadata: '{"label": "shoe", "price": {"$lt": 50}}'""",
         envvar="DIPTYCH_FILTER",

@@ -125,7 +125,7 @@ def score(
         _refuse_alone(table)
     if output != "-":
         check_output(output, inputs)
-    kind = format or _kind(output)
+    kind = format or _choose_format(output)
     streamed = "-" in (table, output)
     if streamed and (resume or workers or engine == "ray"):
         raise BadParameter(
@@ -145,10 +145,10 @@ def score(
         if streamed:
             opened = partial(open_scorer, model, provider, threads, question=asked, urls=urls)
             how = {"fetch": make_fetcher(urls), "sides": columns, "closer_look": closer_look}
-            data = _stream(console, opened, table, output, kind, force=force, **how)
+            data = _score_stream(console, opened, table, output, kind, force=force, **how)
         else:
             executor, config = open_engine(engine, address, model, provider, threads, workers=workers, urls=urls)
-            bar = partial(_bar, console)
+            bar = partial(_show_bar, console)
             job = Job(Path(table), Path(output), kind, config, columns, asked, closer_look, bar, console.remark)
             data = {"output": output, **_report_facts(job.run(executor, resume=resume, force=force))}
     except KeyboardInterrupt:
@@ -196,7 +196,7 @@ def _score_pair(
     (a, b), (first, second) = names, pictures
     (judged,) = scorer.judge([(first, second)])
     asked = scorer.runtime.question
-    answers = {question: _answer(judged[question]) for question in (scorer.runtime.questions if every else (asked,))}
+    answers = {question: _to_answer(judged[question]) for question in (scorer.runtime.questions if every else (asked,))}
     data = {
         "image_a": a,
         "image_b": b,
@@ -220,7 +220,7 @@ def _score_pair(
             console.remark("thing is at least as probable as copy, because a copy shows the same thing")
 
 
-def _answer(judgement: Judgement) -> dict[str, Any]:
+def _to_answer(judgement: Judgement) -> dict[str, Any]:
     import numpy as np
 
     from diptych.batch.tables.scores import shorten_float
@@ -229,7 +229,7 @@ def _answer(judgement: Judgement) -> dict[str, Any]:
     return asdict(judgement) | numbers
 
 
-def _stream(
+def _score_stream(
     console: Console, opened: Callable[[], Scorer], table: str, output: str, format: str, *, force: bool, **how: Any
 ) -> dict[str, Any]:
     from diptych.batch.stream import score_stream
@@ -249,7 +249,7 @@ def _stream(
 
 
 @contextmanager
-def _bar(console: Console, unit: str, count: int | None, done: int) -> Iterator[Callable[[int], object]]:
+def _show_bar(console: Console, unit: str, count: int | None, done: int) -> Iterator[Callable[[int], object]]:
     with console.progress(total=count, initial=done, unit=unit, desc=_STEPS[unit, count is None]) as shown:
         yield shown.update
 
@@ -270,8 +270,8 @@ def _refuse_alone(name: str) -> NoReturn:
     )
 
 
-def _kind(output: str) -> str:
-    """The format of an output that names none."""
+def _choose_format(output: str) -> str:
+    """Choose the format of an output by its ending."""
     if output == "-":
         return "csv"
     from diptych.batch.tables.read import kind_of

@@ -199,16 +199,16 @@ def _list_candidates(
 
     found, refused, below = list[str](), list[dict[str, str]](), set[str]()
 
-    def refuse(path: str, reason: str) -> None:
+    def refuse_file(path: str, reason: str) -> None:
         refused.append({"path": path, "reason": reason})
 
     for name in names:
         if name == "-" or not Path(name).is_dir():
             found.append(name)
             continue
-        before, files = len(refused), list(map(str, pictures_in([Path(name)], refuse, exclusion, omissions)))
+        before, files = len(refused), list(map(str, pictures_in([Path(name)], refuse_file, exclusion, omissions)))
         if not files and len(refused) == before:
-            refuse(name, f"{name} is a folder without pictures")
+            refuse_file(name, f"{name} is a folder without pictures")
         # Between the listing and here one may have gone; and two folders may share some.
         fresh = [file for file in files if file not in below and Path(file).is_file()]
         below.update(fresh)

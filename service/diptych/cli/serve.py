@@ -137,8 +137,8 @@ def serve(
         scorer = scorer_of(runtime)
         load = None if model else lambda name: scorer_of(open_scorer(name, provider, threads).runtime)
         most = openable(settings.open_collections)
-        stored = _opened(stack, store, collections, scorer, say, create=create, load=load, most=most)
-        _introduce(say, stored, runtime, settings.keys)
+        stored = _open_served(stack, store, collections, scorer, say, create=create, load=load, most=most)
+        _introduce_service(say, stored, runtime, settings.keys)
         say(f"http://{f'[{host}]' if ':' in host else host}:{sockets[0].getsockname()[1]}/")
         if isinstance(stored, Collection) and sync:
             say(f"following {', '.join(map(str, sync))} every {sync_every:g} s")
@@ -148,7 +148,7 @@ def serve(
     return 0
 
 
-def _opened(
+def _open_served(
     stack: ExitStack,
     place: Location | None,
     root: Path | None,
@@ -159,22 +159,23 @@ def _opened(
     load: Callable[[str], Scorer] | None,
     most: int,
 ) -> Collection | Registry | None:
-    """The collection at a place, or those below a root, with the models that `load` opens; None where neither is
-    named.
+    """Open the collection at a place, or those below a root; None where neither is named.
+
+    `load` opens the models of collections that have others.
     """
     from diptych.collection.collection import Collection
     from diptych.collection.registry import Collections
 
     if place is None:
         return None if root is None else stack.enter_context(Collections.open(root, scorer, load=load, most=most))
-    reading = not create and isinstance(place, Path) and not _writable(place)
+    reading = not create and isinstance(place, Path) and not _is_writable(place)
     stored = stack.enter_context(Collection.open(place, scorer, create=create, read_only=reading))
     if reading:
         say(f"{place} cannot be written: it is served for reading only")
     return stored
 
 
-def _introduce(
+def _introduce_service(
     say: Callable[[str], object], stored: Collection | Registry | None, runtime: Runtime, keys: Sequence[Key]
 ) -> None:
     """Name the collections, the model, and those who may use them."""
@@ -204,7 +205,7 @@ def _check_there(store: Location | None, collections: Path | None) -> None:
         )
 
 
-def _writable(store: Path) -> bool:
+def _is_writable(store: Path) -> bool:
     return all(os.access(path, os.W_OK) for path in (store, store / DATABASE))
 
 

@@ -7,7 +7,7 @@ import pytest
 from diptych.bench.estimate import plan as module
 from diptych.bench.estimate.figures import Figures
 from diptych.bench.estimate.plan import INDEX_OVERHEAD, Load, Machine, plan_machines, simulate_queue
-from diptych.cli.estimate import text
+from diptych.cli.estimate import format_estimate
 from diptych.cli.main import main
 from diptych_runtime.manifest import Manifest
 
@@ -129,7 +129,7 @@ def test_the_command_measures_here_and_answers_for_each_number(artifact, capsys)
 
 def test_people_get_a_column_for_each_number():
     loads = [LOAD, replace(LOAD, pictures=100_000_000)]
-    shown = text(FIGURES, MACHINE, loads, [plan_machines(FIGURES, load, MACHINE) for load in loads])
+    shown = format_estimate(FIGURES, MACHINE, loads, [plan_machines(FIGURES, load, MACHINE) for load in loads])
     lines = {line[:30].strip(): line[30:].split() for line in shown.splitlines()}
     assert lines["pictures"] == ["1,000,000", "100,000,000"]
     assert lines["machines"] == ["1", "2"]

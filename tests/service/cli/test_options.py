@@ -39,12 +39,12 @@ from diptych_runtime.session import thread_count
         (options.probability, [("1", 1.0), ("1e-9", 1e-9)], ["0", "1.01", "nan", "half"]),
         (amount, [("590", 590.0)], ["0", "inf", "nan", "1e13", "$5"]),
         (
-            options.location,
+            options.read_location,
             [("store", Path("store")), ("milvus://host/photos", parse_location("milvus://host/photos"))],
             ["milvus://host:0x/a", "milvus://host/"],
         ),
-        (options.folder, [("store", Path("store"))], ["milvus://host/photos"]),
-        (options.condition, [('{"a": 1}', {"a": 1})], ['{"$a": 1}', "[1]", "{", "[" * 100_000]),
+        (options.read_folder, [("store", Path("store"))], ["milvus://host/photos"]),
+        (options.read_condition, [('{"a": 1}', {"a": 1})], ['{"$a": 1}', "[1]", "{", "[" * 100_000]),
     ],
 )
 def test_values_are_read_or_refused_with_what_was_expected(kind, good, bad):

@@ -99,7 +99,11 @@ def chosen_paths(selection: str | None, *, acting: bool, dry_run: bool) -> list[
         raise BadParameter("--selection names what --move-to, --delete or --action take; name one of them")
     try:
         with open_text(selection) as file:
-            return [existing_form(str(Path(_listed(line.rstrip("\r\n"))).absolute())) for line in file if line.strip()]
+            return [
+                existing_form(str(Path(_parse_listed_path(line.rstrip("\r\n"))).absolute()))
+                for line in file
+                if line.strip()
+            ]
     except UnicodeDecodeError as error:
         raise DedupeError(f"the selection {selection} is not UTF-8 ({error}); save it as such") from None
     except OSError as error:
@@ -212,7 +216,7 @@ def _describe_move(entry: Entry) -> str:
     return f"{entry.source} -> {entry.target} (belongs to {Path(entry.belongs_to).name}{lacking})"
 
 
-def revisit(
+def revisit_journal(
     console: Console, folders: Sequence[Path], references: Sequence[Path], undo: Path | None, empty: Path | None
 ) -> int:
     """Carry out `--undo` or `--empty` with its journal, in the named folders if there are some."""
@@ -230,8 +234,11 @@ def revisit(
     return 1 if outcome.left or outcome.lost else 0
 
 
-def _listed(line: str) -> str:
-    """The path in a line of a list: the line, or what it says as a JSON string, as the report writes unusual names."""
+def _parse_listed_path(line: str) -> str:
+    """Parse the path in a line of a list: the line itself, or a JSON string.
+
+    The report writes unusual names as JSON strings.
+    """
     if line.startswith('"') and line.endswith('"'):
         with suppress(ValueError):
             return parse_json(line)

@@ -22,7 +22,7 @@ from diptych.cli.dedupe.action import (
     act_on,
     check_outside,
     chosen_paths,
-    revisit,
+    revisit_journal,
 )
 from diptych.cli.dedupe.text import NOTHING_MOVED, Refused, found_text, searched_text
 from diptych.cli.options import (
@@ -38,14 +38,14 @@ from diptych.cli.options import (
     check_engine,
     check_one_of,
     check_output,
-    folder,
-    location,
     model_of,
     named_folder,
     named_or_default,
     open_scorer,
     open_workers,
     probability,
+    read_folder,
+    read_location,
 )
 from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console, PairBars
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from diptych.scoring.scorer import Scorer
 
 
-def _threshold(text: str) -> float | None:
+def _parse_threshold(text: str) -> float | None:
     return None if text.lower() == "auto" else probability(text)
 
 
@@ -88,7 +88,7 @@ _MaxDistance = Annotated[
 _Threshold = Annotated[
     float | None,
     Option(
-        parser=_threshold,
+        parser=_parse_threshold,
         metavar="auto|P",
         help="score from which two pictures match; auto: by the scores of all, so that few of the matches are wrong",
         show_default="auto",
@@ -112,7 +112,7 @@ _Spreadsheet = Annotated[
 ]
 _Report = Annotated[Path | None, Option(metavar="OUT.html", help="one page with the pictures side by side")]
 _Store = Annotated[
-    Path | None, Option(parser=folder, metavar="DIR", help="keep features and scores here, not in your cache")
+    Path | None, Option(parser=read_folder, metavar="DIR", help="keep features and scores here, not in your cache")
 ]
 _Reference = Annotated[
     list[Path] | None,
@@ -170,7 +170,7 @@ def dedupe(
     check_one_of({f"--action {act}": act, "--undo": undo, "--empty": empty})
     chosen = chosen_paths(selection, acting=act is not None, dry_run=dry_run)
     if undo or empty:
-        return revisit(console, folders or [], reference or [], undo, empty)
+        return revisit_journal(console, folders or [], reference or [], undo, empty)
     if not folders:
         raise BadParameter("name a folder of pictures, or a journal with --undo")
     check_engine(engine, address)
@@ -201,10 +201,10 @@ def dedupe(
         return 130
     written = {"groups": output, "report": report}
     acting = act and partial(act_on, console, act, found, places, to=move_to, chosen=chosen, dry_run=dry_run)
-    return _conclude(console, found, seen, refused, omissions, written, acting, strict=strict)
+    return _conclude_run(console, found, seen, refused, omissions, written, acting, strict=strict)
 
 
-def _conclude(
+def _conclude_run(
     console: Console,
     found: Duplicates,
     seen: Scan,
@@ -285,7 +285,7 @@ def _default_labels(console: Console, store: Path | None, question: str = COPY) 
 
     if store is not None:
         return NONE
-    where = location(named) if (named := os.environ.get("DIPTYCH_STORE")) else named_or_default(None, None)
+    where = read_location(named) if (named := os.environ.get("DIPTYCH_STORE")) else named_or_default(None, None)
     try:
         return different_pairs_in(where, question) if isinstance(where, Path) else NONE
     except StoreError as error:

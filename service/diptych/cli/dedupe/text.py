@@ -31,7 +31,7 @@ def searched_text(found: Duplicates, data: Mapping[str, Any]) -> str:
     lines = [
         f"{format_count(data['pictures'], 'picture')}{_in_references(data)}: {data['new']:,} new, {data['changed']:,} "
         f"changed, {data['gone']:,} gone",
-        *_compared(found, data),
+        *_describe_comparison(found, data),
     ]
     if found.alarm_rate:
         false, pictures = found.alarm_rate * data["pictures"], format_count(data["pictures"], "picture")
@@ -71,8 +71,8 @@ def _to_look_at(found: Duplicates, count: int) -> str:
     return f"; {more} left to you (--report shows each beside the one to keep): {why}{others}"
 
 
-def _compared(found: Duplicates, data: Mapping[str, Any]) -> list[str]:
-    """The lines about the comparison."""
+def _describe_comparison(found: Duplicates, data: Mapping[str, Any]) -> list[str]:
+    """Describe the comparison in lines for people."""
     if found.method == "network":
         near = sum(score < found.threshold for _, _, score in found.pairs)
         alike = "the same thing" if found.question == THING else "copies"
@@ -104,14 +104,14 @@ def undone_text(outcome: Outcome) -> list[str]:
         f"{format_count(len(outcome.lost), 'file')} cannot be put back: deleted for good with --empty, or moved on by "
         "hand (--json lists them)"
     )
-    return _said(said, lost if outcome.lost else "", outcome)
+    return _choose_lines(said, lost if outcome.lost else "", outcome)
 
 
 def emptied_text(outcome: Outcome) -> list[str]:
     """The lines about the files that were deleted for good."""
     said = f"{with_companions(outcome.done, outcome.companions)} deleted for good, {outcome.already:,} already deleted"
     restored = f"{format_count(outcome.restored, 'file')} not deleted, as --undo has put them back"
-    return _said(said, restored if outcome.restored else "", outcome)
+    return _choose_lines(said, restored if outcome.restored else "", outcome)
 
 
 def with_companions(pictures: int, companions: int) -> str:
@@ -120,8 +120,8 @@ def with_companions(pictures: int, companions: int) -> str:
     return format_count(pictures, "picture") + more
 
 
-def _said(usual: str, unusual: str, outcome: Outcome) -> list[str]:
-    """The usual line, unless there is nothing but the unusual one."""
+def _choose_lines(usual: str, unusual: str, outcome: Outcome) -> list[str]:
+    """Choose the lines: the usual one, unless there is nothing but the unusual one."""
     nothing = not outcome.done and not outcome.companions and not outcome.already
     return [unusual] if unusual and nothing else [usual, *filter(None, [unusual])]
 

@@ -89,10 +89,10 @@ def add(
         raise PictureError("; ".join(f"{path} does not exist" for path in missing))
     by_path = {} if metadata is None else read_metadata(metadata)
     omissions, tally = Omissions(), _Tally(dry_run, by_path)
-    files = list(pictures_in(named, tally.refuse, Exclusion(tuple(exclude), include_hidden), omissions))
+    files = list(pictures_in(named, tally.add_refused, Exclusion(tuple(exclude), include_hidden), omissions))
     if not files and not tally.refused and paths == named:
         console.remark(no_picture(paths, Omissions()))  # what was left out is said with the result
-    strays = _strays(by_path, files, metadata)
+    strays = _find_strays(by_path, files, metadata)
     scorer = open_scorer(model := model_of(model, store), provider, threads)
     interrupted = False
     with (
@@ -102,19 +102,19 @@ def add(
         _remark_strangers(console, store)
         with console.progress(total=len(files), unit="picture", desc="adding") as bar:
 
-            def refuse(path: Path, error: PictureError) -> None:
-                tally.refuse(str(path), str(error))
+            def refuse_picture(path: Path, error: PictureError) -> None:
+                tally.add_refused(str(path), str(error))
                 bar.update()
 
             how: dict[str, Any] = {"by_path": by_path, "keep_originals": keep_originals, "dry_run": dry_run}
             try:
-                for added in add_with_workers(collection, files, workers, on_error=refuse, **how):
-                    tally.count(added)
+                for added in add_with_workers(collection, files, workers, on_error=refuse_picture, **how):
+                    tally.count_added(added)
                     bar.update()
                 if paths != named:  # there is no file to come back to, so the bytes are kept
-                    tally.count(*collection.add(read_bytes("-"), keep_originals=True, dry_run=dry_run))
+                    tally.count_added(*collection.add(read_bytes("-"), keep_originals=True, dry_run=dry_run))
             except PictureError as error:
-                tally.refuse("-", str(error))
+                tally.add_refused("-", str(error))
             except KeyboardInterrupt:
                 interrupted = True
         total = len(collection)
@@ -132,8 +132,8 @@ def add(
     return 1 if tally.is_failure(strict=strict, missing=bool(missing)) else 0
 
 
-def _strays(by_path: Iterable[str], files: Iterable[Path], table: Path | None) -> list[str]:
-    """The paths of a table of metadata that are not among the files. Raises ArgumentError where none is."""
+def _find_strays(by_path: Iterable[str], files: Iterable[Path], table: Path | None) -> list[str]:
+    """Find paths of a metadata table that are not among the files. Raises ArgumentError where none is."""
     from diptych.pictures.walk import full_path
 
     named, present = [*by_path], {full_path(file) for file in files}
@@ -172,7 +172,7 @@ class _Tally:
     described: dict[str, list[str]] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
 
-    def count(self, added: Added) -> None:
+    def count_added(self, added: Added) -> None:
         if added.is_damaged:
             self.damaged.append(added.path or "-")
         if added.path is not None and added.path in self.by_path:
@@ -182,7 +182,7 @@ class _Tally:
         if self.dry_run:
             self.foreseen.setdefault(added.id, new)
 
-    def refuse(self, path: str, reason: str) -> None:
+    def add_refused(self, path: str, reason: str) -> None:
         self.refused.append({"path": path, "reason": reason})
 
     @property

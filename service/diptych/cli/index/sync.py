@@ -81,7 +81,7 @@ def sync(
     check_one_of({"--dry-run, which looks once,": dry_run, "--every": every})
     checked(folders)  # a wrong name is said before the model is loaded, and by --every at once
     scorer = open_scorer(model := model_of(model, store), provider, threads)
-    with _opened(store, scorer, model, dry_run=dry_run) as (collection, ledger):
+    with _open_collection(store, scorer, model, dry_run=dry_run) as (collection, ledger):
 
         def new_run() -> Run:
             how = {"checksum": checksum, "allow_removal": allow_removal, "dry_run": dry_run}
@@ -89,12 +89,12 @@ def sync(
             return Run(collection, ledger, folders, exclusion, keep_days=keep_metadata, **how)
 
         if every:
-            return _follow(console, collection, new_run, folders, every)
+            return _follow_folders(console, collection, new_run, folders, every)
         run = new_run()
         interrupted = False
         with console.progress(unit="picture", desc="reading") as bar:
             try:
-                _go(run, bar)
+                _run_once(run, bar)
             except KeyboardInterrupt:
                 interrupted = True
         outcome, total = run.outcome, len(collection)
@@ -109,7 +109,9 @@ def sync(
 
 
 @contextmanager
-def _opened(store: Path, scorer: Scorer, model: str, *, dry_run: bool) -> Iterator[tuple[Collection, SeenFiles]]:
+def _open_collection(
+    store: Path, scorer: Scorer, model: str, *, dry_run: bool
+) -> Iterator[tuple[Collection, SeenFiles]]:
     from diptych.collection.sync.seen_files import SeenFiles
 
     try:
@@ -122,28 +124,28 @@ def _opened(store: Path, scorer: Scorer, model: str, *, dry_run: bool) -> Iterat
         raise StoreInUseError(f"{error}. A service follows folders itself: diptych serve --sync FOLDER") from None
 
 
-def _go(run: Run, bar: Any) -> Outcome:
-    def begin(files: int) -> None:
+def _run_once(run: Run, bar: Any) -> Outcome:
+    def set_total(files: int) -> None:
         bar.total = files
 
-    return run.go(total=begin, tick=bar.update)
+    return run.go(total=set_total, tick=bar.update)
 
 
-def _follow(
+def _follow_folders(
     console: Console, collection: Collection, new_run: Callable[[], Run], folders: Sequence[Path], every: float
 ) -> int:
-    """Follow until Ctrl-C, which is 130, or a signal like SIGTERM (`end_orderly`), which is 0."""
+    """Follow the folders until Ctrl-C, which is 130, or a signal like SIGTERM (`end_orderly`), which is 0."""
     from diptych.collection.sync.follow import follow
     from diptych.collection.sync.summary import data, line
 
     end_orderly()
 
-    def once() -> Outcome:
+    def run_once() -> Outcome:
         with console.progress(unit="picture", desc="reading") as bar:
             bar.leave = False
-            return _go(new_run(), bar)
+            return _run_once(new_run(), bar)
 
-    def tell(outcome: Outcome, reasons: list[str]) -> None:
+    def tell_outcome(outcome: Outcome, reasons: list[str]) -> None:
         total = len(collection)
         # One document a line.
         said = as_json(data(outcome, total), indent=None) if console.json else escape_lines(line(outcome, total))
@@ -151,9 +153,9 @@ def _follow(
         for reason in shorten_list(reasons):
             console.remark(reason)
 
-    def fail(reason: str) -> None:
+    def tell_failure(reason: str) -> None:
         print(f"diptych: {one_line(reason)}", file=sys.stderr, flush=True)
 
     console.remark(f"following {', '.join(map(str, folders))} every {every:g} s; Ctrl-C ends it")
-    follow(once, every, tell=tell, fail=fail, over=Event())
+    follow(run_once, every, tell=tell_outcome, fail=tell_failure, over=Event())
     return 0

@@ -70,7 +70,7 @@ def rebuild(
     console = Console(as_json, quiet)
     failed: list[dict[str, Any]] = []
 
-    def fail(record: Record, error: Exception) -> None:
+    def note_failure(record: Record, error: Exception) -> None:
         failed.append({"id": record.id, "path": record.path, "reason": str(error)})
 
     check_store(store)
@@ -85,7 +85,7 @@ def rebuild(
             allow_removal=allow_removal,
             index=kind,
             adopted=full_name(name) if adopts and own_calibration(name) is None else None,
-            on_error=fail,
+            on_error=note_failure,
             on_progress=bar.update,
         )
     lines = _report_lines(report, scorer, [entry["reason"] for entry in failed], drop=drop_missing)
@@ -171,7 +171,7 @@ def backup(
     if isinstance(store, Address):
         raise StoreError(f"{store} is backed up by Milvus's own tool; `diptych index export` writes the records")
     with Database.open(store, read_only=True) as database, console.progress(unit="page", desc="copying") as bar:
-        size = archive.backup(database, target, _teller(bar))
+        size = archive.backup(database, target, _make_teller(bar))
     text = f"{target}: {byte_size(size)}; open it like any collection"
     console.emit({"target": str(target), "bytes": size}, text)
     return 0
@@ -195,18 +195,18 @@ def restore(
 
     console = Console(as_json, quiet)
     with SqliteBackend.open(copy, read_only=True) as old, console.progress(unit="page", desc="copying") as bar:
-        pictures = archive.restore(old, store, replace=replace, progress=_teller(bar))
+        pictures = archive.restore(old, store, replace=replace, progress=_make_teller(bar))
     console.emit(
         {"store": str(store), "pictures": pictures}, f"{store}: {format_count(pictures, 'picture')}, as in {copy}"
     )
     return 0
 
 
-def _teller(bar: Any) -> Callable[[int, int], None]:
-    """The function that tells a progress bar how many of how many are done."""
+def _make_teller(bar: Any) -> Callable[[int, int], None]:
+    """Make the function that tells a progress bar how many of how many are done."""
 
-    def tell(done: int, total: int) -> None:
+    def tell_progress(done: int, total: int) -> None:
         bar.total = total
         bar.update(done - bar.n)
 
-    return tell
+    return tell_progress
