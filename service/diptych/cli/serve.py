@@ -109,8 +109,8 @@ def serve(
     from diptych.collection.collection import Collection
     from diptych.collection.sync.follow import Follower
     from diptych.http.app import create_app
-    from diptych.http.connections import openable
-    from diptych.http.server import bound, is_loopback, log, run
+    from diptych.http.connections import limit_open_collections
+    from diptych.http.server import bind_sockets, configure_log, is_loopback, run
     from diptych.http.settings import Settings
     from diptych.scoring.decode_pool import DecodePool
     from diptych.scoring.scorer import Scorer
@@ -118,11 +118,11 @@ def serve(
 
     console = Console(as_json, quiet)
     settings = Settings.load(config)
-    log(settings.log, quiet=quiet)
+    configure_log(settings.log, quiet=quiet)
     # A log of JSON has nothing else in it.
     say = console.remark if settings.log == "text" else logging.getLogger(__name__).info
     with ExitStack() as stack:
-        sockets = [stack.enter_context(one) for one in bound(host, port)]
+        sockets = [stack.enter_context(one) for one in bind_sockets(host, port)]
         if not (settings.keys or open or all(map(is_loopback, sockets))):
             raise BadParameter(_NO_KEY.format(host=host))
         create = create or bool(sync)
@@ -136,7 +136,7 @@ def serve(
         scorer_of = partial(Scorer, limits=settings.picture_limits, decoder=workers)
         scorer = scorer_of(runtime)
         load = None if model else lambda name: scorer_of(open_scorer(name, provider, threads).runtime)
-        most = openable(settings.open_collections)
+        most = limit_open_collections(settings.open_collections)
         stored = _open_served(stack, store, collections, scorer, say, create=create, load=load, most=most)
         _introduce_service(say, stored, runtime, settings.keys)
         say(f"http://{f'[{host}]' if ':' in host else host}:{sockets[0].getsockname()[1]}/")

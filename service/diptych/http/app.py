@@ -79,7 +79,7 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         ending = asyncio.Event()
 
-        async def warm() -> None:
+        async def keep_warming() -> None:
             while not ending.is_set():
                 with suppress(RequestError):  # no room for it just now
                     # However long it takes: what is not ready at the deadline of a request may be so a little later.
@@ -89,7 +89,7 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
                 with suppress(TimeoutError):
                     await asyncio.wait_for(ending.wait(), WARM_AGAIN)
 
-        warming = asyncio.create_task(warm())
+        warming = asyncio.create_task(keep_warming())
         yield
         ending.set()
         if remote is not None:

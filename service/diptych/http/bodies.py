@@ -150,12 +150,12 @@ def _check_json(model: type[BaseModel], text: bytes, pictures: int) -> BaseModel
         value = parse_json(text)
     except ValueError as error:  # also a number that Python refuses to read
         raise RequestError(400, "invalid_json", f"The body is not JSON: {error}.") from None
-    return _validate(model, value, BodyContext(pictures, is_form=False))
+    return _validate_body(model, value, BodyContext(pictures, is_form=False))
 
 
 def _check_form(model: type[BaseModel], fields: dict[str, str | list[Upload]], text: bytes, pictures: int) -> BaseModel:
     _check_marks(text, pictures)
-    return _validate(model, fields, BodyContext(pictures, is_form=True))
+    return _validate_body(model, fields, BodyContext(pictures, is_form=True))
 
 
 def _count_marks(text: bytes) -> int:
@@ -176,7 +176,7 @@ def _check_marks(text: bytes, pictures: int) -> None:
         raise RequestError(422, "too_many_values", message)
 
 
-def _validate(model: type[BaseModel], value: object, context: BodyContext) -> BaseModel:
+def _validate_body(model: type[BaseModel], value: object, context: BodyContext) -> BaseModel:
     try:
         # Of a form all but the files is text.
         checked = model.model_validate(value, strict=False if context.is_form else None, context=context)

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class Connections:
-    """The connections of a server, `uvicorn.Config(app, http=Connections(most).accept)`: at most `most` at once.
+    """The connections of a server, at most `most`: `uvicorn.Config(app, http=Connections(most).make_connection)`.
 
     One more takes the place of that which has waited longest for a request, whatever was sent on it, and is itself
     closed where all others have one that is being answered. `head` and `unread` are seconds, as above.
@@ -33,18 +33,18 @@ class Connections:
         self._waiting: dict[Connection, float] = {}  # for a request's head since when, the first for longest
         self._sweeping = False
 
-    def accept(self, **server: Any) -> Connection:
-        """The protocol of a new connection."""
+    def make_connection(self, **server: Any) -> Connection:
+        """Make the protocol of a new connection."""
         return Connection(self, **server)
 
-    def wait(self, connection: Connection) -> None:
+    def start_waiting(self, connection: Connection) -> None:
         """Note that a connection waits for a request's head, if it did not before."""
         now = connection.loop.time()
         self._waiting.setdefault(connection, now)
         if not self._sweeping:
             # One timer for all: one for each request would cost more.
             self._sweeping = True
-            connection.loop.call_at(now + self.head, self._sweep, connection.loop)
+            connection.loop.call_at(now + self.head, self._sweep_waiting, connection.loop)
 
     def end_waiting(self, connection: Connection) -> None:
         """Note that a connection does not wait any more."""
@@ -52,15 +52,15 @@ class Connections:
 
     def end_longest(self) -> None:
         """End the connection that has waited longest."""
-        next(iter(self._waiting)).end()
+        next(iter(self._waiting)).end_at_once()
 
-    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _sweep_waiting(self, loop: asyncio.AbstractEventLoop) -> None:
         self._sweeping = False
         while self._waiting:
             due = next(iter(self._waiting.values())) + self.head
             if due > loop.time():
                 self._sweeping = True
-                loop.call_at(due, self._sweep, loop)
+                loop.call_at(due, self._sweep_waiting, loop)
                 return
             self.end_longest()
 
@@ -78,9 +78,9 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         if self._all.ending:
             # Uvicorn closes those that it knows when it ends, and would wait for one that is made in this moment.
-            self.end()
+            self.end_at_once()
             return
-        self._all.wait(self)
+        self._all.start_waiting(self)
         if len(self.connections) > self._all.most:
             self._all.end_longest()
 
@@ -104,7 +104,7 @@ class Connection(H11Protocol):
         """Set a time limit, since the client does not read its response."""
         super().pause_writing()
         if self._unread is None:
-            self._unread = self.loop.call_later(self._all.unread, self.end)
+            self._unread = self.loop.call_later(self._all.unread, self.end_at_once)
 
     def resume_writing(self) -> None:
         """The caller reads again."""
@@ -118,9 +118,9 @@ class Connection(H11Protocol):
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:
-            self.end()
+            self.end_at_once()
 
-    def end(self) -> None:
+    def end_at_once(self) -> None:
         """Close it at once, whatever was sent."""
         self._all.end_waiting(self)
         self.connections.discard(self)
@@ -130,7 +130,7 @@ class Connection(H11Protocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self._all.end_waiting(self)
         elif not self.transport.is_closing():
-            self._all.wait(self)
+            self._all.start_waiting(self)
 
 
 def log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -145,20 +145,20 @@ def log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> Non
     logger.error("a connection could not be accepted: %s", context.get("exception"))
 
 
-def openable(wanted: int) -> int:
-    """The number of collections that may be open at once: as many as wanted, if half of the descriptors suffice."""
-    return max(1, min(wanted, _descriptors(MOST + RESERVED + EACH * wanted) // 2 // EACH))
+def limit_open_collections(wanted: int) -> int:
+    """Limit how many collections are open at once: as wanted, if half of the descriptors suffice."""
+    return max(1, min(wanted, _raise_descriptors(MOST + RESERVED + EACH * wanted) // 2 // EACH))
 
 
-def allowed(collections: int = 0) -> int:
-    """The number of connections that this process may have beside so many open collections."""
+def limit_connections(collections: int = 0) -> int:
+    """Limit how many connections this process has beside so many open collections."""
     reserved = RESERVED + EACH * collections
-    descriptors = _descriptors(MOST + reserved)
+    descriptors = _raise_descriptors(MOST + reserved)
     return max(1, min(MOST, descriptors - min(reserved, descriptors * (3 if collections else 2) // 4)))
 
 
-def _descriptors(wanted: int) -> int:
-    """The limit of descriptors, raised as far as is of use and as it may be; `wanted` for one without end."""
+def _raise_descriptors(wanted: int) -> int:
+    """Raise the limit of descriptors as far as wanted and allowed; `wanted` for one without end."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

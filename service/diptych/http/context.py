@@ -73,53 +73,54 @@ class Context:
     def __post_init__(self) -> None:
         self.health = Health(self.scorer, self.collections, self.settings.stuck_seconds, self.longest_running)
 
-    async def read(
+    async def read_request(
         self,
         request: HttpRequest,
         model: type[Body] | type[RootModel[Body]],
         form: type[Body] | None = None,
         pictures: int | None = None,
     ) -> Body:
-        """The checked body of a request (`read_body`), whose collection is open, and whose model and question are here.
+        """Read and check the body of a request (`read_body`), and open its collection.
 
-        Where it may be a form, it may have as many pictures as the settings say, or as few as are given.
+        It names a model and a question that are here. Where it may be a form, it may have as many pictures as the
+        settings say, or as few as are given.
         """
         most = 0 if form is None else pictures or self.settings.pictures
         body = await read_body(request, model, self.parsing, form=form, pictures=most)
-        await self.open(body.collection)
-        self.check(body)
+        await self.open_collection(body.collection)
+        self.check_request(body)
         return body
 
-    def borrow(self, name: str | None) -> AbstractContextManager[Collection]:
-        """The collection that a request means, for as long as it needs it; 501 if the service has none at all."""
+    def borrow_collection(self, name: str | None) -> AbstractContextManager[Collection]:
+        """Borrow the collection that a request means; 501 if the service has none at all."""
         if self.collections.fixed and not self.collections.names():
             message = "This service has no collection; start it with `diptych serve --store DIR`."
             raise RequestError(501, "no_collection", message)
         return self.collections.borrow(name)
 
-    async def open(self, name: str | None) -> None:
+    async def open_collection(self, name: str | None) -> None:
         """Open the collection that a request means, if it is closed, beside the event loop."""
 
-        def touch() -> None:
+        def open_now() -> None:
             with suppress(DiptychError), self.collections.borrow(name):  # who asks for it next is told what is wrong
                 pass
 
         if self.collections.is_closed(name):
-            await run_in_threadpool(touch)
+            await run_in_threadpool(open_now)
 
     def longest_running(self) -> float:
         """Seconds since the longest-running computation began, in a request or behind it; 0.0 when none runs."""
         chunks = (one.scheduler.longest_running() for one in (self.scorer, *self.collections.scorers()))
         return max(self.work.longest_running(), self.reads.longest_running(), *chunks)
 
-    def link(self, collection: Collection, id: str, part: str) -> str:
-        """The link to the "content" or "thumbnail" of a stored picture."""
+    def link_picture(self, collection: Collection, id: str, part: str) -> str:
+        """Link to the "content" or "thumbnail" of a stored picture."""
         path = f"/v1/images/{id}/{part}"
         return path if self.collections.fixed else f"{path}?collection={collection.directory.name}"
 
     def describe_image(self, collection: Collection, record: Record) -> ImageItem:
         """A stored picture as answers show it."""
-        links = {part: self.link(collection, record.id, part) for part in ("content", "thumbnail")}
+        links = {part: self.link_picture(collection, record.id, part) for part in ("content", "thumbnail")}
         return ImageItem.model_validate(vars(record) | links)
 
     def scorer_of(self, collection: str | None) -> Scorer:
@@ -139,20 +140,21 @@ class Context:
         own = theirs.runtime.own
         return self.scorer if own in (None, self.scorer.runtime.own) else self.scorer.calibrated(own)
 
-    def asking(self, body: Asking) -> Scorer:
-        """The scorer for the question of a request, and for the collection that it means (`scorer_of`); 422 for a
-        question that the model does not answer.
+    def choose_scorer(self, body: Asking) -> Scorer:
+        """Choose the scorer for a request's question and collection (`scorer_of`).
+
+        422 for a question that the model does not answer.
         """
         return choose_question(self.scorer_of(body.collection), body.question)
 
-    def check(self, body: Request) -> None:
+    def check_request(self, body: Request) -> None:
         """Refuse a request that names a collection that is not here, another model than the one that serves it, or a
         question that this does not answer.
         """
         if isinstance(body, Asking):
-            self.asking(body)
+            self.choose_scorer(body)
         if body.collection is not None:
-            with self.borrow(body.collection):
+            with self.borrow_collection(body.collection):
                 pass
         if body.model not in (None, served := self.scorer_of(body.collection).runtime.name):
             elsewhere = body.model in {one.runtime.name for one in self.collections.scorers()}
@@ -166,22 +168,23 @@ class Context:
         position, found = resolve_picture(picture, position, self.fetch)
         if isinstance(found, bytes):
             return found
-        with self.borrow(collection) as stored, refusing(position):
+        with self.borrow_collection(collection) as stored, refuse_errors(position):
             return stored.content(found)[0]
 
-    def picture(self, picture: Picture, position: str, collection: str | None, side: int) -> Image.Image:
-        """A picture of a request, no side longer than `side`; 422 with its position if it cannot be decoded."""
+    def decode_picture(self, picture: Picture, position: str, collection: str | None, side: int) -> Image.Image:
+        """Decode a picture of a request, no side longer than `side`; 422 with its position if that fails."""
         data = self.picture_bytes(picture, position, collection)
-        with refusing(position):
+        with refuse_errors(position):
             small = self.scorer.decoder.run(partial(thumbnail, data, side, self.scorer.limits, name=position))
         return open_picture(small)
 
-    def panels(
+    def load_panels(
         self, pictures: Sequence[tuple[str, Picture]], collection: str | None
     ) -> tuple[Panels, Original, list[str | None]]:
-        """Tokens and embeddings of pictures, in order: of stored ones as they are in the collection of this name, of
-        those sent along computed; a function that returns the file of a picture by its place, None where it is stored
-        and not to be had; and the ids of their contents.
+        """Load the tokens and embeddings of pictures, in order; those of pictures sent along are computed.
+
+        Those of stored ones are as they are in the collection of this name. Also returns a function that returns the
+        file of a picture by its place, None where it is stored and not to be had; and the ids of their contents.
 
         A picture that cannot be read, or is not stored, is 422 with its position.
         """
@@ -192,20 +195,20 @@ class Context:
             with ThreadPoolExecutor(_FETCHES, thread_name_prefix="diptych-fetch") as pool:
                 found = list(pool.map(lambda named: resolve(named[1], named[0]), pictures))
 
-        def original(place: int) -> bytes | None:
+        def read_original(place: int) -> bytes | None:
             data = found[place][1]
             if isinstance(data, bytes):
                 return data
             try:
-                with self.borrow(collection) as holder:
+                with self.borrow_collection(collection) as holder:
                     return holder.content(data)[0]
             except UnknownPictureError:
                 return None
 
         contents = [one if isinstance(one, str) else content_id(one) for _, one in found]
-        return self._panels(found, collection), original, contents
+        return self._load_panels(found, collection), read_original, contents
 
-    def _panels(self, found: Sequence[tuple[str, bytes | str]], collection: str | None) -> Panels:
+    def _load_panels(self, found: Sequence[tuple[str, bytes | str]], collection: str | None) -> Panels:
         sent = [(place, position, data) for place, (position, data) in enumerate(found) if isinstance(data, bytes)]
         stored = [(place, position, id) for place, (position, id) in enumerate(found) if isinstance(id, str)]
         scorer = self.scorer_of(collection)
@@ -213,31 +216,31 @@ class Context:
         tokens = np.empty((len(found), *runtime.token_shape), np.float16)
         embeddings = np.empty((len(found), runtime.embedding_dim), np.float32)
         if stored:
-            with self.borrow(collection) as holder:
+            with self.borrow_collection(collection) as holder:
                 kept = holder.panels([id for *_, id in stored])
                 for place, position, id in stored:
                     if id not in kept:
-                        with refusing(position):
+                        with refuse_errors(position):
                             kept[id] = holder.panel(id)
                     tokens[place], embeddings[place] = kept[id]
         if sent:
             places, positions, files = (list(column) for column in zip(*sent, strict=True))
-            with self.metrics.timed("decode"):
+            with self.metrics.time_stage("decode"):
                 pixels = []
                 for position, decoded in zip(positions, scorer.decode(files, positions), strict=True):
                     if isinstance(decoded, PictureError):
                         raise refuse_picture(decoded, position)
                     pixels.append(decoded)
-            with self.metrics.timed("panel"):
+            with self.metrics.time_stage("panel"):
                 tokens[places], embeddings[places] = scorer.encode_pixels(np.stack(pixels))
-            self.metrics.count("pictures", len(sent))
+            self.metrics.count_items("pictures", len(sent))
         return Panels(tokens, embeddings)
 
-    def logits(self, scorer: Scorer, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
-        """The result of `Scorer.all_logits`, timed and counted."""
-        with self.metrics.timed("pair"):
+    def score_logits(self, scorer: Scorer, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
+        """Score pairs as `Scorer.all_logits` does, timed and counted."""
+        with self.metrics.time_stage("pair"):
             logits = scorer.all_logits(tokens_a, tokens_b)
-        self.metrics.count("pairs", len(logits))
+        self.metrics.count_items("pairs", len(logits))
         return logits
 
     async def search_pairs(
@@ -253,34 +256,34 @@ class Context:
         The `facts` are fields that both have; they may refuse the request.
         """
 
-        def work() -> Answer | PairsBegun:
+        def run_search() -> Answer | PairsBegun:
             fields, progress = facts(collection), PairProgress(self.settings.seconds / 4)
             try:
-                with self.pair_caches.open(collection) as cache:
+                with self.pair_caches.open_cache(collection) as cache:
                     found = search(collection, cache, progress)
                 self.pair_caches.views.clear()  # all looks are taken, and kept
-                return answer(collection, found, fields | progress.fields())
+                return answer(collection, found, fields | progress.to_fields())
             except TimeIsUp:
-                return PairsBegun(**fields, **progress.fields())
+                return PairsBegun(**fields, **progress.to_fields())
             except UnknownPictureError as error:
                 message = f"Pictures were removed meanwhile ({error}); ask again."
                 raise RequestError(409, "collection_changed", message, param="collection") from None
             finally:
-                self.metrics.count("pairs", progress.computed)
-                self.metrics.add_stages(progress.timings())
+                self.metrics.count_items("pairs", progress.computed)
+                self.metrics.add_stages(progress.to_timings())
 
-        with self.borrow(body.collection) as collection:
+        with self.borrow_collection(body.collection) as collection:
             async with self.pair_caches.wait_turn(collection, self.settings.seconds):
-                return await self.work.run(work, request)
+                return await self.work.run(run_search, request)
 
-    async def stream(
+    async def stream_items(
         self,
         items: Iterable[Found],
         write: Callable[[Iterable[Found]], Iterable[bytes | str]],
         kind: str,
         headers: Mapping[str, str] | None = None,
     ) -> StreamingResponse:
-        """The items of a store as an answer that is written while they are read.
+        """Stream the items of a store: the answer is written while they are read.
 
         The first is read before the answer begins: after that nothing can be refused any more.
         """
@@ -298,8 +301,8 @@ def choose_question(scorer: Scorer, question: str | None) -> Scorer:
 
 
 @contextmanager
-def refusing(position: str) -> Iterator[None]:
-    """Turn the refusals of the decoder and of the collection into those of the picture at this position; 422."""
+def refuse_errors(position: str) -> Iterator[None]:
+    """Turn errors of decoding and of unknown ids into a 422 that names the position."""
     try:
         yield
     except PictureError as error:
@@ -313,7 +316,7 @@ def refuse_picture(error: PictureError, position: str) -> RequestError:
     return RequestError(422, error.code, str(error), param=position)
 
 
-async def _context(request: HttpRequest) -> Context:
+async def _get_context(request: HttpRequest) -> Context:
     return request.app.state.context
 
 
@@ -325,8 +328,8 @@ CollectionQuery = Annotated[
 
 async def _open_collection(request: HttpRequest, collection: CollectionQuery = None) -> AsyncIterator[Collection]:
     context: Context = request.app.state.context
-    await context.open(collection)
-    with context.borrow(collection) as found:
+    await context.open_collection(collection)
+    with context.borrow_collection(collection) as found:
         yield found  # until the whole answer is sent
 
 
@@ -345,7 +348,7 @@ async def _check_model(request: HttpRequest) -> None:
     request.app.state.context.health.check_model()
 
 
-Here = Annotated[Context, Depends(_context)]
+Here = Annotated[Context, Depends(_get_context)]
 MayChange = Depends(_may_change)
 Proven = Depends(_check_model)  # of every route that asks the model
 Stored = Annotated[Collection, Depends(_open_collection)]

@@ -61,17 +61,17 @@ class Probe:
         self._scorer, self._lock, self._began = scorer, Lock(), 0.0
         self._last: Future[bool] | None = None
 
-    def start(self) -> Future[bool]:
-        """The probe in flight, a recent one that went well, or a new one: whether the picture was decoded."""
+    def start_probe(self) -> Future[bool]:
+        """Start a probe, unless one is in flight or went well recently: was the picture decoded?"""
         with self._lock:
             last, now = self._last, time.monotonic()
             if last is not None and (not last.done() or (last.result() and now - self._began < _FRESH)):
                 return last
             self._last, self._began = Future(), now
-            Thread(target=self._decode, args=(self._last,), name="diptych-probe", daemon=True).start()
+            Thread(target=self._decode_picture, args=(self._last,), name="diptych-probe", daemon=True).start()
             return self._last
 
-    def _decode(self, answer: Future[bool]) -> None:
+    def _decode_picture(self, answer: Future[bool]) -> None:
         decoder, began = self._scorer.decoder, time.monotonic()
         try:
             with deadline_scope(Deadline(began + PROBE_SECONDS)):
@@ -132,7 +132,7 @@ class Health:
 
     async def check_decoding(self) -> None:
         """503 unless a picture can be decoded within PROBE_SECONDS."""
-        decoded, probe = False, asyncio.wrap_future(self._probe.start())
+        decoded, probe = False, asyncio.wrap_future(self._probe.start_probe())
         with suppress(TimeoutError):  # a probe ends by itself, by its deadline; this is for one that does not
             decoded = await asyncio.wait_for(asyncio.shield(probe), PROBE_SECONDS + 1)
         if not decoded:
@@ -143,7 +143,7 @@ class Health:
         try:
             self.check_service()
             self.check_servers()
-            return self._probe.start().result(PROBE_SECONDS + 1)
+            return self._probe.start_probe().result(PROBE_SECONDS + 1)
         except (RequestError, TimeoutError):
             return False
 

@@ -51,23 +51,23 @@ class Metrics:
             }
         )
 
-        def schedulers() -> set[PairScheduler]:
+        def list_schedulers() -> set[PairScheduler]:
             return {one.scheduler for one in (scorer, *collections.scorers())}
 
         def count_waiting() -> int:
-            return sum(one.waiting for one in schedulers())
+            return sum(one.waiting for one in list_schedulers())
 
         def count_in_flight() -> int:
-            return sum(one.in_flight for one in schedulers())
+            return sum(one.in_flight for one in list_schedulers())
 
         self.add_gauge("diptych_pairs_waiting", "Pairs that nobody has begun with.", count_waiting)
         self.add_gauge("diptych_pairs_in_flight", "Pairs being looked at.", count_in_flight)
         self.registry.register(_Indexes(collections))
-        for one in schedulers():
+        for one in list_schedulers():
             one.waited = lambda seconds: self.add_stages({"turn": seconds})
 
-    def text(self) -> bytes:
-        """Everything, in Prometheus' text format."""
+    def render_text(self) -> bytes:
+        """Render all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def count_request(self, route: str, method: str, status: int, seconds: float, refusal: str | None = None) -> None:
@@ -76,7 +76,7 @@ class Metrics:
         if refusal is not None:
             self._refusals.labels(refusal).inc()
 
-    def count(self, what: str, number: int) -> None:
+    def count_items(self, what: str, number: int) -> None:
         """Count so many more "pictures" or "pairs"."""
         self._counts.labels(what).inc(number)
 
@@ -86,7 +86,7 @@ class Metrics:
             self._stages.labels(name).observe(seconds)
 
     @contextmanager
-    def timed(self, stage: str) -> Iterator[None]:
+    def time_stage(self, stage: str) -> Iterator[None]:
         """Time the enclosed block, as a span too."""
         began = time.perf_counter()
         try:

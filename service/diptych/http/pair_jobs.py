@@ -46,8 +46,8 @@ class PairCaches:
             lock.release()
 
     @contextmanager
-    def open(self, collection: Collection) -> Iterator[PairCache]:
-        """The cache of a collection, for whose turn it is. Raises DedupeError."""
+    def open_cache(self, collection: Collection) -> Iterator[PairCache]:
+        """Open the cache of a collection for the request whose turn it is. Raises DedupeError."""
         revision = collection.scorer.runtime.scores_revision
         folder = collection.backend.folder
         if folder is not None and not collection.backend.read_only:
@@ -108,7 +108,7 @@ class PairProgress:
         """Of so many groups it is to be decided what goes, of which the answer tells nothing until all are."""
         return lambda done: None
 
-    def fields(self) -> dict[str, Any]:
+    def to_fields(self) -> dict[str, Any]:
         """The fields of `Pairs` that say how far it is."""
         return {
             "stage": "closer_looks" if self.looks else "keypoints" if self.crowd else "pairs",
@@ -118,7 +118,7 @@ class PairProgress:
             "closer_looks": {"taken": self.taken, "total": self.looks},
         }
 
-    def timings(self) -> dict[str, float]:
+    def to_timings(self) -> dict[str, float]:
         """Seconds by stage, until now."""
         now = time.monotonic()
         scoring = now if self._scoring is None else self._scoring

@@ -63,12 +63,12 @@ class RequestPool:
         if request is not None:
             end = request.scope.setdefault("state", {}).setdefault("deadline", end)
         deadline = Deadline(end)
-        watching = None if request is None else asyncio.create_task(_watch(request, deadline))
+        watching = None if request is None else asyncio.create_task(_watch_caller(request, deadline))
         self._admitted += 1
         try:
             # Only waiting for a thread is broken off here: what runs looks at its deadline itself.
             with anyio.fail_after(None if math.isinf(end) else max(0.0, end - asked)):
-                return await anyio.to_thread.run_sync(self._timed, function, deadline, asked, limiter=self._limiter)
+                return await anyio.to_thread.run_sync(self._run_timed, function, deadline, asked, limiter=self._limiter)
         except TimeoutError:
             raise DeadlineError(
                 f"the request was not begun within {seconds:g} s; try again later, or ask for less"
@@ -84,7 +84,7 @@ class RequestPool:
         """Seconds since the longest-running function began; 0.0 when none runs."""
         return self._running.longest_running()
 
-    def _timed(self, function: Callable[[], T], deadline: Deadline, asked: float) -> T:
+    def _run_timed(self, function: Callable[[], T], deadline: Deadline, asked: float) -> T:
         began = time.monotonic()
         self._queued(began - asked)
         try:
@@ -95,7 +95,7 @@ class RequestPool:
             self._mean = 0.8 * self._mean + 0.2 * (time.monotonic() - began)
 
 
-async def _watch(request: Request, deadline: Deadline) -> None:
+async def _watch_caller(request: Request, deadline: Deadline) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
     deadline.cancelled = True

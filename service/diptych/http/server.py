@@ -33,8 +33,8 @@ SWITCH = 0.0005
 STUCK = 70  # EX_SOFTWARE: what runs the service should start it again
 
 
-def log(form: str, *, quiet: bool = False) -> None:
-    """Send the log of the service and its server to standard error, a line an event, as "text" or as "json"."""
+def configure_log(form: str, *, quiet: bool = False) -> None:
+    """Configure the log: to standard error, a line an event, as "text" or as "json"."""
     handler = logging.StreamHandler()
     if form == "json":
         from pythonjsonlogger.core import RESERVED_ATTRS
@@ -57,8 +57,8 @@ def log(form: str, *, quiet: bool = False) -> None:
     root.setLevel(logging.WARNING if quiet else logging.INFO)
 
 
-def bound(host: str, port: int) -> list[socket.socket]:
-    """Sockets with this port, 0 for any that is free, on all addresses of a host, which do not answer yet.
+def bind_sockets(host: str, port: int) -> list[socket.socket]:
+    """Bind sockets to this port (0 for any) on a host; they do not answer yet.
 
     Raises SettingsError, before anything is loaded, where that is not possible.
     """
@@ -95,7 +95,7 @@ def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
     """
     import uvicorn
 
-    from diptych.http.connections import Connections, allowed, log_failure
+    from diptych.http.connections import Connections, limit_connections, log_failure
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -109,13 +109,13 @@ def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
             if sig == signal.SIGTERM and settings.drain_seconds and not health.draining:
                 logger.info("SIGTERM: ending in %g s", settings.drain_seconds)
                 health.draining = True
-                asyncio.get_running_loop().call_later(settings.drain_seconds, self._end, sig, frame)
+                asyncio.get_running_loop().call_later(settings.drain_seconds, self._end_reading, sig, frame)
                 return
-            self._end(sig, frame)
+            self._end_reading(sig, frame)
 
-        def _end(self, sig: int, frame: FrameType | None) -> None:
+        def _end_reading(self, sig: int, frame: FrameType | None) -> None:
             """Take and read no more requests."""
-            asyncio.get_running_loop().call_soon_threadsafe(app.state.body_limits.end)
+            asyncio.get_running_loop().call_soon_threadsafe(app.state.body_limits.end_reading)
             super().handle_exit(sig, frame)
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -126,9 +126,9 @@ def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
     sys.setswitchinterval(SWITCH)
     # Uvicorn ends by giving itself the signal again: the collection must be closed then, and the exit code be 0.
     end_orderly()
-    connections = Connections(allowed(app.state.context.collections.most_open))
+    connections = Connections(limit_connections(app.state.context.collections.most_open))
     config = uvicorn.Config(
-        app, http=cast(Any, connections.accept), log_config=None, access_log=False, server_header=False
+        app, http=cast(Any, connections.make_connection), log_config=None, access_log=False, server_header=False
     )
     config.timeout_graceful_shutdown = round(settings.seconds)
     watch = threading.Thread(target=_end_when_stuck, args=(app, settings.stuck_seconds), daemon=True)

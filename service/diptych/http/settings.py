@@ -69,13 +69,13 @@ class Settings(FetchSettings):
 
     @field_validator("keys", mode="before")
     @classmethod
-    def _lines(cls, value: Any) -> Any:
+    def _parse_keys(cls, value: Any) -> Any:
         lines = value.replace(",", " ").split() if isinstance(value, str) else value
         return [parse_key(line) if isinstance(line, str) else line for line in lines]
 
     @field_validator("hosts")
     @classmethod
-    def _names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         names = tuple(name.lower().rstrip(".") for name in value)
         for name in names:
             if not is_host(name):

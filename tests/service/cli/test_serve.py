@@ -25,7 +25,7 @@ from diptych.collection.registry import Collections
 from diptych.errors import SettingsError
 from diptych.http import server
 from diptych.http.middleware.auth import key_line, new_key, parse_key
-from diptych.http.server import bound
+from diptych.http.server import bind_sockets
 from diptych.scoring.decode_pool import DecodePool
 from diptych.store.sqlite.schema import DATABASE
 
@@ -113,7 +113,7 @@ def served(monkeypatch) -> list[Collections]:
     """What `serve` would serve, once it would."""
     apps: list[Collections] = []
     monkeypatch.setattr(server, "run", lambda app, *_: apps.append(app.state.context.collections))
-    monkeypatch.setattr(server, "log", lambda *_, **__: None)
+    monkeypatch.setattr(server, "configure_log", lambda *_, **__: None)
     return apps
 
 
@@ -366,7 +366,7 @@ def test_a_port_that_is_taken_is_said_before_anything_is_opened(diptych, artifac
 def test_a_host_that_is_no_address_of_this_machine_is_said():
     for host, reason in (("nowhere.invalid", "known|resolution"), ("203.0.113.5", "Cannot assign")):
         with pytest.raises(SettingsError, match=f"at {host}, port 8000: .*({reason})"):
-            bound(host, 8000)
+            bind_sockets(host, 8000)
 
 
 def test_answers_leave_at_once_and_do_not_wait_for_more_to_send():
@@ -380,7 +380,7 @@ def test_answers_leave_at_once_and_do_not_wait_for_more_to_send():
             delays.put_nowait(there.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
             writer.close()
 
-        (listening,) = bound("127.0.0.1", 0)
+        (listening,) = bind_sockets("127.0.0.1", 0)
         async with await asyncio.start_server(asked, sock=listening):
             _, writer = await asyncio.open_connection(*listening.getsockname())
             found = await delays.get()
@@ -404,7 +404,7 @@ def test_serve_decodes_in_processes_of_its_own_as_many_as_threads_and_two_at_lea
     monkeypatch.setenv("DIPTYCH_DECODE_SECONDS", "7.5")
     monkeypatch.setenv("DIPTYCH_DECODE_MEMORY", str(2**29))
     monkeypatch.setattr(server, "run", run)
-    monkeypatch.setattr(server, "log", lambda *_, **__: None)
+    monkeypatch.setattr(server, "configure_log", lambda *_, **__: None)
     assert diptych("serve", "--model", artifact, "--threads", threads).code == 0
     (pool,) = pools
     assert isinstance(pool, DecodePool)

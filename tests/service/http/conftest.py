@@ -26,7 +26,7 @@ from PIL import Image
 from diptych.collection.collection import Collection
 from diptych.collection.registry import Collections
 from diptych.http.app import create_app
-from diptych.http.connections import Connections, allowed
+from diptych.http.connections import Connections, limit_connections
 from diptych.http.middleware.auth import new_key
 from diptych.http.settings import Settings
 from diptych.scoring.scorer import Scorer
@@ -45,8 +45,8 @@ class _Server(uvicorn.Server):
     """
 
     def __init__(self, app: FastAPI) -> None:
-        self._body_limits, self._connections = app.state.body_limits, Connections(allowed())
-        accept: Any = self._connections.accept
+        self._body_limits, self._connections = app.state.body_limits, Connections(limit_connections())
+        accept: Any = self._connections.make_connection
         super().__init__(uvicorn.Config(app, http=accept, port=0, log_level="error", ws="none"))
 
     async def main_loop(self) -> None:
@@ -56,7 +56,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._connections.ending = True
-        self._body_limits.end()
+        self._body_limits.end_reading()
         await super().shutdown(sockets)
 
 

@@ -18,7 +18,15 @@ import pytest
 import uvicorn
 from started import free_port, until_ready
 
-from diptych.http.connections import EACH, MOST, RESERVED, Connections, allowed, log_failure, openable
+from diptych.http.connections import (
+    EACH,
+    MOST,
+    RESERVED,
+    Connections,
+    limit_connections,
+    limit_open_collections,
+    log_failure,
+)
 
 R = TypeVar("R")
 
@@ -44,7 +52,7 @@ def served(most: int | Connections, work: Callable[[int], R], **seconds: float) 
     connections = Connections(most, **seconds) if isinstance(most, int) else most
 
     async def run() -> R:
-        accept: Any = connections.accept
+        accept: Any = connections.make_connection
         server = uvicorn.Server(uvicorn.Config(app, http=accept, port=0, log_level="error", lifespan="off"))
         serving = asyncio.create_task(server.serve())
         while not server.started:
@@ -180,9 +188,9 @@ def limit(monkeypatch) -> Limit:
 @pytest.mark.parametrize(("hard", "open"), [(256, 8), (1024, 32), (4096, 128), (2**20, 128)])
 def test_as_many_collections_are_open_as_leave_descriptors_for_connections_and_all_else(hard, open, limit):
     limit.now = (min(hard, 1024), hard)
-    assert openable(128) == open
-    assert allowed(open) >= min(hard // 4, MOST)
-    assert allowed(open) + EACH * open + min(RESERVED, hard // 4) <= limit.now[0]
+    assert limit_open_collections(128) == open
+    assert limit_connections(open) >= min(hard // 4, MOST)
+    assert limit_connections(open) + EACH * open + min(RESERVED, hard // 4) <= limit.now[0]
 
 
 INFINITE = resource.RLIM_INFINITY
@@ -197,7 +205,7 @@ INFINITE = resource.RLIM_INFINITY
 )
 def test_as_many_connections_are_allowed_as_leave_descriptors_for_all_else(soft, hard, expected, limit):
     limit.now = (soft, hard)
-    assert allowed() == expected
+    assert limit_connections() == expected
     assert limit.now[0] == INFINITE or limit.now[0] >= expected
     assert limit.now[1] == hard
 

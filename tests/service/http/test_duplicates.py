@@ -260,7 +260,7 @@ def test_the_time_in_which_pictures_are_described_is_time_of_the_request(slowly)
     tick = one.begin(3, 0).keypoints(5, 2)
     with pytest.raises(TimeIsUp):
         tick(1)
-    progress = one.fields()
+    progress = one.to_fields()
     assert (progress["stage"], progress["scored"]) == ("keypoints", 0)
     assert progress["keypoints"] == {"described": 3, "total": 7}
 
@@ -297,9 +297,9 @@ def test_who_waits_too_long_is_told_so_and_leaves_the_turn_to_others(collection)
 def test_scores_of_a_collection_that_is_only_read_are_in_memory_as_long_as_it_is_there(collection):
     caches = PairCaches()
     reading = Collection.open(collection.directory, collection.scorer, read_only=True)
-    with caches.open(reading) as ledger:
+    with caches.open_cache(reading) as ledger:
         ledger.add_scores([PAIR], np.array([1.5], np.float32), "copy")
-    with caches.open(reading) as again:
+    with caches.open_cache(reading) as again:
         assert again.scores(PAIR, "copy")[1].tolist() == [1.5]
     reading.close()
     del reading

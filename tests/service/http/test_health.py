@@ -135,13 +135,13 @@ class Counted:
 def test_however_many_ask_one_picture_is_decoded_at_a_time_and_one_a_second(scorer):
     decoder = Counted()
     asked = Probe(Scorer(scorer.runtime, decoder=decoder))
-    first = [asked.start() for _ in range(1000)]
+    first = [asked.start_probe() for _ in range(1000)]
     assert len(set(map(id, first))) == 1
     decoder.gate.set()
     assert first[0].result(10)
-    assert asked.start() is first[0]
+    assert asked.start_probe() is first[0]
     time.sleep(1.1)
-    assert asked.start().result(10)
+    assert asked.start_probe().result(10)
     assert decoder.count == 2
 
 
@@ -189,7 +189,7 @@ def test_a_pool_that_is_busy_with_the_pictures_of_others_is_ready(scorer, others
             self.answered = time.monotonic() if others else 0.0
             raise DeadlineError("no process was free")
 
-    assert Probe(Scorer(scorer.runtime, decoder=Busy())).start().result(5) is others
+    assert Probe(Scorer(scorer.runtime, decoder=Busy())).start_probe().result(5) is others
 
 
 def test_readyz_says_why_when_nothing_is_decoded(running, scorer, monkeypatch):

@@ -35,7 +35,7 @@ class Key:
 def new_key(name: str, role: Role) -> tuple[str, Key]:
     """A new secret, which is shown once and kept nowhere, and its key. Raises ValueError for a name that is no word."""
     secret = secrets.token_urlsafe(32)
-    return secret, parse_key(f"{name}:{role}:{_digest(secret)}")
+    return secret, parse_key(f"{name}:{role}:{_hash_secret(secret)}")
 
 
 def parse_key(line: str) -> Key:
@@ -59,17 +59,17 @@ def find_key(keys: Sequence[Key], headers: Headers) -> Key | None:
 
     All keys are compared, whichever it is. Basic is what a browser asks its user for.
     """
-    secret = _secret(headers)
+    secret = _read_secret(headers)
     if secret is None:
         return None
-    digest, found = _digest(secret), None
+    digest, found = _hash_secret(secret), None
     for key in keys:
         if hmac.compare_digest(key.digest, digest):
             found = key
     return found
 
 
-def _secret(headers: Headers) -> str | None:
+def _read_secret(headers: Headers) -> str | None:
     scheme, _, value = headers.get("authorization", "").partition(" ")
     match scheme.lower():
         case "bearer":
@@ -82,5 +82,5 @@ def _secret(headers: Headers) -> str | None:
     return headers.get("x-api-key")
 
 
-def _digest(secret: str) -> str:
+def _hash_secret(secret: str) -> str:
     return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

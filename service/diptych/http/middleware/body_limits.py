@@ -27,8 +27,8 @@ class BodyLimits:
         self._reading = set[anyio.CancelScope]()
 
     @contextmanager
-    def reading(self, end: float) -> Iterator[anyio.CancelScope]:
-        """A scope that is cancelled at this monotonic time, or at the `end` of all."""
+    def limit_reading(self, end: float) -> Iterator[anyio.CancelScope]:
+        """Limit the reading inside to this monotonic time, and to `end_reading`; gives the scope."""
         with anyio.move_on_after(0 if self.ending else max(0.0, end - time.monotonic())) as scope:
             self._reading.add(scope)
             try:
@@ -37,15 +37,15 @@ class BodyLimits:
                 self._reading.discard(scope)
 
     @contextmanager
-    def limit(self, headers: Headers, receive: Receive) -> Iterator[Body]:
-        """The `receive` of one request with these headers."""
+    def limit_body(self, headers: Headers, receive: Receive) -> Iterator[Body]:
+        """Limit the body of one request with these headers; gives its `receive`."""
         body = Body(self, headers, receive)
         try:
             yield body
         finally:
             self.held -= body.taken
 
-    def end(self) -> None:
+    def end_reading(self) -> None:
         """Read no more of any body: the process ends, and who is slow would keep it from that."""
         self.ending = True
         for scope in self._reading:
@@ -70,19 +70,19 @@ class Body:
         self.taken = 0
 
     @property
-    def left(self) -> bool:
+    def has_more(self) -> bool:
         """True if more of the body is to come, as far as is known."""
         return not self._whole and (self._announced or self.taken > 0)
 
     async def __call__(self) -> Message:
         """The next message."""
         try:
-            return await self._next()
+            return await self._receive_next()
         except HTTPException:
             self.refused = True
             raise
 
-    async def _next(self) -> Message:
+    async def _receive_next(self) -> Message:
         limits = self._limits
         if self._end is None:
             self._end = time.monotonic() + limits.seconds
@@ -92,13 +92,13 @@ class Body:
             if self._expected > limits.each:
                 raise self._too_large(f"{self._expected:,} bytes")
             if limits.held and limits.held + self._expected > limits.all:
-                raise self._full()
+                raise self._make_full_error()
         if self._whole:
             return await self._receive()
-        with limits.reading(self._end) as scope:
+        with limits.limit_reading(self._end) as scope:
             message = await self._receive()
         if scope.cancelled_caught:
-            raise self._ending() if limits.ending else self._too_slow()
+            raise self._make_ending_error() if limits.ending else self._too_slow()
         if message["type"] == "http.disconnect":
             raise HTTPException(
                 400, f"The connection ended, or its body could not be read, after {self.taken:,} bytes."
@@ -109,7 +109,7 @@ class Body:
         if self.taken > limits.each:
             raise self._too_large(f"more than {self.taken - 1:,} bytes")
         if limits.held > max(limits.all, self.taken):
-            raise self._full()
+            raise self._make_full_error()
         self._whole = not message.get("more_body", False)
         return message
 
@@ -124,12 +124,12 @@ class Body:
         )
         return HTTPException(408, text)
 
-    def _full(self) -> HTTPException:
+    def _make_full_error(self) -> HTTPException:
         text = (
             f"Requests that are being answered hold {self._limits.held:,} of {self._limits.all:,} bytes; "
             "try again in 1 s."
         )
         return HTTPException(429, text, {"Retry-After": "1"})
 
-    def _ending(self) -> HTTPException:
+    def _make_ending_error(self) -> HTTPException:
         return HTTPException(503, f"The service ends; {self.taken:,} bytes of the body had come. Ask another one.")

@@ -115,7 +115,7 @@ STORED_ERRORS = document_errors(401, 404, 422, 429, 500, 501, 503, 504)  # of ro
 BODY_ERRORS = document_errors(400, 403, 408, 413, 415) | STORED_ERRORS  # of routes that take a body
 
 
-def envelope(
+def make_envelope(
     request_id: str | None,
     status: int,
     code: str,
@@ -124,7 +124,7 @@ def envelope(
     param: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """One refusal as a response."""
+    """Make the response of one refusal."""
     family = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
     body = ErrorBody(message=message, type=family, code=code, param=param, request_id=request_id)
     return JSONResponse(ErrorEnvelope(error=body).model_dump(), status, headers={**(headers or {}), ERROR_CODE: code})
@@ -133,7 +133,7 @@ def envelope(
 def internal_error(request_id: str | None) -> Response:
     """The answer to a fault of our own: the trace is in the log, under the request's id, and nowhere else."""
     message = f"The service failed on this request; its log has the details under {request_id}."
-    return envelope(request_id, 500, "internal_error", message)
+    return make_envelope(request_id, 500, "internal_error", message)
 
 
 def install_handlers(app: FastAPI) -> None:
@@ -143,8 +143,8 @@ def install_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _answer_http)
 
 
-def parameter(location: Sequence[str | int]) -> str | None:
-    """A pydantic location as people write it: ("body", "documents", 3, "@part", "url") is "documents[3].url".
+def format_location(location: Sequence[str | int]) -> str | None:
+    """Format a pydantic location as people write it: ("body", "documents", 3, "@part", "url") is "documents[3].url".
 
     Names that begin with "@" are branches of a union and no part of the request.
     """
@@ -157,23 +157,25 @@ def parameter(location: Sequence[str | int]) -> str | None:
     return path or None
 
 
-def _id(request: Request) -> str | None:
+def _read_request_id(request: Request) -> str | None:
     return getattr(request.state, "request_id", None)
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
     if isinstance(error, RequestError):
-        return envelope(_id(request), error.status, error.code, str(error), param=error.param, headers=error.headers)
+        return make_envelope(
+            _read_request_id(request), error.status, error.code, str(error), param=error.param, headers=error.headers
+        )
     if isinstance(error, UnknownPictureError):
-        return envelope(_id(request), 404, "unknown_image", str(error))
+        return make_envelope(_read_request_id(request), 404, "unknown_image", str(error))
     code = cast(DiptychError, error).code
     for kind, status, param in _STATUSES:
         if isinstance(error, kind):
             pause = 1 if isinstance(error, DecoderStartError) else getattr(error, "seconds", None)
             headers = {} if pause is None else {"Retry-After": str(math.ceil(pause))}
-            return envelope(_id(request), status, code, str(error), param=param, headers=headers)
-    logger.error("request %s failed", _id(request), exc_info=error)
-    return envelope(_id(request), 500, code, str(error))
+            return make_envelope(_read_request_id(request), status, code, str(error), param=param, headers=headers)
+    logger.error("request %s failed", _read_request_id(request), exc_info=error)
+    return make_envelope(_read_request_id(request), 500, code, str(error))
 
 
 async def _answer_invalid(request: Request, error: Exception) -> Response:
@@ -181,12 +183,12 @@ async def _answer_invalid(request: Request, error: Exception) -> Response:
     first = faults[0]
     if first["type"] == "json_invalid" and isinstance(first["loc"][-1], int):  # the body itself, not a field of a form
         reason = first.get("ctx", {}).get("error", "not JSON")
-        return envelope(_id(request), 400, "invalid_json", f"The body is not JSON: {reason}.")
-    param = parameter(first["loc"])
+        return make_envelope(_read_request_id(request), 400, "invalid_json", f"The body is not JSON: {reason}.")
+    param = format_location(first["loc"])
     message = f"{param}: {first['msg']}" if param else str(first["msg"])
     if len(faults) > 1:
         message += f" (and {len(faults) - 1} more)"
-    return envelope(_id(request), 422, "invalid_request", message, param=param)
+    return make_envelope(_read_request_id(request), 422, "invalid_request", message, param=param)
 
 
 async def _answer_http(request: Request, error: Exception) -> Response:
@@ -200,7 +202,7 @@ async def _answer_http(request: Request, error: Exception) -> Response:
     headers = {**(fault.headers or {})}
     if fault.status_code == 405 and (taken := _find_methods(request)):
         headers["Allow"] = ", ".join(taken)
-    return envelope(_id(request), fault.status_code, code, message, headers=headers)
+    return make_envelope(_read_request_id(request), fault.status_code, code, message, headers=headers)
 
 
 def _find_methods(request: Request) -> list[str]:

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from diptych.http.metrics import Metrics
 from diptych.http.middleware.auth import CHALLENGES, Key, find_key
 from diptych.http.middleware.body_limits import BodyLimits
-from diptych.http.middleware.errors import ERROR_CODE, envelope, internal_error
+from diptych.http.middleware.errors import ERROR_CODE, internal_error, make_envelope
 from diptych.scoring.tracing import note_request, trace_id
 
 logger = logging.getLogger(__name__)
@@ -86,9 +86,11 @@ class OuterMiddleware:
             if message["type"] == "http.response.start":
                 started = True
                 outgoing = MutableHeaders(scope=message)
-                self._note(scope, method, message["status"], outgoing.get(ERROR_CODE), time.perf_counter() - began)
+                self._note_answer(
+                    scope, method, message["status"], outgoing.get(ERROR_CODE), time.perf_counter() - began
+                )
                 outgoing["X-Request-ID"] = request_id
-                if body.left:  # which is not read any more
+                if body.has_more:  # which is not read any more
                     outgoing["Connection"] = "close"
                 for name, value in _SAFETY.items():
                     outgoing.setdefault(name, value)
@@ -98,8 +100,8 @@ class OuterMiddleware:
                 lost = True
                 raise
 
-        with self.body_limits.limit(headers, receive) as body:
-            refusal = None if scope["path"] in OPEN else self._refuse(scope, headers)
+        with self.body_limits.limit_body(headers, receive) as body:
+            refusal = None if scope["path"] in OPEN else self._refuse_caller(scope, headers)
             try:
                 await (refusal or self.app)(scope, body, send_marked)
             except Exception:
@@ -110,8 +112,8 @@ class OuterMiddleware:
                     raise
                 await internal_error(request_id)(scope, body, send_marked)
 
-    def _refuse(self, scope: Scope, headers: Headers) -> Response | None:
-        """The answer to who may not ask, or not from where the request came; sets the key of who may."""
+    def _refuse_caller(self, scope: Scope, headers: Headers) -> Response | None:
+        """Refuse a caller without a key, or from a foreign page; sets the key of others."""
         state = scope["state"]
         if self.keys:
             state["key"] = find_key(self.keys, headers)
@@ -121,7 +123,7 @@ class OuterMiddleware:
                     if not ({"authorization", "x-api-key"} & set(headers))
                     else "This key is not known here."
                 )
-                refusal = envelope(state["request_id"], 401, "unauthorized", text)
+                refusal = make_envelope(state["request_id"], 401, "unauthorized", text)
                 for challenge in CHALLENGES:
                     refusal.headers.append("WWW-Authenticate", challenge)
                 return refusal
@@ -130,16 +132,16 @@ class OuterMiddleware:
                 "This service has no keys and does not know the name it was asked under, which may be a foreign web "
                 "page's; if it is yours, name it in DIPTYCH_HOSTS, or set keys."
             )
-            return envelope(state["request_id"], 403, "unknown_host", text)
+            return make_envelope(state["request_id"], 403, "unknown_host", text)
         if is_foreign_page(scope["method"], headers, self.hosts):
             text = (
                 "This request came from a web page of another site; pages may only talk to the service they came from. "
                 "If it is yours, behind a proxy that asks under another name, name its host in DIPTYCH_HOSTS."
             )
-            return envelope(state["request_id"], 403, "cross_site_request", text)
+            return make_envelope(state["request_id"], 403, "cross_site_request", text)
         return None
 
-    def _note(self, scope: Scope, method: str, status: int, reason: str | None, seconds: float) -> None:
+    def _note_answer(self, scope: Scope, method: str, status: int, reason: str | None, seconds: float) -> None:
         """Count and log an answer whose head is about to be sent."""
         # What the router found, not what was asked for: that could be anything, and each would be counted for ever.
         route = getattr(scope.get("route"), "path", "other")
@@ -180,12 +182,12 @@ def is_foreign_page(method: str, headers: Headers, names: Collection[str]) -> bo
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if method in _LOOKS or site in ("same-origin", "none") or (site is None and origin is None):
         return False
-    host = _host(origin or "")
+    host = _find_host(origin or "")
     if not host or host in names or site is not None:
         return host not in names
     scheme = urlsplit(origin or "").scheme
-    asked = {_place(f"{scheme}://{headers[name]}") for name in ("host", "x-forwarded-host") if name in headers}
-    return _place(origin or "") not in asked
+    asked = {_split_address(f"{scheme}://{headers[name]}") for name in ("host", "x-forwarded-host") if name in headers}
+    return _split_address(origin or "") not in asked
 
 
 def is_foreign_name(headers: Headers, names: Collection[str]) -> bool:
@@ -193,24 +195,24 @@ def is_foreign_name(headers: Headers, names: Collection[str]) -> bool:
 
     Ours are addresses, `localhost`, names without a dot, the machine's own name, and `names`.
     """
-    host = _host(f"//{headers.get('host', '')}")
+    host = _find_host(f"//{headers.get('host', '')}")
     if host in {socket.gethostname().lower(), *names}:
         return False
     _, dot, last = host.rpartition(".")
     return bool(dot) and last != "localhost" and not last.isdecimal()  # to browsers, a number ends an address
 
 
-def _place(url: str) -> tuple[str, int | None]:
-    """Host and port of an address, the port that its scheme has if it names none."""
+def _split_address(url: str) -> tuple[str, int | None]:
+    """Split an address into host and port, by default the port of its scheme."""
     try:
         found = urlsplit(url)
-        return _host(url), found.port or _PORTS.get(found.scheme)
+        return _find_host(url), found.port or _PORTS.get(found.scheme)
     except ValueError:
         return "", None
 
 
-def _host(url: str) -> str:
-    """The host of an address, in lower case and without port; "" if it has none."""
+def _find_host(url: str) -> str:
+    """Find the host of an address, in lower case and without port; "" if none."""
     try:
         return (urlsplit(url).hostname or "").rstrip(".")
     except ValueError:

@@ -40,7 +40,7 @@ async def create(request: Request, here: Here, response: Response) -> Collection
     body = await read_body(request, NewCollection, here.parsing)
     _check_changeable(here)
 
-    def make() -> CollectionItem:
+    def create_collection() -> CollectionItem:
         response.status_code = 201 if here.collections.create(body.name) else 200
         try:
             return CollectionItem.model_validate(here.collections.summary(body.name))
@@ -48,7 +48,7 @@ async def create(request: Request, here: Here, response: Response) -> Collection
             message = f"Another request removed the collection {body.name} meanwhile; make it again if it is to stay."
             raise RequestError(409, "collection_changed", message, param="collection") from None
 
-    return await run_in_threadpool(make)
+    return await run_in_threadpool(create_collection)
 
 
 @router.get("/{name}", summary="One collection", responses=document_errors(404, 422, 429, 504))

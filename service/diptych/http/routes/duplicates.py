@@ -36,7 +36,7 @@ async def duplicates(request: Request, here: Here, request_id: RequestId) -> Pai
     Scoring all pairs of a large collection takes minutes: a request works for some seconds, and as long as `complete`
     is false, the same request once more goes on. No pair is scored twice.
     """
-    body = await here.read(request, DuplicatesRequest)
+    body = await here.read_request(request, DuplicatesRequest)
 
     def facts(collection: Collection) -> dict[str, Any]:
         check_request(body, collection)
@@ -56,7 +56,7 @@ async def duplicates(request: Request, here: Here, request_id: RequestId) -> Pai
         )
 
     def answer(collection: Collection, found: Found, facts: dict[str, Any]) -> Duplicates:
-        return _describe(here, collection, found, facts)
+        return _describe_groups(here, collection, found, facts)
 
     return await here.search_pairs(request, body, facts, search, answer)
 
@@ -76,7 +76,7 @@ def check_request(body: DuplicatesRequest, collection: Collection) -> None:
         raise RequestError(422, "no_thresholds", str(error), param="threshold") from None
 
 
-def _describe(here: Context, collection: Collection, found: Found, facts: dict[str, Any]) -> Duplicates:
+def _describe_groups(here: Context, collection: Collection, found: Found, facts: dict[str, Any]) -> Duplicates:
     pairs = sorted(found.pairs, key=lambda pair: -pair[2])
     left_out = max(0, len(pairs) - PAIRS)
     pairs = pairs[:PAIRS]

@@ -72,26 +72,30 @@ async def add(request: Request, response: Response, here: Here) -> AddAnswer | D
     replaces what they had; without it, that stays. All are added, or, if one cannot be read, none. With `dry_run` it
     is 200, nothing is written, and every picture that cannot be read is named.
     """
-    body = await here.read(request, AddRequest, form=AddRequest)
+    body = await here.read_request(request, AddRequest, form=AddRequest)
 
-    def work() -> AddAnswer | DryRunAnswer:
+    def add_pictures() -> AddAnswer | DryRunAnswer:
         given = list_pictures(body.images, body.key_of("images"), here.settings.pictures)
         files = [here.picture_bytes(picture, position, body.collection) for position, picture in given]
         metadata = [_merge_metadata(picture, body.metadata, position) for position, picture in given]
         positions = [position for position, _ in given]
         # Each is checked before any is added, so that a bad one leaves the collection as it was.
-        with here.metrics.timed("decode"):
+        with here.metrics.time_stage("decode"):
             received = collection.read_new(list(zip(files, positions, strict=True)), keep_originals=True)
         arrivals: list[Incoming | PictureError] = [
             content if isinstance(content, PictureError) else Incoming(content, None, own, body.metadata is not None)
             for content, own in zip(received, metadata, strict=True)
         ]
-        return _foresee(arrivals, positions) if body.dry_run else _commit(here, collection, arrivals, positions)
+        return (
+            _foresee_pictures(arrivals, positions)
+            if body.dry_run
+            else _commit_pictures(here, collection, arrivals, positions)
+        )
 
-    with here.borrow(body.collection) as collection:
-        answer = await here.work.run(work, request)
+    with here.borrow_collection(body.collection) as collection:
+        answer = await here.work.run(add_pictures, request)
     if isinstance(answer, AddAnswer):
-        here.metrics.count("pictures", sum(item.created for item in answer.data))
+        here.metrics.count_items("pictures", sum(item.created for item in answer.data))
         response.status_code = 201 if any(item.created for item in answer.data) else 200
     return answer
 
@@ -131,7 +135,7 @@ async def export(
     """Every picture of the collection as a line of JSON, in the order they were added."""
     where = None if filter is None else read_filter(filter)
     records = lines(collection.backend, where, embeddings=embeddings)
-    return await here.stream(
+    return await here.stream_items(
         records,
         lambda records: (json.dumps(record, ensure_ascii=False) + "\n" for record in records),
         "application/x-ndjson",
@@ -192,16 +196,16 @@ def _merge_metadata(picture: Picture, given: dict[str, Any] | None, position: st
         raise RequestError(422, "invalid_request", message, param="metadata" if given else position) from None
 
 
-def _commit(
+def _commit_pictures(
     here: Context, collection: Collection, arrivals: Sequence[Incoming | PictureError], positions: Sequence[str]
 ) -> AddAnswer:
-    """All of them on the disk; the first that cannot be read is 422 with its position."""
+    """Store all pictures; the first that cannot be read is 422 with its position."""
     good = []
     for arrival, position in zip(arrivals, positions, strict=True):
         if isinstance(arrival, PictureError):
             raise refuse_picture(arrival, position)
         good.append(arrival)
-    with here.metrics.timed("panel"):
+    with here.metrics.time_stage("panel"):
         kept = collection.commit(good)
     try:
         records = [collection.get(added.id) for added in kept]
@@ -214,8 +218,8 @@ def _commit(
     )
 
 
-def _foresee(arrivals: Sequence[Incoming | PictureError], positions: Sequence[str]) -> DryRunAnswer:
-    """The items that `_commit` would answer for each picture, were the others good."""
+def _foresee_pictures(arrivals: Sequence[Incoming | PictureError], positions: Sequence[str]) -> DryRunAnswer:
+    """Foresee what `_commit_pictures` would answer for each picture, were the others good."""
     met: set[str] = set()
     items = []
     for arrival, position in zip(arrivals, positions, strict=True):

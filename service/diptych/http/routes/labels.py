@@ -51,7 +51,7 @@ async def following(request: Request, here: Here, request_id: RequestId) -> Pair
 
     They are scored first: as long as `complete` is false, the same request once more goes on. No pair is scored twice.
     """
-    body = await here.read(request, PairsRequest)
+    body = await here.read_request(request, PairsRequest)
     question = body.question or COPY
 
     def facts(collection: Collection) -> dict[str, Any]:
@@ -99,7 +99,7 @@ async def labels(
     _check_place(collection)
     choose_question(collection.scorer, question)
 
-    def work() -> LabelList:
+    def read_page() -> LabelList:
         found, following = collection.store.label_page(limit, after, question)
         return LabelList(
             data=[LabelItem.model_validate(one) for one in found],
@@ -108,7 +108,7 @@ async def labels(
             counts=None if after else count_labels(collection, question),
         )
 
-    return await here.reads.run(work)
+    return await here.reads.run(read_page)
 
 
 @router.get(
@@ -121,7 +121,7 @@ async def export(here: Here, collection: Stored, question: QuestionText = None) 
     """The labels as a table, as `diptych calibrate --labels` reads it."""
     _check_place(collection)
     choose_question(collection.scorer, question)
-    return await here.stream(
+    return await here.stream_items(
         collection.store.label_pages(PAGE, question),
         lambda pages: (text.encode("utf-8", "backslashreplace") for text in csv_texts(pages)),
         "text/csv",
@@ -138,12 +138,12 @@ async def export(here: Here, collection: Stored, question: QuestionText = None) 
 )
 async def label(request: Request, here: Here) -> LabelItem:
     """Keep a person's answer about two stored pictures. It stands in place of an earlier answer."""
-    body = await here.read(request, LabelRequest)
+    body = await here.read_request(request, LabelRequest)
     question = body.question or COPY
     if body.a == body.b:
         raise RequestError(422, "same_picture", "a and b are the same picture; a label is of two.", param="b")
 
-    def work() -> LabelItem:
+    def keep_label() -> LabelItem:
         _check_place(collection)
         collection.label(body.a, body.b, body.answer, question=question)
         kept = collection.store.label_of(body.a, body.b, question)
@@ -151,8 +151,8 @@ async def label(request: Request, here: Here) -> LabelItem:
             raise RequestError(409, "collection_changed", "The label was taken back meanwhile; look at it again.")
         return LabelItem.model_validate(kept)
 
-    with here.borrow(body.collection) as collection:
-        return await here.work.run(work, request)
+    with here.borrow_collection(body.collection) as collection:
+        return await here.work.run(keep_label, request)
 
 
 @router.delete("/labels", summary="Take back a label", dependencies=[MayChange], responses=document_errors(403))

@@ -58,8 +58,8 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
     a pair does not change its score. With files: `curl -F queries=@a.jpg -F documents=@b.jpg .../v1/score`.
     """
     limit = here.settings.pictures
-    body = await here.read(request, ScoreRequest, form=ScoreRequest)
-    scorer = here.asking(body)
+    body = await here.read_request(request, ScoreRequest, form=ScoreRequest)
+    scorer = here.choose_scorer(body)
     queries = list_pictures(body.queries, body.key_of("queries"), limit)
     documents = list_pictures(body.documents, body.key_of("documents"), limit)
     check_count(len(queries) + len(documents), "queries and documents together", limit)
@@ -70,9 +70,9 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
         )
         raise RequestError(422, "pairing_mismatch", message, param="queries")
 
-    def work() -> list[ScoreItem]:
-        (tokens, _), original, contents = here.panels([*queries, *documents], body.collection)
-        logits = here.logits(scorer, tokens[: len(queries)], tokens[len(queries) :])
+    def score_pairs() -> list[ScoreItem]:
+        (tokens, _), original, contents = here.load_panels([*queries, *documents], body.collection)
+        logits = here.score_logits(scorer, tokens[: len(queries)], tokens[len(queries) :])
         judged = scorer.judged(logits, _pair_places(len(queries), len(documents)), original, contents)
         return [
             ScoreItem(
@@ -86,7 +86,7 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
             for index, asked in enumerate(judged[scorer.runtime.question])
         ]
 
-    data = await here.work.run(work, request)
+    data = await here.work.run(score_pairs, request)
     return ScoreAnswer(
         id=f"score-{request_id}",
         created=int(time.time()),
@@ -110,7 +110,9 @@ async def rerank(here: Here, request_id: RequestId, request: Request) -> RerankA
 
     With files: `curl -F query=@a.jpg -F documents=@b.jpg -F documents=@c.jpg .../v1/rerank`.
     """
-    return await _rank(here, request_id, request, await here.read(request, RerankRequest, form=RerankRequest))
+    return await _rank_documents(
+        here, request_id, request, await here.read_request(request, RerankRequest, form=RerankRequest)
+    )
 
 
 @router.post(
@@ -122,32 +124,32 @@ async def rerank(here: Here, request_id: RequestId, request: Request) -> RerankA
 )
 async def rerank_any(here: Here, request_id: RequestId, request: Request) -> RerankAnswer | list[TextRank]:
     """The answer of `/v1/rerank`; to `texts` in place of `documents` a list, as in Text Embeddings Inference."""
-    body = await here.read(request, AnyRerankRequest, form=RerankRequest)
-    answer = await _rank(here, request_id, request, body)
+    body = await here.read_request(request, AnyRerankRequest, form=RerankRequest)
+    answer = await _rank_documents(here, request_id, request, body)
     if isinstance(body, TextsRequest):
         return [TextRank(index=item.index, score=item.relevance_score, text=item.document) for item in answer.results]
     return answer
 
 
-async def _rank(here: Context, request_id: str, request: Request, body: RerankRequest) -> RerankAnswer:
-    scorer = here.asking(body)
+async def _rank_documents(here: Context, request_id: str, request: Request, body: RerankRequest) -> RerankAnswer:
+    scorer = here.choose_scorer(body)
     documents = list_pictures(body.documents, body.key_of("documents"), here.settings.pictures - 1)
     query = list_pictures(body.query, "query", 1)
 
-    def returned(place: int) -> Picture | None:
+    def find_sent(place: int) -> Picture | None:
         sent = documents[place][1]
         return sent if body.return_documents and not isinstance(sent, Upload) else None
 
-    def work() -> list[RerankItem]:
-        (tokens, _), original, contents = here.panels([*query, *documents], body.collection)
-        logits = here.logits(scorer, tokens[:1], tokens[1:])
+    def rank_documents() -> list[RerankItem]:
+        (tokens, _), original, contents = here.load_panels([*query, *documents], body.collection)
+        logits = here.score_logits(scorer, tokens[:1], tokens[1:])
         found = scorer.ranked(logits, _pair_places(1, len(documents)), original, contents, body.top_n or None)
-        items = [RerankItem(index=place, document=returned(place), **asdict(judgement)) for place, judgement in found]
+        items = [RerankItem(index=place, document=find_sent(place), **asdict(judgement)) for place, judgement in found]
         for item in items:
             item.relevance_score = item.raw_score if body.is_raw else item.relevance_score
         return items
 
-    results = await here.work.run(work, request)
+    results = await here.work.run(rank_documents, request)
     return RerankAnswer(
         id=f"rerank-{request_id}",
         model=scorer.runtime.name,
@@ -168,20 +170,23 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
 
     Swapping the two pictures swaps the ends of the links and changes nothing else.
     """
-    body = await here.read(request, ExplainRequest, form=ExplainRequest, pictures=2)
-    scorer = here.asking(body)
+    body = await here.read_request(request, ExplainRequest, form=ExplainRequest, pictures=2)
+    scorer = here.choose_scorer(body)
     pair = list_pictures(body.images, "images", 2)
 
-    def work() -> ExplainAnswer:
-        (tokens, _), original, contents = here.panels(pair, body.collection)
-        with here.metrics.timed("pair"):
+    def explain_pair() -> ExplainAnswer:
+        (tokens, _), original, contents = here.load_panels(pair, body.collection)
+        with here.metrics.time_stage("pair"):
             found = explanation.explain(scorer, *tokens, links=body.links, original=original, contents=contents)
-        here.metrics.count("pairs", 1)
+        here.metrics.count_items("pairs", 1)
         drawn = None
         if body.overlay:
             drawn = explanation.overlay(
                 found,
-                *(here.picture(picture, position, body.collection, explanation.SIDE) for position, picture in pair),
+                *(
+                    here.decode_picture(picture, position, body.collection, explanation.SIDE)
+                    for position, picture in pair
+                ),
             )
         return ExplainAnswer(
             id=f"explain-{request_id}",
@@ -202,7 +207,7 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
             usage=_count_usage(scorer, 2, 1),
         )
 
-    return await here.work.run(work, request)
+    return await here.work.run(explain_pair, request)
 
 
 @router.post(
@@ -213,20 +218,20 @@ async def explain(here: Here, request_id: RequestId, request: Request) -> Explai
 )
 async def embeddings(here: Here, request: Request) -> EmbeddingAnswer:
     """The unit vectors that find candidates, in OpenAI's form; their dot product is the cosine of two pictures."""
-    body = await here.read(request, EmbeddingRequest, form=EmbeddingRequest)
+    body = await here.read_request(request, EmbeddingRequest, form=EmbeddingRequest)
     scorer = here.scorer_of(body.collection)
     pictures = list_pictures(body.images, body.key_of("images"), here.settings.pictures)
 
-    def write(vector: np.ndarray) -> list[float] | str:
+    def encode_vector(vector: np.ndarray) -> list[float] | str:
         if body.encoding_format == "base64":
             return base64.b64encode(vector.astype("<f4").tobytes()).decode()
         return vector.astype(float).tolist()
 
-    def work() -> list[EmbeddingItem]:
-        (_, vectors), *_ = here.panels(pictures, body.collection)
-        return [EmbeddingItem(index=index, embedding=write(vector)) for index, vector in enumerate(vectors)]
+    def embed_pictures() -> list[EmbeddingItem]:
+        (_, vectors), *_ = here.load_panels(pictures, body.collection)
+        return [EmbeddingItem(index=index, embedding=encode_vector(vector)) for index, vector in enumerate(vectors)]
 
-    data = await here.work.run(work, request)
+    data = await here.work.run(embed_pictures, request)
     return EmbeddingAnswer(data=data, model=scorer.runtime.name, usage=_count_usage(scorer, len(pictures), 0))
 
 

@@ -26,13 +26,13 @@ async def search(request: Request, here: Here, request_id: RequestId) -> SearchA
     `candidates` pictures are found by their embeddings; the network then looks at each of them together with the query
     and orders them anew. Both orders are answered.
     """
-    body = await here.read(request, SearchRequest, form=SearchRequest, pictures=1)
+    body = await here.read_request(request, SearchRequest, form=SearchRequest, pictures=1)
     for name, limit in (("top", here.settings.top), ("candidates", here.settings.candidates)):
         if (asked := getattr(body, name)) > limit:
             raise RequestError(422, "invalid_request", f"{name} is {asked}; at most {limit} is allowed.", param=name)
-    runtime = here.asking(body).runtime
+    runtime = here.choose_scorer(body).runtime
 
-    def work() -> SearchResult:
+    def search_collection() -> SearchResult:
         query = here.picture_bytes(body.image, "image", body.collection)
         try:
             return collection.search(
@@ -46,20 +46,23 @@ async def search(request: Request, here: Here, request_id: RequestId) -> SearchA
         except PictureError as error:
             raise refuse_picture(error, "image") from error
 
-    def describe(matches: list[Match]) -> list[MatchItem]:
-        return [MatchItem(**vars(match), thumbnail=here.link(collection, match.id, "thumbnail")) for match in matches]
+    def describe_matches(matches: list[Match]) -> list[MatchItem]:
+        return [
+            MatchItem(**vars(match), thumbnail=here.link_picture(collection, match.id, "thumbnail"))
+            for match in matches
+        ]
 
-    with here.borrow(body.collection) as collection:
-        found = await here.work.run(work, request)
+    with here.borrow_collection(body.collection) as collection:
+        found = await here.work.run(search_collection, request)
     here.metrics.add_stages(found.timings)
-    here.metrics.count("pictures", 1)
-    here.metrics.count("pairs", found.reranked)
+    here.metrics.count_items("pictures", 1)
+    here.metrics.count_items("pairs", found.reranked)
     return SearchAnswer(
         id=f"search-{request_id}",
         model=runtime.name,
         question=runtime.question,
-        matches=describe(found.matches),
-        candidates=describe(found.candidates),
+        matches=describe_matches(found.matches),
+        candidates=describe_matches(found.candidates),
         reranked=found.reranked,
         closer_looks=found.closer_looks,
         timings=found.timings,

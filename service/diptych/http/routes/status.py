@@ -49,10 +49,10 @@ async def info(here: Here, collection: CollectionQuery = None) -> Info:
     """The description of this service: model, provider, thresholds, limits, and figures of the collections."""
     settings = here.settings
 
-    def read() -> tuple[dict[str, Any] | None, list[CollectionItem]]:
+    def read_figures() -> tuple[dict[str, Any] | None, list[CollectionItem]]:
         return _get_figures(here.collections, collection), describe_collections(here)
 
-    figures, listed = await here.reads.run(read)
+    figures, listed = await here.reads.run(read_figures)
     # A collection that is damaged, or none, has no calibration of its own.
     runtime = here.scorer_of(collection if figures else None).runtime
     return Info(
@@ -106,7 +106,7 @@ def _get_figures(collections: Collections, name: str | None) -> dict[str, Any] |
 )
 def metrics(here: Here) -> Response:
     """Requests, stages, rejections, pairs and pictures since the start, in Prometheus' text format."""
-    return Response(here.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+    return Response(here.metrics.render_text(), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/healthz", summary="Is the process alive?")

@@ -42,16 +42,16 @@ def test_bytes_are_held_until_the_request_is_answered_however_it_ends():
     body_limits = BodyLimits(100, 1000, 10)
 
     async def ask() -> None:
-        with body_limits.limit(headers(), sender(b"x" * 60, b"x" * 40)) as receive:
+        with body_limits.limit_body(headers(), sender(b"x" * 60, b"x" * 40)) as receive:
             assert await take(receive, 1) == body_limits.held == 60
             assert await take(receive, 1) == 40
             assert body_limits.held == 100
         assert body_limits.held == 0
-        with suppress(ZeroDivisionError), body_limits.limit(headers(), sender(b"x" * 60)) as receive:
+        with suppress(ZeroDivisionError), body_limits.limit_body(headers(), sender(b"x" * 60)) as receive:
             assert await take(receive, 1) == body_limits.held
             raise ZeroDivisionError
         assert body_limits.held == 0
-        with body_limits.limit(headers(), sender(b"x" * 101)) as receive:
+        with body_limits.limit_body(headers(), sender(b"x" * 101)) as receive:
             with pytest.raises(HTTPException) as refused:
                 await take(receive, 1)
             assert refused.value.status_code == 413
@@ -64,24 +64,27 @@ def test_what_does_not_fit_beside_the_others_is_429_announced_or_not_and_fits_on
     body_limits = BodyLimits(100, 150, 10)
 
     async def ask() -> None:
-        with body_limits.limit(headers(), sender(b"x" * 100)) as first:
+        with body_limits.limit_body(headers(), sender(b"x" * 100)) as first:
             await take(first, 1)
             for announced, taken in ((51, 0), (None, 51)):
-                with body_limits.limit(headers(announced), sender(b"x" * 51)) as second:
+                with body_limits.limit_body(headers(announced), sender(b"x" * 51)) as second:
                     with pytest.raises(HTTPException) as refused:
                         await take(second, 1)
                     assert refused.value.status_code == 429
                     assert refused.value.headers == {"Retry-After": "1"}
                     assert f"hold {100 + taken} of 150 bytes" in refused.value.detail
                 assert body_limits.held == 100
-            with body_limits.limit(headers(50), sender(b"x" * 50)) as third:
+            with body_limits.limit_body(headers(50), sender(b"x" * 50)) as third:
                 assert await take(third, 1) == 50
-        with body_limits.limit(headers(51), sender(b"x" * 51)) as again:
+        with body_limits.limit_body(headers(51), sender(b"x" * 51)) as again:
             assert await take(again, 1) == 51
         alone = BodyLimits(100, 10, 10)  # one finds room however little there is for all
-        with alone.limit(headers(100), sender(b"x" * 60, b"x" * 40)) as first:
+        with alone.limit_body(headers(100), sender(b"x" * 60, b"x" * 40)) as first:
             assert await take(first, 2) == 100
-            with alone.limit(headers(), sender(b"x")) as second, pytest.raises(HTTPException, match="hold 100 of 10"):
+            with (
+                alone.limit_body(headers(), sender(b"x")) as second,
+                pytest.raises(HTTPException, match="hold 100 of 10"),
+            ):
                 await take(second, 1)
 
     asyncio.run(ask())
@@ -91,10 +94,10 @@ def test_a_promise_takes_no_room():
     body_limits = BodyLimits(100, 100, 10)
 
     async def ask() -> None:
-        with body_limits.limit(headers(100), sender(b"x", pause=0.2)) as silent:
+        with body_limits.limit_body(headers(100), sender(b"x", pause=0.2)) as silent:
             waiting = asyncio.create_task(take(silent, 1))
             await asyncio.sleep(0.05)
-            with body_limits.limit(headers(100), sender(b"x" * 100)) as other:
+            with body_limits.limit_body(headers(100), sender(b"x" * 100)) as other:
                 assert await take(other, 1) == 100
             await waiting
 
@@ -106,12 +109,12 @@ def test_a_body_that_drips_is_408_at_its_end_and_what_comes_after_a_body_may_tak
 
     async def ask() -> None:
         began = time.monotonic()
-        with body_limits.limit(headers(), sender(*[b"x"] * 100, pause=0.03)) as receive:
+        with body_limits.limit_body(headers(), sender(*[b"x"] * 100, pause=0.03)) as receive:
             with pytest.raises(HTTPException) as refused:
                 await take(receive, 100)
             assert refused.value.status_code == 408
         assert 0.2 <= time.monotonic() - began < 1
-        with body_limits.limit(headers(), sender(b"x")) as receive:
+        with body_limits.limit_body(headers(), sender(b"x")) as receive:
             await take(receive, 1)
             await asyncio.sleep(0.3)
             assert (await receive())["type"] == "http.disconnect"
@@ -166,24 +169,24 @@ def test_at_the_end_of_all_no_body_is_read_any_more_but_what_has_come():
             more.set()
             return await asyncio.sleep(60, {"type": "http.request", "body": b"x" * 40, "more_body": False})
 
-        with body_limits.limit(headers(100), halting) as slow:
+        with body_limits.limit_body(headers(100), halting) as slow:
             reading = asyncio.create_task(take(slow, 2))
             await more.wait()
             began = time.monotonic()
-            body_limits.end()
+            body_limits.end_reading()
             with pytest.raises(HTTPException, match="60 bytes of the body had come") as refused:
                 await reading
             assert refused.value.status_code == 503
             assert time.monotonic() - began < 5
-            assert slow.left
+            assert slow.has_more
         come.append({"type": "http.request", "body": b"x", "more_body": False})
 
         async def whole():
             return come.pop()
 
-        with body_limits.limit(headers(1), whole) as receive:
+        with body_limits.limit_body(headers(1), whole) as receive:
             assert await take(receive, 1) == 1
-            assert not receive.left
+            assert not receive.has_more
 
     asyncio.run(ask())
 
