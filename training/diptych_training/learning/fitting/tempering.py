@@ -83,5 +83,7 @@ class Candidates:
         logits = self.prior + self.added * shares
         pair = cast(PairPart, self.network.pair)
         logits[:, column] += cosine * self.known[:, pair.embedding_part(column)]
-        answers = select_answer(self.network, pair.question_logits(logits), self.validation.question).view(self.best.shape)
+        answers = select_answer(self.network, pair.question_logits(logits), self.validation.question).view(
+            self.best.shape
+        )
         return rank_stages(self.validation, self.best, self.cosines, answers)[1].summary()[self.validation.headline]
