@@ -22,5 +22,5 @@ def put_aside(root: Path) -> Path:
     (trash / "a.jpg").write_bytes(b"a")
     entry = (root / "a.jpg", trash / "a.jpg", id_of(b"a"), root / "kept.jpg", id_of(b"kept"))
     with UndoLog.begin(trash / "journal.jsonl", "delete", [root / TRASH], [root]) as journal:
-        journal.note_values(Entry(*map(str, entry)))
+        journal.note(Entry(*map(str, entry)))
     return trash

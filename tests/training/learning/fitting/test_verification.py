@@ -100,7 +100,7 @@ def test_what_local_features_vote_for_is_looked_at_whatever_the_network_says():
         planted=kind,
         runtime=runtime,
         nearest=lambda question: np.array([[0, 1], [1, 2], [2, 3]]),
-        held=lambda pairs, question: np.where(pairs[:, :1] == 0, -2.0, 2.0) * np.where(pairs[:, 1:] == 4, 2, 1),
+        normalized_logits=lambda pairs, question: np.where(pairs[:, :1] == 0, -2.0, 2.0) * np.where(pairs[:, 1:] == 4, 2, 1),
         elected=elected,
         evidence=lambda pairs: [Evidence(int(a + b)) for a, b in pairs],
     )
@@ -202,7 +202,7 @@ def test_a_pair_is_scored_once(artifact_of_two, tmp_path, monkeypatch):
     expected = every(tokens[pairs[:, 0]], tokens[pairs[:, 1]])
     assert kind.logits(pairs[::2]).tolist() == expected[::2].tolist()
     assert kind.logits(pairs[::-1]).tolist() == expected[::-1].tolist()
-    assert kind.held(pairs, "thing").tolist() == expected.tolist()
+    assert kind.normalized_logits(pairs, "thing").tolist() == expected.tolist()
     assert sum(scored) == len(pairs)
 
 
