@@ -92,16 +92,19 @@ def test_what_local_features_vote_for_is_looked_at_whatever_the_network_says():
     runtime = SimpleNamespace(column=0, relevance=lambda logits: 1 / (1 + np.exp(-logits)))
     runtime.asking = lambda question: runtime
 
-    def elected(pairs, worth):
+    def normalized_logits(pairs, question):
+        return np.where(pairs[:, :1] == 0, -2.0, 2.0) * np.where(pairs[:, 1:] == 4, 2, 1)
+
+    def elect_pairs(pairs, worth):
         told.append((pairs.tolist(), worth.tolist()))
         return np.array([[0, 4], [1, 2]])
 
     one: Any = SimpleNamespace(
         planted=kind,
         runtime=runtime,
-        nearest=lambda question: np.array([[0, 1], [1, 2], [2, 3]]),
-        normalized_logits=lambda pairs, question: np.where(pairs[:, :1] == 0, -2.0, 2.0) * np.where(pairs[:, 1:] == 4, 2, 1),
-        elected=elected,
+        find_nearest=lambda question: np.array([[0, 1], [1, 2], [2, 3]]),
+        normalized_logits=normalized_logits,
+        elect_pairs=elect_pairs,
         evidence=lambda pairs: [Evidence(int(a + b)) for a, b in pairs],
     )
     found = look_closer(one)
