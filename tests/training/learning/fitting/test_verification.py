@@ -86,8 +86,8 @@ def test_what_local_features_vote_for_is_looked_at_whatever_the_network_says():
     kind = SimpleNamespace(
         kind="pages",
         names=list("abcde"),
-        matches=lambda pairs, question: original[pairs[:, 0]] == original[pairs[:, 1]],
-        planted=lambda: 1,
+        is_match=lambda pairs, question: original[pairs[:, 0]] == original[pairs[:, 1]],
+        count_copies=lambda: 1,
     )
     runtime = SimpleNamespace(column=0, relevance=lambda logits: 1 / (1 + np.exp(-logits)))
     runtime.asking = lambda question: runtime
