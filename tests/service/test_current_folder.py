@@ -14,12 +14,12 @@ SCRIPT = Path(sys.executable).with_name("diptych")
 OTHERS = ("numpy", "PIL", "onnxruntime", "typer", "diptych", "diptych_runtime", "diptych_export", "sitecustomize")
 _LIBRARY = """
 from functools import partial
-from diptych.pictures.content import thumbnail
+from diptych.pictures.content import make_thumbnail
 from diptych.scoring.decode_pool import DecodePool
 from diptych_runtime.decoder import PictureLimits
 if __name__ == "__main__":
     with DecodePool(1) as pool:
-        pool.run(partial(thumbnail, open("a.png", "rb").read(), 8, PictureLimits(), name="a"))
+        pool.run(partial(make_thumbnail, open("a.png", "rb").read(), 8, PictureLimits(), name="a"))
 """
 
 

@@ -67,17 +67,15 @@ def duplicates_among(
     Raises ArgumentError, DedupeError for unknown rules and a model without calibration, and StoreError.
     """
     found = sorted(_list_pictures(collection) if pictures is None else pictures, key=lambda p: p.path)
-    ids = sorted({picture.id for picture in found})
+    ids, kept = sorted({one.id for one in found}), {one.id for one in found if one.reference}
     asked = collection.scorer.asking(question).runtime
-    kept = {picture.id for picture in found if picture.reference}
     check_threshold(threshold, asked)
     pair_cache = pair_cache or PairCache(None, asked.scores_revision)
     scores = PairScores(collection, ids, pair_cache, workers=workers, question=question)
     embeddings = collection.embeddings(ids)[1]
     asking = np.array([id not in kept for id in ids], bool)
-    pairs = candidate_pairs(
-        embeddings, candidates, asked.threads, queries=asked.weight_queries(embeddings), asking=asking
-    )
+    queries = asked.weight_queries(embeddings)
+    pairs = candidate_pairs(embeddings, candidates, asked.threads, queries=queries, asking=asking)
     scores.tick = on_pairs(missing := scores.count_missing(pairs), len(pairs) - missing)
     scores.hold_against(pairs)
     paths = {one.id: one.path for one in reversed(found)}
@@ -96,9 +94,7 @@ def duplicates_among(
     order, place = preference_order(found, keep), {id: number for number, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
     known = matches_of([(a, b) for a, b in pairs[near].tolist()], values[near].tolist(), bound)
-    ask = _ask_about(
-        known, bound, lambda pairs: asking[pairs].any(1) & ~are_among(pairs, labelled), judged, transitivity
-    )
+    ask = _ask_about(known, bound, asking, labelled, judged, transitivity)
     matching = _filter_matches(known, limit)
     groups = group_items(contents, matching, limit, ask)
     shown = list(map({found[number].id: found[number] for number in reversed(order)}.__getitem__, ids))
@@ -163,18 +159,19 @@ def _split_turned(
 def _ask_about(
     known: Matches,
     bound: float,
-    is_comparable: Callable[[np.ndarray], np.ndarray],
+    asking: np.ndarray,
+    labelled: np.ndarray,
     judged: Callable[[np.ndarray], np.ndarray],
     transitivity: Transitivity,
 ) -> Ask:
-    """A function that scores pairs for `group_items`, 0 where they are not comparable.
+    """A function that scores pairs for `group_items`, 0 where none of both is `asking` or they are `labelled` different.
 
     It adds those that reach `bound` to what is `known`.
     """
 
     def ask(wanted: list[Pair]) -> list[float]:
         places = np.array(wanted)
-        compared = is_comparable(places)
+        compared = asking[places].any(1) & ~are_among(places, labelled)
         answers = np.zeros(len(places))
         answers[compared] = transitivity.make_consistent(places[compared], judged(places[compared]), UNSURE)
         for (a, b), score in zip(wanted, answers.tolist(), strict=True):

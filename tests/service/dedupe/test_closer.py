@@ -50,7 +50,7 @@ def closer_look(collection, pair_cache, **changes) -> CloserLook:
 
 def network(scores) -> Any:
     """A network that gives all pairs these scores."""
-    return SimpleNamespace(of=lambda pairs: scores)
+    return SimpleNamespace(score_pairs=lambda pairs: scores)
 
 
 def every_pair(count: int) -> np.ndarray:

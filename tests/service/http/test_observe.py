@@ -24,7 +24,7 @@ def told(scorer, shelf) -> set[str]:
     metrics.count_request("/x", "GET", 429, 0.1, "overloaded")
     metrics.add_stages({"pair": 0.1})
     metrics.count_items("pairs", 1)
-    return {line.split("{")[0].split(" ")[0] for line in metrics.text().decode().splitlines() if line[0] != "#"}
+    return {line.split("{")[0].split(" ")[0] for line in metrics.render_text().decode().splitlines() if line[0] != "#"}
 
 
 def expressions() -> dict[str, str]:

@@ -91,7 +91,7 @@ def test_any_other_error_is_the_callers_and_tells_where_in_the_process_it_was(wo
     pid = workers.run(os.getpid)
     with pytest.raises(FileNotFoundError) as caught:
         workers.run(partial(Path.read_bytes, Path("/no/such/file")))
-    assert "in _attempt" in caught.value.__notes__[0]
+    assert "in _try_call" in caught.value.__notes__[0]
     assert workers.run(os.getpid) == pid
 
 

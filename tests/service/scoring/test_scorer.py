@@ -253,7 +253,7 @@ def looking(scorer):
     view = copy.copy(scorer)
     view.runtime = copy.copy(scorer.runtime)
     view.runtime.manifest = replace(manifest, questions=questions)
-    view.runtime._answer(next(iter(questions)))
+    view.runtime._set_question(next(iter(questions)))
     return view
 
 

@@ -24,7 +24,7 @@ def controls(monkeypatch: pytest.MonkeyPatch, colour) -> None:
         return colour(name)
 
     module = ModuleType(CONTROLS)
-    module.control = control  # pyright: ignore[reportAttributeAccessIssue]
+    module.make_control = control  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setitem(sys.modules, CONTROLS, module)
 
 

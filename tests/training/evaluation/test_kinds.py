@@ -91,9 +91,9 @@ def test_kinds_are_measured_worst_first_and_drawn(artifact_of_two, tmp_path, mon
     monkeypatch.setattr(planted, "KINDS", ("pages", "more", "one class"))
     monkeypatch.setattr(
         planted.Planted,
-        "unknown",
+        "is_unknown",
         lambda self, pairs, question: (
-            ~self.matches(pairs, question) & (question == "thing") & (self.kind == "one class")
+            ~self.is_match(pairs, question) & (question == "thing") & (self.kind == "one class")
         ),
     )
     real = planted._prepare_kind
