@@ -164,7 +164,7 @@ def _ask_about(
     judged: Callable[[np.ndarray], np.ndarray],
     transitivity: Transitivity,
 ) -> Ask:
-    """A function that scores pairs for `group_items`, 0 where none of both is `asking` or they are `labelled` different.
+    """A function that scores pairs for `group_items`, 0 where neither is `asking` or they are `labelled` different.
 
     It adds those that reach `bound` to what is `known`.
     """

@@ -103,10 +103,8 @@ def find_duplicates(
         refused.append(reason)
         on_error(path, reason) if on_error else logger.warning("skipped %s", reason)
 
-    omissions = Omissions()
-    files = list_picture_files(
-        roots, refuse, references, logger.warning, Exclusion(tuple(exclude), include_hidden), omissions
-    )
+    omissions, exclusion = Omissions(), Exclusion(tuple(exclude), include_hidden)
+    files = list_picture_files(roots, refuse, references, logger.warning, exclusion, omissions)
     if left_out := omissions.left_out_line():
         logger.warning("%s", left_out.replace("--include-hidden", "include_hidden=True"))
     if scorer is None:
