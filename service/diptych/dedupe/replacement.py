@@ -7,7 +7,7 @@ from diptych_runtime.closer_look.comparison import LOSSES, Comparison, Side
 
 UNKNOWN = "it cannot be told which of the two is the original"
 ENOUGH = "it shows all that the other shows"
-_OTHER_FRAMES = "its other frames or pages were not compared pixel by pixel"
+_NOT_COMPARED = "its further frames, transparency or finer shades were not compared"
 _MARKED = "something is drawn or written on it"
 _SURELY_NOTHING = -2.0  # log-odds that anything is lost, below which a picture may go
 _PIXELS = 0.97  # of the other's along a direction: a picture of as many has no fewer but for rounding
@@ -34,8 +34,8 @@ def can_replace(kept: Picture, going: Picture, seen: Comparison | None) -> str |
     held = _held_by_file(going, kept)
     if held or seen is None:
         return held or UNKNOWN
-    if going.frames > 1:
-        return _OTHER_FRAMES
+    if going.frames > 1 or going.has_alpha or going.bits > 8:
+        return _NOT_COMPARED
     if seen.equal:
         return None
     if seen.is_turned:

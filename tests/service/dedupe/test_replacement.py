@@ -59,10 +59,11 @@ def test_where_nothing_is_lost_with_either_the_one_of_fewer_pixels_goes(picture)
         ) == (why, None)
 
 
-def test_files_of_several_frames_go_for_none_but_the_same_bytes(picture):
-    one, other, same = picture(frames=3), picture(frames=3), Comparison(NOTHING, NOTHING, equal=True)
-    assert can_replace(one, other, same) == "its other frames or pages were not compared pixel by pixel"
-    assert can_replace(one, picture(id=one.id, frames=3), None) is None
+@pytest.mark.parametrize("facts", [{"frames": 3}, {"has_alpha": True}, {"bits": 16}])
+def test_what_is_more_than_a_comparison_sees_goes_for_none_but_the_same_bytes(picture, facts):
+    one, other, same = picture(**facts), picture(**facts), Comparison(NOTHING, NOTHING, equal=True)
+    assert can_replace(one, other, same) == "its further frames, transparency or finer shades were not compared"
+    assert can_replace(one, picture(id=one.id, **facts), None) is None
 
 
 def test_of_two_alike_the_one_that_was_saved_without_loss_is_better(picture):
