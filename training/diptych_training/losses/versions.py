@@ -312,6 +312,16 @@ def _weather(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     return copy
 
 
+def _dot(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """A few dots of one pixel or two, as stars and full stops are."""
+    pixels, (width, height) = np.array(picture), picture.size
+    for _ in range(int(rng.choice([1, 3, 10, 30]))):
+        side, left, top = int(rng.integers(1, 3)), rng.integers(width - 2), rng.integers(height - 2)
+        part = pixels[top : top + side, left : left + side]
+        part[:] = rng.integers(200, 256) if part.mean() < 128 else rng.integers(0, 56)
+    return Image.fromarray(pixels)
+
+
 def _round_corners(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     mask = Image.new("L", picture.size)
     box = 0, 0, picture.width - 1, picture.height - 1
@@ -628,10 +638,10 @@ def _median(version: Version, rng: np.random.Generator, props: Props) -> Version
 
 def _denoise(version: Version, rng: np.random.Generator, props: Props) -> Version:
     """Take what is fine and leave edges: stars, grain, the texture of skin and of cloth."""
-    size, levels = int(rng.integers(5, 12)), float(rng.uniform(25, 80))
+    size, levels = int(rng.integers(5, 12)), float(rng.uniform(15, 80))
     pixels = np.asarray(version.picture)
     smooth = cv2.bilateralFilter(pixels, size, levels, size / 2)
-    if np.abs(smooth.astype(int) - pixels).mean() < 2:
+    if np.abs(smooth.astype(int) - pixels).mean() < 1.5:
         return _blur(version, rng, props)
     return _soften_version(version, Image.fromarray(smooth), 0.2 * size)
 
@@ -693,7 +703,7 @@ FAMILIES: dict[str, tuple[Edit, ...]] = {
     ),
     "covers": (
         *(_as_mark(_pen),) * 4, _as_mark(_bar), *(_as_mark(_cover),) * 2, *(_as_mark(_stick),) * 2, _as_mark(_hide),
-        _as_mark(_weather), _as_mark(_rule), _as_mark(_round_corners),
+        _as_mark(_weather), _as_mark(_rule), _as_mark(_dot), _as_mark(_round_corners),
     ),
     "parts": (_replace_part, _replace_detail, _replace_detail),
     "frames": tuple(map(_as_frame, (_frame, _frame, _write_beside, _screenshot, _screenshot, _turn))),
@@ -704,12 +714,12 @@ FAMILIES: dict[str, tuple[Edit, ...]] = {
         map(_as_tone, (_brighten, _contrast, _gamma, _warm, _equalise, _darken_edges, _fog, _gaudy, _mix_channels))
     ),
     "hues": (_grey, _grey, _duotone, _fade),
-    "shades": (_posterise, _posterise, _few_colours, _two_colours),
-    "blurs": (_blur, _blur, _median, _denoise, _move_camera, _pixelate, _blur_half),
+    "shades": (_posterise, _posterise, _posterise, _few_colours, _two_colours),
+    "blurs": (_blur, _blur, _median, _denoise, _denoise, _move_camera, _pixelate, _blur_half, _blur_half),
     "grain": (_as_grain(_sharpen), _as_grain(_grain)),
     "saves": (_compress,),
 }  # fmt: skip
 CHANCES = {
     "writing": 2.2, "covers": 2.4, "parts": 2.6, "frames": 1.6, "scenes": 0.8, "crops": 1.2, "sizes": 1.6, "tones": 1.6,
-    "hues": 1.0, "shades": 1.6, "blurs": 1.4, "grain": 1.0, "saves": 1.4,
+    "hues": 1.0, "shades": 2.0, "blurs": 1.8, "grain": 1.0, "saves": 1.4,
 }  # fmt: skip
