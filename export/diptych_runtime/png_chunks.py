@@ -11,6 +11,7 @@ _TEXT = frozenset({b"tEXt", b"zTXt", b"iTXt"})
 _ORIENTING = frozenset({b"XML:com.adobe.xmp", b"Raw profile type exif", b"exif"})
 _MOST_TEXT = 1024 * 1024  # bytes of one text, and of a profile, that Pillow reads
 _MOST_PROFILE = 4 * 1024 * 1024
+_MOST_TEXTS = 8 * 1024 * 1024  # bytes of packed texts of a file, beyond which no further one is unpacked
 
 
 def read_chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
@@ -50,12 +51,17 @@ def skip_text(data: bytes) -> tuple[bytes, bytes | None]:
 
 
 def read_texts(data: bytes) -> Iterator[tuple[str, str]]:
-    """The texts of a PNG with their keys; of a packed one that is long the first MiB, of a damaged one nothing."""
+    """The texts of a PNG with their keys, as far as they are read: of a packed one its first MiB, of all packed
+    ones about 8 MiB. Raises `zlib.error` at a damaged one.
+    """
+    left = _MOST_TEXTS
     for name, start, end in read_chunks(data):
         if name in _TEXT:
             key, _, text = data[start:end].partition(b"\0")
-            is_packed, packed = _split_packed(name, text)
-            text = zlib.decompressobj().decompress(packed, _MOST_TEXT) if is_packed else packed
+            is_packed, text = _split_packed(name, text)
+            if is_packed:
+                text = zlib.decompressobj().decompress(text, _MOST_TEXT) if left > 0 else b""
+                left -= len(text)
             yield key.decode("latin-1"), text.decode("utf-8" if name == b"iTXt" else "latin-1", "replace")
 
 

@@ -9,7 +9,7 @@ from PIL import Image, ImageCms
 
 from diptych_runtime import png_chunks
 from diptych_runtime.decoder import open_picture, read_header
-from diptych_runtime.png_chunks import read_chunks, skip_text
+from diptych_runtime.png_chunks import read_chunks, read_texts, skip_text
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
 LONG = bytes(range(256)) * 12_000  # three times as much as Pillow reads
@@ -65,6 +65,13 @@ def test_what_is_skipped_is_not_unpacked():
         peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 16_000_000
+
+
+def test_the_texts_that_are_read_are_bounded():
+    texts = [(key, len(text)) for key, text in read_texts(before(*MANY, chunk(b"tEXt", b"Title\0plain")))]
+    assert sum(length for _, length in texts) <= 9 * 1024 * 1024
+    assert texts[:2] == [("part 0", 1_000_000), ("part 1", 1_000_000)]
+    assert texts[-2:] == [("part 299", 0), ("Title", 5)]
 
 
 def test_a_picture_without_text_is_not_copied():

@@ -121,7 +121,9 @@ def read_facts(data: bytes, name: str) -> Facts:
 
 def is_damaged(source: PictureSource, limits: PictureLimits) -> bool:
     """True for a file that can be read and is damaged. Raises PictureError for one that cannot."""
-    return read_facts(read_bytes(source, limits), "the picture").is_damaged
+    data = read_bytes(source, limits)
+    with read_header(data, "the picture") as header:
+        return read_picture_facts(data, header).is_damaged
 
 
 def damage_text(names: Sequence[str]) -> str:

@@ -297,7 +297,7 @@ SCORES = Scores.from_judgements([Judgement(0.25, -1.5, "likely", "taken"), None]
 RESULTS = ["relevance_score", "raw_score", "verdict", "closer_look", "error"]
 
 
-def written(format: str, rows=ROWS, columns=COLUMNS, schema=None) -> bytes:
+def as_bytes(format: str, rows=ROWS, columns=COLUMNS, schema=None) -> bytes:
     stream = BytesIO()
     writer = make_writer(format, stream, columns, lambda: schema)
     for place, row in enumerate(rows):
@@ -308,7 +308,7 @@ def written(format: str, rows=ROWS, columns=COLUMNS, schema=None) -> bytes:
 
 @pytest.mark.parametrize(("format", "delimiter"), [("csv", ","), ("tsv", "\t")])
 def test_separated_values_keep_every_column_and_read_back(tmp_path, format, delimiter):
-    (tmp_path / "out").write_bytes(written(format))
+    (tmp_path / "out").write_bytes(as_bytes(format))
     with (tmp_path / "out").open(newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file, delimiter=delimiter))
     assert rows == [
@@ -320,14 +320,14 @@ def test_separated_values_keep_every_column_and_read_back(tmp_path, format, deli
 
 def test_separated_values_hold_what_is_nested_as_json_and_what_is_missing_as_nothing():
     rows = [{"image_a": "a", "image_b": "b", "n": True, "x": {"ä": [1]}}, {"image_a": "a", "image_b": "b"}]
-    first, second = list(csv.reader(written("csv", rows, ["image_a", "image_b", "n", "x"]).decode().splitlines()))[1:]
+    first, second = list(csv.reader(as_bytes("csv", rows, ["image_a", "image_b", "n", "x"]).decode().splitlines()))[1:]
     assert first[2:4] == ["true", '{"ä": [1]}']
     assert second[2:4] == ["", ""]
 
 
 def test_json_lines_keep_the_values_of_the_table_and_hold_null_where_there_is_nothing():
     rows = [{**ROWS[0], "n": 2**70, "x": [1.5, None]}, ROWS[1], {"image_a": "\ud800", "image_b": "b"}]
-    first, second, third = (json.loads(line) for line in written("jsonl", rows).decode().splitlines())
+    first, second, third = (json.loads(line) for line in as_bytes("jsonl", rows).decode().splitlines())
     assert list(first) == [*COLUMNS, "n", "x", *RESULTS]
     assert list(first.values()) == ["a", 'ä,\n"b', "x", 2**70, [1.5, None], 0.25, -1.5, "likely", "taken", None]
     assert second["relevance_score"] is None

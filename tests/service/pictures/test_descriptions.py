@@ -11,7 +11,7 @@ WORDS = "Ida and Jan, Ohrid"
 LIST = "<dc:subject><rdf:Bag><rdf:li>{}</rdf:li></rdf:Bag></dc:subject>"
 
 
-def saved(kind: str = "JPEG", **how) -> str:
+def save_and_describe(kind: str = "JPEG", **how) -> str:
     Image.new("RGB", (20, 10)).save(file := io.BytesIO(), kind, **how)
     return read_facts(file.getvalue(), "a").descriptions
 
@@ -19,17 +19,17 @@ def saved(kind: str = "JPEG", **how) -> str:
 def with_exif(entries: dict[int, object], ifd: int | None = None) -> str:
     exif = Image.Exif()
     (exif if ifd is None else exif.get_ifd(ifd)).update(entries)
-    return saved(exif=exif)
+    return save_and_describe(exif=exif)
 
 
 def with_text(key: str, text: str) -> str:
     texts = PngInfo()
     texts.add_itxt(key, text)
-    return saved("PNG", pnginfo=texts)
+    return save_and_describe("PNG", pnginfo=texts)
 
 
 def with_xmp(inner: str) -> str:
-    return saved(xmp=f"<x:xmpmeta><rdf:Description>{inner}</rdf:Description></x:xmpmeta>".encode())
+    return save_and_describe(xmp=f"<x:xmpmeta><rdf:Description>{inner}</rdf:Description></x:xmpmeta>".encode())
 
 
 def with_iptc(caption: str) -> str:
@@ -51,9 +51,9 @@ def with_iptc(caption: str) -> str:
         with_xmp(LIST.format("ida and  Jan,\nOhrid")),
         with_xmp(f'<rdf:li mwg-rs:Name="{WORDS}" mwg-rs:Type="Face"/>'),
         with_iptc(WORDS),
-        saved(comment=WORDS.encode()),
-        saved("GIF", comment=WORDS.encode()),
-        saved("TIFF", description=WORDS),
+        save_and_describe(comment=WORDS.encode()),
+        save_and_describe("GIF", comment=WORDS.encode()),
+        save_and_describe("TIFF", description=WORDS),
         with_text("Description", WORDS),
     ],
 )
@@ -72,8 +72,8 @@ def test_each_keyword_has_its_digest_and_so_has_a_rating():
 @pytest.mark.parametrize(
     "descriptions",
     [
-        saved(),
-        saved(comment=b"CREATOR: gd-jpeg v1.0 (using IJG JPEG v62), quality = 82\n"),
+        save_and_describe(),
+        save_and_describe(comment=b"CREATOR: gd-jpeg v1.0 (using IJG JPEG v62), quality = 82\n"),
         with_text("Software", "an editor"),
         with_text("date:create", "2019-05-04"),
         with_exif({0x4746: 0, ExifTags.Base.Software: "an editor", ExifTags.Base.Orientation: 6}),

@@ -38,7 +38,7 @@ def copies(tmp_path_factory) -> Copies:
 
 
 @pytest.fixture(scope="module")
-def measured(copies, artifact, tmp_path_factory):
+def report(copies, artifact, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "run_command", here)
         return measure(
@@ -46,8 +46,8 @@ def measured(copies, artifact, tmp_path_factory):
         )
 
 
-def test_every_way_has_the_time_of_a_search_and_those_that_know_copies_what_they_find(measured, artifact):
-    ways = {row["name"]: row for row in measured["ways"]}
+def test_every_way_has_the_time_of_a_search_and_those_that_know_copies_what_they_find(report, artifact):
+    ways = {row["name"]: row for row in report["ways"]}
     models = [
         "photo-small, by embedding",
         "photo-small, re-ranked",
@@ -63,28 +63,28 @@ def test_every_way_has_the_time_of_a_search_and_those_that_know_copies_what_they
             value, low, high = ways[name][figure]
             assert 0 <= low <= value <= high <= 1
     assert not set(FIGURES) & ways[PEERS["cnn"]].keys()
-    assert (measured["queries"], measured["references"], measured["candidates"]) == (6, 16, 16)
+    assert (report["queries"], report["references"], report["candidates"]) == (6, 16, 16)
 
 
-def test_the_figures_are_those_of_evaluate_and_each_in_its_place(measured, copies, artifact):
+def test_the_figures_are_those_of_evaluate_and_each_in_its_place(report, copies, artifact):
     line = ["--references", copies.references, "--queries", copies.queries, "--truth", copies.truth, "--json"]
     told = json.loads(here("evaluate", "copies", *line, "--model", "photo-small", "--against", artifact))
-    ways = {row["name"]: row["micro_ap"][0] for row in measured["ways"] if "micro_ap" in row}
+    ways = {row["name"]: row["micro_ap"][0] for row in report["ways"] if "micro_ap" in row}
     assert ways["photo-small, re-ranked"] == told["micro_ap"] != told["first_stage"]["micro_ap"]
     assert ways["photo-small, by embedding"] == told["first_stage"]["micro_ap"]
     assert ways[f"{artifact}, re-ranked"] == told["against"][str(artifact)]["reranked"]["micro_ap"]
     assert ways["pHash"] == told["controls"]["phash"]["micro_ap"]
 
 
-def test_the_table_and_the_plot_have_every_way(measured, tmp_path):
-    shown = text(measured)
-    assert all(row["name"] in shown for row in measured["ways"])
+def test_the_table_and_the_plot_have_every_way(report, tmp_path):
+    shown = text(report)
+    assert all(row["name"] in shown for row in report["ways"])
     assert ", 1 thread; photo-small" in shown
     assert "6 queries, 0 of them without a match, among 16 references" in shown
-    plot(measured, tmp_path / "a.svg")
+    plot(report, tmp_path / "a.svg")
     drawn = (tmp_path / "a.svg").read_text()
-    assert all(f"<!-- {row['name']} -->" in drawn.replace("<!--  ", "<!-- ") for row in measured["ways"])
-    plot(measured, tmp_path / "a.png")
+    assert all(f"<!-- {row['name']} -->" in drawn.replace("<!--  ", "<!-- ") for row in report["ways"])
+    plot(report, tmp_path / "a.png")
     with Image.open(tmp_path / "a.png") as picture:
         assert min(picture.size) > 400
 

@@ -133,23 +133,23 @@ def test_the_index_is_of_the_kind_that_was_asked_for_until_another_one_is(diptyc
 
 
 def test_verify_names_files_that_changed_or_are_missing(diptych, store, gallery, photo_bytes):
-    def verified(*words: object) -> tuple[int, list[str], list[str]]:
+    def verify(*words: object) -> tuple[int, list[str], list[str]]:
         found = diptych("index", "verify", "--store", store, *words, "--json")
         assert found.json["healthy"], "the collection itself is whole"
         return found.code, found.json["files"]["changed"], found.json["files"]["missing"]
 
     one, two, three, four = (gallery / f"{number:02d}.jpg" for number in (1, 2, 4, 5))
-    assert verified() == verified("--checksum") == (0, [], [])
+    assert verify() == verify("--checksum") == (0, [], [])
     os.utime(one)  # with the same content it is the same picture
     two.unlink()
-    assert verified() == (0, [], [str(two)])
+    assert verify() == (0, [], [str(two)])
     three.write_bytes(photo_bytes(40))
-    assert verified() == (1, [str(three)], [str(two)])
+    assert verify() == (1, [str(three)], [str(two)])
     before = four.stat()
     four.write_bytes(four.read_bytes()[:-1] + b"x")
     os.utime(four, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert verified() == (1, [str(three)], [str(two)]), "its size and time say nothing"
-    assert verified("--checksum") == (1, [str(three), str(four)], [str(two)])
+    assert verify() == (1, [str(three)], [str(two)]), "its size and time say nothing"
+    assert verify("--checksum") == (1, [str(three), str(four)], [str(two)])
     shown = diptych("index", "verify", "--store", store)
     assert (shown.code, "no problem found" in shown.out) == (1, False)
     assert f"1 file changed since it was added:\n  {three}\n" in shown.out

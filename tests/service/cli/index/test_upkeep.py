@@ -91,12 +91,12 @@ def test_an_interrupted_change_of_model_goes_on_without_a_name(diptych, gallery,
 def _first_batch_alone(replace):
     done = []
 
-    def replaced(*words):
+    def replace_once(*words):
         if done:
             raise KeyboardInterrupt
         done.append(replace(*words))
 
-    return replaced
+    return replace_once
 
 
 @pytest.mark.parametrize("revisions", [["0123456789ab"], ["0123456789ab", "fedcba987654"]])

@@ -56,8 +56,8 @@ def journal(album):
 
 
 @pytest.fixture
-def unharmed(tmp_path, bytes_of, diptych):
-    """`unharmed(journal)` undoes and empties by the command line, and checks that no file is another or elsewhere."""
+def assert_unharmed(tmp_path, bytes_of, diptych):
+    """`assert_unharmed(journal)` undoes and empties by the command line, and checks that no file moved."""
 
     def check(path: Path, *named: Path) -> str:
         before, said = bytes_of(tmp_path), ""
@@ -85,7 +85,7 @@ EVERYWHERE = [["/"], ["HOME"], ["HOME", "ALBUM"], ["PARENT"], ["HOME/.config/aut
 
 @pytest.mark.parametrize("roots", EVERYWHERE, ids=str)
 @pytest.mark.parametrize("how", ["", "..", "through the album"])
-def test_no_autostart_file_is_written_whatever_the_roots(home, album, journal, unharmed, roots, how):
+def test_no_autostart_file_is_written_whatever_the_roots(home, album, journal, assert_unharmed, roots, how):
     names = {"HOME": str(home), "ALBUM": str(album), "PARENT": str(home.parent)}
     roots = [root.replace("HOME", names["HOME"]) if "/" in root else names.get(root, root) for root in roots]
     source = home / ".config/autostart/x.desktop"
@@ -94,7 +94,7 @@ def test_no_autostart_file_is_written_whatever_the_roots(home, album, journal, u
     if how == "through the album":
         (album / "sub").symlink_to(home / ".config/autostart")
         source = album / "sub/x.desktop"
-    unharmed(journal((source, put(album, "x.desktop", ENTRY)), roots=roots))
+    assert_unharmed(journal((source, put(album, "x.desktop", ENTRY)), roots=roots))
     assert list((home / ".config/autostart").iterdir()) == []
 
 
@@ -112,21 +112,21 @@ def test_only_names_of_pictures_and_companions_are_put_back_and_none_that_is_hid
     "data", [b"\x7fELF\x02\x01\x01", b"#!/bin/sh\nevil\n", b"MZ\x90", ENTRY, b"a text", b""], ids=repr
 )
 @pytest.mark.parametrize("name", ["a.jpg", "a.png"])
-def test_what_is_no_picture_by_its_content_is_not_put_back(album, journal, unharmed, name, data):
-    said = unharmed(journal((album / name, put(album, name, data))))
+def test_what_is_no_picture_by_its_content_is_not_put_back(album, journal, assert_unharmed, name, data):
+    said = assert_unharmed(journal((album / name, put(album, name, data))))
     assert "the journal is not of a run of yours" in said
 
 
 @pytest.mark.parametrize("data", [b"\x7fELF\x02\x01\x01", b"\n #!/bin/sh\nevil\n", b"MZ\x90", b"\xef\xbb\xbf" + ENTRY])
 @pytest.mark.parametrize("name", ["a.xmp", "a.MOV", "a.jpg.json"])
-def test_a_program_is_no_companion_either(album, journal, unharmed, name, data):
-    assert "is a program, and the journal is not" in unharmed(journal((album / name, put(album, name, data))))
+def test_a_program_is_no_companion_either(album, journal, assert_unharmed, name, data):
+    assert "is a program, and the journal is not" in assert_unharmed(journal((album / name, put(album, name, data))))
 
 
-def test_a_program_by_the_private_name_of_a_link_is_not_put_back(album, journal, unharmed, photo_bytes):
+def test_a_program_by_the_private_name_of_a_link_is_not_put_back(album, journal, assert_unharmed, photo_bytes):
     (album / ".a.jpg.diptych-link").write_bytes(b"#!/bin/sh\nevil\n")
     path = journal((album / "a.jpg", put(album, "a.jpg", photo_bytes(3))), act="hardlink")
-    assert "it is no picture, and the journal is not of a run of yours" in unharmed(path)
+    assert "it is no picture, and the journal is not of a run of yours" in assert_unharmed(path)
 
 
 def test_the_pictures_and_companions_of_an_album_are_put_back_within_it(album, journal, photo_bytes, bytes_of):
@@ -137,19 +137,19 @@ def test_the_pictures_and_companions_of_an_album_are_put_back_within_it(album, j
 
 
 @pytest.mark.parametrize("act", ["move", "delete", "hardlink"])
-def test_a_file_of_the_user_is_neither_taken_into_the_album_nor_deleted(home, album, journal, unharmed, act):
+def test_a_file_of_the_user_is_neither_taken_into_the_album_nor_deleted(home, album, journal, assert_unharmed, act):
     own = home / "Pictures/own.jpg"
     for folders in ([home / "Pictures"], [album / TRASH], ["/"], [home], []):
-        unharmed(journal((album / "a.jpg", own), act=act, folders=list(map(str, folders))))
+        assert_unharmed(journal((album / "a.jpg", own), act=act, folders=list(map(str, folders))))
     (album / TRASH / "1" / "sub").symlink_to(home / "Pictures")
-    unharmed(journal((album / "a.jpg", album / TRASH / "1/sub/own.jpg"), act=act))
+    assert_unharmed(journal((album / "a.jpg", album / TRASH / "1/sub/own.jpg"), act=act))
     assert own.exists()
 
 
-def test_a_trash_of_the_user_is_not_emptied_by_the_journal_of_another_folder(home, album, journal, unharmed):
+def test_a_trash_of_the_user_is_not_emptied_by_the_journal_of_another_folder(home, album, journal, assert_unharmed):
     trash = put_aside(home / "Pictures")
     places = {"roots": [str(home / "Pictures")], "folders": [str(home / "Pictures" / TRASH)]}
-    unharmed(journal((home / "Pictures/a.jpg", trash / "a.jpg"), **places))
+    assert_unharmed(journal((home / "Pictures/a.jpg", trash / "a.jpg"), **places))
 
 
 def test_no_empty_folder_of_the_user_is_removed(home, album, journal):
@@ -228,7 +228,9 @@ def test_a_hidden_folder_that_was_searched_is_named(album, journal, diptych, pho
     assert source.read_bytes() == photo_bytes(3)
 
 
-def test_a_journal_that_claims_another_disk_or_another_place_is_bounded_all_the_same(home, album, journal, unharmed):
+def test_a_journal_that_claims_another_disk_or_another_place_is_bounded_all_the_same(
+    home, album, journal, assert_unharmed
+):
     target, status = put(album, "a.jpg", ENTRY), (home / "Pictures").stat()
     mark = [status.st_ino, os.statvfs(home).f_fsid, status.st_dev]
     claims = {"marks": {"folder": mark, "roots": [mark]}, "mounted": [str(home / "Pictures")]}
@@ -237,14 +239,14 @@ def test_a_journal_that_claims_another_disk_or_another_place_is_bounded_all_the_
         path = journal((home / "Pictures/a.jpg", target), **claims, **places)
         lines = path.read_text().splitlines()
         path.write_text("\n".join([json.dumps(json.loads(lines[0]) | {"at": str(at)}), *lines[1:]]) + "\n")
-        unharmed(path)
+        assert_unharmed(path)
 
 
-def test_names_that_are_not_utf_8_are_bounded_too_and_a_nul_is_refused(home, album, journal, unharmed):
+def test_names_that_are_not_utf_8_are_bounded_too_and_a_nul_is_refused(home, album, journal, assert_unharmed):
     target = put(album, "\udcff.jpg", ENTRY)
-    unharmed(journal((home / "Pictures/\udcff.jpg", target)))
-    unharmed(journal((album / "\udcff.jpg", target)))
-    assert "has a NUL" in unharmed(journal((f"{album}/a\0b.jpg", target)))
+    assert_unharmed(journal((home / "Pictures/\udcff.jpg", target)))
+    assert_unharmed(journal((album / "\udcff.jpg", target)))
+    assert "has a NUL" in assert_unharmed(journal((f"{album}/a\0b.jpg", target)))
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def address(server: MilvusServer, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def located(address: str) -> Address:
+def milvus_address(address: str) -> Address:
     """That place, parsed."""
     found = parse_location(address)
     assert isinstance(found, Address)

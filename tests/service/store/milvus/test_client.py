@@ -36,12 +36,12 @@ def test_a_host_that_is_not_there_is_said_within_seconds(port, diptych):
     assert "secret" not in found.err
 
 
-def test_a_server_that_is_too_old_is_refused(located, monkeypatch):
+def test_a_server_that_is_too_old_is_refused(milvus_address, monkeypatch):
     from pymilvus import MilvusClient  # pyright: ignore[reportMissingImports]
 
     monkeypatch.setattr(MilvusClient, "get_server_version", lambda *_, **__: "v2.2.16")
     with pytest.raises(StoreError, match=r"is a Milvus v2\.2\.16; expected 2\.3 or newer"):
-        Server(located)
+        Server(milvus_address)
 
 
 def test_a_collection_that_is_not_there_is_made_only_by_who_adds(address, diptych, scorer):
@@ -52,9 +52,9 @@ def test_a_collection_that_is_not_there_is_made_only_by_who_adds(address, diptyc
         Collection.open(address, scorer)
 
 
-def test_what_something_else_made_and_another_format_are_refused(address, located, scorer):
+def test_what_something_else_made_and_another_format_are_refused(address, milvus_address, scorer):
     Collection.open(address, scorer, create=True).close()
-    server, name = Server(located), located.collection
+    server, name = Server(milvus_address), milvus_address.collection
     server.call("alter_collection_properties", name, properties={"diptych.format": "99"})
     with pytest.raises(StoreError, match="has the format version 99, and this Diptych reads version 1"):
         Collection.open(address, scorer)
@@ -125,18 +125,18 @@ def test_another_model_embeds_all_anew_beside_it_and_what_was_left_running_gives
 
 @pytest.mark.parametrize(("at", "number"), [("rename_collection", 2), ("drop_collection", 1)])
 def test_a_rebuild_that_ends_while_the_names_change_is_taken_up_by_the_next(
-    address, located, scorer, gallery, other, cut, monkeypatch, at, number
+    address, milvus_address, scorer, gallery, other, cut, monkeypatch, at, number
 ):
     with Collection.open(address, scorer, create=True) as collection:
         count = len(collection.add(sorted(gallery.rglob("*.jpg"))))
     cut(at, number)
     with pytest.raises(UnreachableError, match="the line is cut"):
-        rebuild_collection(located, other)
+        rebuild_collection(milvus_address, other)
     monkeypatch.undo()
     if at == "rename_collection":
         with pytest.raises(StoreError, match="finish it with `diptych index rebuild"):
             Collection.open(address, other, create=True)
-    report = rebuild_collection(located, other)
+    report = rebuild_collection(milvus_address, other)
     assert (report.pictures, report.embedded, report.failed) == (count, 0, 0)
     with Collection.open(address, other) as collection:
         assert len(collection) == count
@@ -144,23 +144,23 @@ def test_a_rebuild_that_ends_while_the_names_change_is_taken_up_by_the_next(
 
 @pytest.mark.parametrize("ending", ["_rebuilding", "_replaced"])
 def test_a_rebuild_touches_no_collection_that_only_has_a_name_of_its_own(
-    address, located, scorer, photo_bytes, other, ending
+    address, milvus_address, scorer, photo_bytes, other, ending
 ):
     with Collection.open(address, scorer, create=True) as collection:
         collection.add(photo_bytes(0), keep_originals=True)
-    server, name = Server(located), f"{located.collection}{ending}"
-    make_collection(server, name, layout_of(server, located.collection))
+    server, name = Server(milvus_address), f"{milvus_address.collection}{ending}"
+    make_collection(server, name, layout_of(server, milvus_address.collection))
     with pytest.raises(StoreError, match=f"expected {name} .* to be left by a rebuild"):
-        rebuild_collection(located, other)
+        rebuild_collection(milvus_address, other)
     assert name in server.list_names()
     server.call("drop_collection", name)
-    assert rebuild_collection(located, other).embedded == 1
+    assert rebuild_collection(milvus_address, other).embedded == 1
     server.close()
 
 
 @pytest.mark.parametrize("ends_between", [False, True])
 def test_what_changes_while_all_is_embedded_anew_is_as_it_was_last(
-    address, located, scorer, photo_bytes, other, cut, ends_between
+    address, milvus_address, scorer, photo_bytes, other, cut, ends_between
 ):
     """Removed and added again, completed, added and removed, between the first filling and the change of names."""
     with Collection.open(address, scorer, create=True) as collection:
@@ -176,8 +176,8 @@ def test_what_changes_while_all_is_embedded_anew_is_as_it_was_last(
         cut("rename_collection", 1, change, breaks=ends_between)
         if ends_between:
             with pytest.raises(UnreachableError, match="the line is cut"):
-                rebuild_collection(located, other)
-        report = rebuild_collection(located, other)
+                rebuild_collection(milvus_address, other)
+        report = rebuild_collection(milvus_address, other)
         assert (report.pictures, report.embedded, report.failed) == (4, 1 if ends_between else 5, 0)
     with Collection.open(address, other) as collection:
         records = {record.metadata["n"]: record for record in collection.list(10)}
