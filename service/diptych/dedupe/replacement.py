@@ -123,5 +123,5 @@ def _held_by_file(one: Picture, other: Picture) -> str | None:
     if one.exif and not other.exif:
         return "its camera, date or place"
     if set(one.descriptions.split()) - set(other.descriptions.split()):
-        return "words in its file"
+        return "words or a place in its file"
     return None

@@ -1,4 +1,4 @@
-"""What people wrote into a picture's file: descriptions, keywords, names, ratings and remarks in EXIF, XMP and IPTC."""
+"""What a picture's file says of it: its place, and descriptions, keywords, names and ratings in EXIF, XMP and IPTC."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 from PIL import ExifTags, IptcImagePlugin
 from PIL.ImageFile import ImageFile
@@ -46,6 +47,7 @@ def _find_texts(data: bytes, header: ImageFile) -> Iterator[str]:
     for tag in _WINDOWS_TEXTS:
         yield from bytes(exif.get(tag, b"")).decode("utf-16le", "replace").split(";")
     yield _decode_comment(exif.get_ifd(ExifTags.IFD.Exif).get(ExifTags.Base.UserComment, b""))
+    yield _position_text(exif.get_ifd(ExifTags.IFD.GPSInfo))
     xmp = _decode_text(header.info.get("xmp", b""))
     yield from map(html.unescape, _XMP_ITEM.findall(xmp))
     yield from (html.unescape("".join(found)) for found in _XMP_SINGLE.findall(xmp))
@@ -55,6 +57,18 @@ def _find_texts(data: bytes, header: ImageFile) -> Iterator[str]:
     yield _decode_text(header.info.get("comment", b""))
     if header.format == "PNG":
         yield from (text for key, text in read_texts(data) if not _PNG_FACTS.match(key))
+
+
+def _position_text(entries: dict[int, Any]) -> str:
+    """A place on the earth in minutes of arc; empty for none, and for 0° 0°, which devices write that know of none."""
+    places = []
+    for tag in (ExifTags.GPS.GPSLatitude, ExifTags.GPS.GPSLongitude):
+        try:
+            degrees, minutes, seconds = map(float, entries[tag])
+        except (KeyError, TypeError, ValueError):
+            return ""
+        places.append(f"{entries.get(tag - 1, '')} {60 * degrees + minutes + seconds / 60:.1f}")
+    return "" if all(place.endswith(" 0.0") for place in places) else " ".join(places)
 
 
 def _decode_comment(value: str | bytes) -> str:

@@ -84,8 +84,8 @@ def test_what_is_no_ledger_is_refused_with_the_way_out_and_an_empty_file_is_a_ne
 
 def test_a_ledger_of_another_version_is_refused(path):
     with PairCache(path, "rev") as pair_cache:
-        pair_cache._connection.execute("PRAGMA user_version=16")
-    with pytest.raises(DedupeError, match="format version 16, and this Diptych reads version 15; delete it"):
+        pair_cache._connection.execute("PRAGMA user_version=17")
+    with pytest.raises(DedupeError, match="format version 17, and this Diptych reads version 16; delete it"):
         PairCache(path, "rev")
 
 

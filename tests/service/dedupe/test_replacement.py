@@ -33,7 +33,7 @@ HELD = [
     ({"bits": 16}, {}, "finer shades"),
     ({"has_alpha": True}, {}, "its transparency"),
     ({}, {"is_damaged": True}, "an undamaged file"),
-    ({"descriptions": "0000000a 0000000b"}, {"descriptions": "0000000b"}, "words in its file"),
+    ({"descriptions": "0000000a 0000000b"}, {"descriptions": "0000000b"}, "words or a place in its file"),
 ]
 
 

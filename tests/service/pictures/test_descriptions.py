@@ -41,6 +41,17 @@ def with_iptc(caption: str) -> str:
     return read_facts(plain[:2] + b"\xff\xed" + (len(block) + 2).to_bytes(2) + block + plain[2:], "a").descriptions
 
 
+def with_place(latitude: tuple, longitude: tuple = (20.0, 48.0, 3.2)) -> str:
+    return with_exif({1: "N", 2: latitude, 3: "E", 4: longitude}, ExifTags.IFD.GPSInfo)
+
+
+def test_a_place_counts_where_a_device_knew_one():
+    assert len(with_place((41.0, 6.0, 54.0))) == 8
+    assert with_place((41.0, 6.0, 54.0)) == with_place((41.0, 6.9, 0.0)) != with_place((41.0, 7.9, 0.0))
+    assert not with_place((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+    assert not with_exif({1: "N", 2: (1.0,), 3: "E", 4: (1.0,)}, ExifTags.IFD.GPSInfo)
+
+
 @pytest.mark.parametrize(
     "descriptions",
     [
