@@ -2,6 +2,8 @@
 
 import ast
 import os
+import re
+import statistics
 import subprocess
 import sys
 import tomllib
@@ -34,6 +36,11 @@ DISTRIBUTIONS = {
     "pydantic_core": "pydantic",
     "h11": "uvicorn",
 }
+
+PARTICIPLE = re.compile(
+    r"\w+ed|held|laid|seen|made|kept|drawn|found|written|shown|given|taken|known|met|left|sent|built|begun|told|bound|"
+    r"paid|spent|said|lost|worn|grown|thrown|chosen|hidden|broken|torn|meant|heard|sought|brought"
+)
 
 
 @dataclass(frozen=True)
@@ -202,6 +209,22 @@ def test_no_function_has_more_than_80_lines() -> None:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 assert length <= 80, f"{module.name}.{node.name} has {length} lines"
+
+
+def test_functions_are_named_by_verb_and_noun_and_their_first_sentence_is_short() -> None:
+    functions = [
+        node
+        for module in modules().values()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("__")
+    ]
+    single = [node.name.strip("_") for node in functions if "_" not in node.name.strip("_")]
+    participles = [name for name in single if PARTICIPLE.fullmatch(name)]
+    documented = filter(None, map(ast.get_docstring, functions))
+    words = [len(re.split(r"(?<=[.:;])\s", text)[0].split()) for text in documented]
+    assert len(participles) <= 0.01 * len(functions), f"verb and noun say more than {', '.join(sorted(participles))}"
+    assert len(single) <= 0.4 * len(functions)
+    assert statistics.median(words) <= 11
 
 
 def test_no_module_is_called_common_or_utils() -> None:
