@@ -20,7 +20,6 @@ def worker_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
         try:
             yield pool
         except BaseException as error:
-            pool.shutdown(wait=False, cancel_futures=True)
             for process in multiprocessing.active_children():
                 process.terminate()
             if isinstance(error, BrokenProcessPool):
