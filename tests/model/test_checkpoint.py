@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from diptych_model import Msac, PairConfig, PairNetwork, Scale, load_checkpoint, save_checkpoint
-from diptych_model.settings import known_settings
+from diptych_model import PairConfig, PairNetwork, load_checkpoint, save_checkpoint
 
 
 def test_a_checkpoint_gives_back_the_same_network_configuration_and_metadata(
@@ -53,11 +52,6 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path, tiny_network:
         load_checkpoint(tmp_path)
 
 
-def test_a_configuration_survives_json() -> None:
-    config = PairConfig(mixer=Msac((Scale(2, 3, separable=True), Scale(1, 1, heads=3))))
-    assert PairConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -75,11 +69,6 @@ def test_a_configuration_survives_json() -> None:
 def test_a_configuration_that_cannot_be_is_refused_with_the_way_out(changes: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(PairConfig(), **changes)
-
-
-def test_an_unknown_setting_is_refused_with_a_suggestion() -> None:
-    with pytest.raises(ValueError, match="no setting 'blok'; did you mean 'blocks'"):
-        known_settings(PairConfig, {"blok": 3}, "the network")
 
 
 @pytest.mark.parametrize("text", ['{"network": ', "[1, 2]"])

@@ -3,7 +3,6 @@ import torch
 from torch.nn import Conv2d
 
 from diptych_model.encoders import EfficientNetLite, load_imagenet
-from diptych_model.flops import count_flops
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +88,6 @@ def test_weights_of_another_version_are_refused() -> None:
     state = theirs_of.EfficientNet.from_name("efficientnet-lite2", image_size=64).state_dict()
     with pytest.raises(ValueError, match="they are of another version"):
         load_imagenet(EfficientNetLite().build(), state)
-
-
-def test_what_it_costs_is_counted_without_computing_it(encoder) -> None:
-    counted = count_flops(encoder, torch.empty(1, 3, 224, 224))
-    assert 0.7e9 < counted < 0.85e9  # 0.39 G multiply-adds
 
 
 def test_in_mixed_precision_a_gradient_flows_through_strided_windows(encoder) -> None:

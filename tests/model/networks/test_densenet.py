@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from drawing import draw, losses_of_training
-from networks import MIXING, TINY_MSAC
+from networks import MIXING
 from torch import Tensor
 
 from diptych_model.flops import count_parameters
@@ -63,19 +63,6 @@ def test_it_learns_eight_random_pictures_by_heart(mixing: str) -> None:
     assert losses[0] > 1
     assert losses[-1] < 0.1
     assert all(p.grad is not None and p.grad.isfinite().all() for p in network.parameters())
-
-
-@pytest.mark.parametrize("mixing", MIXING)
-def test_a_result_does_not_depend_on_what_else_is_in_the_batch(mixing: str) -> None:
-    network, x = tiny(spatial=MIXING[mixing]).eval(), draw(3, 20, 12, 3).float()
-    torch.testing.assert_close(network(x)[1:2], network(x[1:2]))
-
-
-def test_every_layer_adds_its_channels_and_keeps_those_before() -> None:
-    layer, x = tiny(spatial=TINY_MSAC).layers[1], draw(2, 5, 3, 12).float()
-    y = layer(x)
-    assert y.shape == (2, 5, 3, 18)
-    assert torch.equal(y[..., :12], x)
 
 
 @pytest.mark.parametrize(

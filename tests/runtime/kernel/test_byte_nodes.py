@@ -166,13 +166,6 @@ def test_a_product_of_shapes_that_do_not_fit_is_refused(nodes, library, inputs):
         run_node(library, "ByteProductV1", inputs, gelu=0)
 
 
-def test_a_product_of_shapes_that_fit_is_run_by_onnx_runtime_as_it_is_here(nodes, library):
-    x, weights = drawn(3, 16), drawn(16, 32, seed=1)
-    packed, scales = packed_weights(weights)
-    [y] = run_node(library, "ByteProductV1", [x, zeros(0), packed, scales, zeros(0), zeros(0)], gelu=0)
-    assert np.array_equal(y, nodes.multiply(x, weights))
-
-
 def test_a_filter_without_taps_is_refused(nodes, library):
     with pytest.raises(ArtifactError, match="DepthwiseFilterV1: expected x"):
         run_node(library, "DepthwiseFilterV1", [zeros(1, 4, 4, 16), zeros(0), zeros(0, 3, 16)])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from problems import cases, instruction_sets, largest_difference
 
-from diptych_runtime.kernel import KernelError, Library, __main__
+from diptych_runtime.kernel import KernelError, Library
 from diptych_runtime.kernel.build import build_library, find_compiler
 
 
@@ -45,11 +45,6 @@ def test_what_is_no_number_is_not_hidden(library: Library, value: float) -> None
         assert not np.isfinite(got).any(axis=-1).all()
 
 
-def test_an_empty_batch_is_empty(library: Library) -> None:
-    empty = library.attend(np.zeros((0, 4, 6)), np.zeros((1, 1, 2, 2)), heads=1, panels=1, key_width=2)
-    assert empty.shape == (0, 4, 2)
-
-
 @pytest.mark.parametrize(
     ("projected", "table", "sizes", "fault"),
     [
@@ -73,13 +68,6 @@ def test_shapes_that_do_not_fit_are_refused_in_words(library: Library, projected
     asked = {"heads": 1, "panels": 1, "key_width": 2} | sizes
     with pytest.raises(ValueError, match=fault):
         library.attend(np.zeros(projected), np.zeros(table), **asked)
-
-
-def test_instructions_that_are_not_there_are_refused(library: Library) -> None:
-    with pytest.raises(ValueError, match="no such instructions"):
-        library.attend(
-            np.zeros((1, 1, 3)), np.zeros((1, 1, 1, 1)), heads=1, panels=1, key_width=1, instructions="avx1024"
-        )
 
 
 SANITIZED = """
@@ -119,22 +107,6 @@ def test_a_compiler_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_pa
     with pytest.raises(KernelError, match=r"failed: x\.cc:1: error: no such thing"):
         build_library(tmp_path / "kernel.so")
     assert not (tmp_path / "kernel.so").exists()
-
-
-def test_the_command_builds_and_tests_the_library_or_says_why_not(
-    library: Library, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(__main__, "build_library", lambda: library.path)
-    monkeypatch.setattr(__main__, "load_kernel", lambda: library)
-    assert __main__.main() == 0
-    assert capsys.readouterr().out == f"built {library.path}: {library.instructions}, self-test passed\n"
-
-    def fail() -> Path:
-        raise KernelError("no C++ compiler was found")
-
-    monkeypatch.setattr(__main__, "build_library", fail)
-    assert __main__.main() == 1
-    assert capsys.readouterr().err == "diptych: the kernel: no C++ compiler was found\n"
 
 
 @pytest.mark.parametrize(
