@@ -71,5 +71,5 @@ def test_a_graph_of_an_aligned_pair_network_that_answers_otherwise_than_torch_is
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "run_session", lambda *_: [np.array([9.0])])
-    with pytest.raises(ArtifactError, match=r"the graph of the aligned-pair network says \[9\.\], and torch"):
+    with pytest.raises(ArtifactError, match=r"the graph of AlignedPairNetwork says \[9\.\], and torch"):
         export_aligned(AlignedPairNetwork((4, 8, 12, 16)).eval())

@@ -2,7 +2,6 @@ import copy
 import ctypes
 import inspect
 import math
-import os
 from dataclasses import replace
 
 import numpy as np
@@ -113,7 +112,6 @@ def test_a_graph_with_a_batch_of_its_own_is_refused(tiny_network, graphs):
         compare_graphs(tiny_network, graphs._replace(pair=fixed, explain=None), pairs=FEW)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals have stacks of their own on POSIX systems only")
 def test_a_comparison_leaves_signals_on_the_stack_that_they_had(tiny_network, graphs):
     def stack():
         found = parity._SignalStack()

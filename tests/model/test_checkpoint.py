@@ -33,22 +33,22 @@ def test_damage_to_a_checkpoint_is_named(tmp_path: Path, tiny_network: PairNetwo
         load_checkpoint(tmp_path)
 
 
-def test_a_configuration_that_asks_for_more_than_the_weights_hold_is_refused_before_it_takes_memory(
-    tmp_path: Path, tiny_network: PairNetwork
+@pytest.mark.parametrize(
+    ("network", "rest", "message"),
+    [
+        # Refused before it takes memory.
+        ({"embedding": 2_000_000_000}, {}, r"does not fit config\.json: expected .*2000000000"),
+        ({}, {"format": 99}, "is of format 99, this version reads 3"),
+    ],
+)
+def test_a_description_of_more_than_the_weights_hold_or_of_another_format_is_refused(
+    network: dict, rest: dict, message: str, tmp_path: Path, tiny_network: PairNetwork
 ) -> None:
     save_checkpoint(tiny_network, tmp_path)
     described = json.loads((tmp_path / "config.json").read_text())
-    described["network"]["embedding"] = 2_000_000_000
-    (tmp_path / "config.json").write_text(json.dumps(described))
-    with pytest.raises(ValueError, match=r"does not fit config\.json: expected .*2000000000"):
-        load_checkpoint(tmp_path)
-
-
-def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path, tiny_network: PairNetwork) -> None:
-    save_checkpoint(tiny_network, tmp_path)
-    described = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(described | {"format": 99}))
-    with pytest.raises(ValueError, match="is of format 99, this version reads 3"):
+    described["network"] |= network
+    (tmp_path / "config.json").write_text(json.dumps(described | rest))
+    with pytest.raises(ValueError, match=message):
         load_checkpoint(tmp_path)
 
 

@@ -38,11 +38,6 @@ def test_each_of_several_panels_has_a_description_of_its_own(encoder) -> None:
     torch.testing.assert_close(described.unflatten(0, (2, 2)), expected.transpose(1, 2))
 
 
-def test_a_picture_is_seen_the_same_whatever_is_in_the_batch_in_training_too(encoder) -> None:
-    both, one = (encoder.train()(pictures(2)[:count])[0][:1] for count in (2, 1))
-    torch.testing.assert_close(both, one)
-
-
 def test_the_stages_that_stand_still_have_no_gradient_and_the_others_have(encoder) -> None:
     encoder.zero_grad()
     features, pooled = encoder(pictures(2))

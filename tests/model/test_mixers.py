@@ -1,7 +1,5 @@
 """The interface of the mixers: settings from a file, places they refuse, and convolution and MSAC behind it."""
 
-from typing import Any
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -10,7 +8,6 @@ from drawing import draw
 from diptych_model.mixers import Msac, Place, PlainConvolution, mixer_from
 from diptych_model.mixers.convolution import Convolution
 from diptych_model.operators import Scale
-from diptych_model.panels import join_panels
 
 
 @pytest.mark.parametrize(
@@ -34,19 +31,6 @@ def test_a_place_names_what_a_mixer_cannot_do_there() -> None:
         Place(3, 5, 2, 2, bias="concatenated").require_supported("x", bias=("panel", "none"))
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"stride": 0}, "must be positive"),
-        ({"bias": "rel"}, "bias must be one of panel, concatenated, none, got 'rel'"),
-    ],
-)
-def test_a_place_that_cannot_be_is_refused(changes: dict[str, Any], message: str) -> None:
-    sizes: dict[str, Any] = {"d": 3, "d_o": 5, "rows": 2, "cols": 2}
-    with pytest.raises(ValueError, match=message):
-        Place(**(sizes | changes))
-
-
 def test_a_place_with_a_stride_gives_it_to_every_scale_and_multiplies_their_own() -> None:
     msac = Msac((Scale(1, 1), Scale(3, 3))).build(Place(7, 5, 6, 9, stride=3))
     assert [sac.scale.stride for sac in msac.sacs] == [3, 3]
@@ -61,13 +45,6 @@ def test_a_convolution_facing_another_panel_sees_the_same_window_there() -> None
     for here, there in [(0, 1), (1, 0), (2, 3), (3, 2)]:
         both = F.pad(torch.cat([x[here], x[there]], -1).permute(2, 0, 1), (0, 1, 1, 1))
         torch.testing.assert_close(result[here], F.conv2d(both, made.H).permute(1, 2, 0))
-
-
-def test_with_an_open_seam_a_convolution_is_one_over_t() -> None:
-    made = PlainConvolution(3, 3).build(Place(3, 7, 4, 5, panels=2, open_seam=True)).double()
-    x = draw(4, 4, 5, 3)
-    expected = F.conv2d(join_panels(x, 2).permute(0, 3, 1, 2), made.H, padding=1).permute(0, 2, 3, 1)
-    torch.testing.assert_close(join_panels(made(x), 2), expected)
 
 
 def test_crossing_sets_every_other_sac_to_the_other_panel_and_its_values_to_what_it_takes_away() -> None:

