@@ -105,12 +105,6 @@ def test_a_manifest_of_format_1_has_its_calibration_and_thresholds_in_its_one_qu
     assert found.thresholds == found.questions["match"].thresholds
 
 
-def test_a_manifest_of_format_1_whose_calibration_is_none_is_refused(copied):
-    format_1(copied, calibration={"scale": 1.0})
-    with pytest.raises(ArtifactError, match=r"calibration must be a positive 'scale' and an 'offset', got \{'scale'"):
-        Manifest.load(copied)
-
-
 def test_text_that_is_no_json_is_refused(copied):
     (copied / MANIFEST).write_text("{")
     with pytest.raises(ArtifactError, match="cannot be read as JSON"):

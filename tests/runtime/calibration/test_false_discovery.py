@@ -9,8 +9,6 @@ from diptych_runtime.calibration.false_discovery import (
     joining_scores,
 )
 
-NONE = np.empty(0)
-
 
 def scores(hard: int, others: int = 1000) -> np.ndarray:
     """Those of pairs of which so many are hard to tell, and the others surely no copies or surely some."""

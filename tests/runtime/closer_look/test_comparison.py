@@ -42,10 +42,6 @@ def captioned(picture: np.ndarray) -> np.ndarray:
     return np.asarray(image)
 
 
-def smaller(picture: np.ndarray) -> np.ndarray:
-    return np.asarray(Image.fromarray(picture).reduce(3))
-
-
 def saved(picture: np.ndarray) -> np.ndarray:
     Image.fromarray(picture).save(buffer := io.BytesIO(), "JPEG", quality=15)
     return np.asarray(Image.open(buffer).convert("RGB"))
