@@ -1,5 +1,6 @@
 """The other papers' definitions as plain loops in float64, as `diptych_model.reference` has the MSAC paper's."""
 
+from diptych_model.reference import convolution
 from diptych_studies.reference.convolutional import (
     average_pooling,
     non_local,
@@ -21,6 +22,7 @@ __all__ = [
     "attention_stem",
     "average_pooling",
     "class_attention",
+    "convolution",
     "cross_covariance_attention",
     "cross_covariance_layer",
     "decoder_layer",
