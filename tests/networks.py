@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from diptych_model import Msac, PairConfig, PairNetwork, Residual, Scale
-from diptych_model.mixers import Mixer, StandAlone
+from diptych_model.mixers import Mixer
 
 TINY_MSAC = Msac((Scale(1, 1, 2, 4, 4), Scale(3, 3, 2, 4, 4, separable=True)))
-MIXING: dict[str, Mixer | None] = {"convolution": None, "stand-alone": StandAlone(3, heads=2), "msac": TINY_MSAC}
+MIXING: dict[str, Mixer | None] = {"convolution": None, "msac": TINY_MSAC}
 
 
 def small_network(**changes: Any) -> PairNetwork:

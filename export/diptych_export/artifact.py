@@ -361,15 +361,7 @@ def _fit_table(name: str, theirs: Tensor, mine: Tensor) -> Tensor:
     if name.endswith(("position", "x_seg", "z_seg")):
         return resized_position(theirs, mine.shape[0])
     if name.endswith("bias.table"):
-        rows, cols = (_clamp_places(theirs.shape[axis], torch.arange(mine.shape[axis])) for axis in (-2, -1))
+        # Positions beyond an end of the table have the bias of that end.
+        rows, cols = (torch.arange(mine.shape[axis]).clamp(max=theirs.shape[axis] - 1) for axis in (-2, -1))
         return theirs.index_select(-2, rows).index_select(-1, cols)
-    if name.endswith(("r_H.r", "r_W.r")):
-        # Vectors of the offsets from -reach to reach.
-        reach, theirs_reach = mine.shape[1] // 2, theirs.shape[1] // 2
-        return theirs.index_select(1, _clamp_places(theirs.shape[1], torch.arange(-reach, reach + 1) + theirs_reach))
     raise ArtifactError(f"{name} is made for one size of panel; train a network of the size that you need")
-
-
-def _clamp_places(size: int, places: Tensor) -> Tensor:
-    """The places in a table of this size; those beyond an end become that end."""
-    return places.clamp(0, size - 1)

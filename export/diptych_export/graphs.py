@@ -108,13 +108,7 @@ def export_aligned(network: AlignedPairNetwork) -> onnx.ModelProto:
     rows, columns = (STRIDE * torch.export.Dim(name, min=1, max=512) for name in ("rows", "columns"))
     pair = torch.rand(1, 7, 6 * STRIDE, 7 * STRIDE, generator=torch.Generator().manual_seed(0))
     graph = _export_module(network, {"pair": pair}, ["odds"], LOOK_OPSET, {"pair": {2: rows, 3: columns}})
-    session = open_session(graph.SerializeToString())
-    for seen in (pair, pair[:, :, :STRIDE, : 3 * STRIDE]):
-        with torch.inference_mode():
-            expected = network(seen).numpy()
-        (odds,) = run_session(session, {"pair": seen.numpy()})
-        if not np.allclose(odds, expected, atol=1e-4, rtol=1e-4):
-            raise ArtifactError(f"the graph of the aligned-pair network says {odds}, and torch {expected}")
+    _require_same_odds(graph, network, pair, pair[:, :, :STRIDE, : 3 * STRIDE])
     return graph
 
 
@@ -125,12 +119,19 @@ def export_losses(network: LossesNetwork) -> onnx.ModelProto:
     shape = 2, 2, 2, SIDE, SIDE, 8
     views = torch.randint(256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     graph = _export_module(network, {"views": views}, ["odds"], LOOK_OPSET)
-    with torch.inference_mode():
-        expected = network(views).numpy()
-    (odds,) = run_session(open_session(graph.SerializeToString()), {"views": views.numpy()})
-    if not np.allclose(odds, expected, atol=1e-4, rtol=1e-4):
-        raise ArtifactError(f"the graph of the network of losses says {odds}, and torch {expected}")
+    _require_same_odds(graph, network, views)
     return graph
+
+
+def _require_same_odds(graph: onnx.ModelProto, network: nn.Module, *inputs: Tensor) -> None:
+    """Raise ArtifactError where the graph of a network of the closer look differs from torch."""
+    session = open_session(graph.SerializeToString())
+    for given in inputs:
+        with torch.inference_mode():
+            expected = network(given).numpy()
+        (odds,) = run_session(session, {session.get_inputs()[0].name: given.numpy()})
+        if not np.allclose(odds, expected, atol=1e-4, rtol=1e-4):
+            raise ArtifactError(f"the graph of {type(network).__name__} says {odds}, and torch {expected}")
 
 
 def _export_module(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -314,15 +313,12 @@ def _signal_stack_kept() -> Iterator[None]:
     """Handle the signals of this thread on the same stack as before: OpenVINO 2026.4 leaves it one that it has freed,
     and the next Ctrl-C would end the process by a segmentation fault.
     """
-    set_stack = getattr(ctypes.CDLL(None), "sigaltstack", None) if os.name == "posix" else None
-    before = _SignalStack()
-    if set_stack is not None:
-        set_stack(None, ctypes.byref(before))
+    set_stack, before = ctypes.CDLL(None).sigaltstack, _SignalStack()
+    set_stack(None, ctypes.byref(before))
     try:
         yield
     finally:
-        if set_stack is not None:
-            set_stack(ctypes.byref(before), None)
+        set_stack(ctypes.byref(before), None)
 
 
 def _evaluator_runner(model: onnx.ModelProto) -> Run:

@@ -38,9 +38,7 @@ _PREAMBLE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Non-zero status co
 _CUDA_FAILURE = re.compile(r"\w+ failure \d+: [^;]*[^;\s]")
 # What lets a graph name other files: the key of a tensor's place, and a node. Either's length has several spellings.
 _OTHER_FILES = re.compile(rb"(?:\x08|\x88\x80*\x00)location|(?:\x09|\x89\x80*\x00)EPContext")
-_WINDOWS = os.name == "nt"
-_DRIVER = "nvcuda.dll" if _WINDOWS else "libcuda.so.1"
-_TENSORRT_LIBRARY = "nvinfer_10.dll" if _WINDOWS else "libnvinfer.so.10"
+_DRIVER, _TENSORRT_LIBRARY = "libcuda.so.1", "libnvinfer.so.10"
 
 
 def open_session(

@@ -1,4 +1,4 @@
-"""Multiscale self attentive convolutions, the operators beside them, and the pair network, in torch.
+"""Multiscale self attentive convolutions and the pair network, in torch.
 
 Our letters and the paper's (Barkan, *Multiscale Self Attentive Convolutions for Vision and Language Modeling*):
 
@@ -19,8 +19,8 @@ Our letters and the paper's (Barkan, *Multiscale Self Attentive Convolutions for
 | t = [x, z] (6.1) | `panels` | the diptych: panels stacked in the batch axis, or columns side by side |
 | x_seg, z_seg (6.1) | `Segments.x_seg`, `.z_seg` | segment augmentation, added or concatenated |
 
-The paper's H_V of shape d_o x 1 x 1 x 2 d_o in section 4 is a misprint for the H_Y of section 3. Operators of other
-papers stand in `mixers`, each under its paper's letters; `reference` has all of them as plain loops.
+The paper's H_V of shape d_o x 1 x 1 x 2 d_o in section 4 is a misprint for the H_Y of section 3. `reference`
+has them all as plain loops.
 """
 
 from diptych_model import reference

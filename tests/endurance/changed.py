@@ -20,7 +20,7 @@ SHARED = ("pyproject.toml", "tests/conftest.py")  # the packages that are instal
 DAY = 86_400
 STUDIES = ROOT / "tests/studies"
 STUDIES_DEPEND_ON = (
-    *("model", "training", "export/diptych_runtime", "service/diptych/bench", "docs/studies/papers.md"),
+    *("model", "training", "export", "service/diptych/bench", "docs/studies/papers.md"),
     *(path.relative_to(ROOT).as_posix() for top in ("service/diptych", "tests") for path in (ROOT / top).glob("*.py")),
 )
 

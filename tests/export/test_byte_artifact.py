@@ -8,7 +8,6 @@ import onnx
 import pytest
 from PIL import Image
 
-from diptych.cli.main import main
 from diptych_export import byte_artifact as module
 from diptych_export.byte_artifact import RANKED, add_byte_pairs, byte_pair_if_judged, ranking_texts
 from diptych_export.byte_pair import in_bytes
@@ -81,11 +80,3 @@ def test_a_processor_that_cannot_judge_it_leaves_it_out_or_says_so(plain, pictur
     assert byte_pair_if_judged(graphs, Pictures.read_folder(pictures, 128), {}) == ({}, {})
     with pytest.raises(ArtifactError, match="cannot be judged without the kernel: it was not built"):
         add_byte_pairs(plain, pictures)
-
-
-def test_it_is_put_into_an_artifact_in_its_place_alone(plain, tmp_path, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["export", str(plain), "-o", str(tmp_path / "other"), "--int8-pairs", "--pictures", str(tmp_path)])
-    assert ended.value.code == 2
-    assert "--int8-pairs changes an artifact in its place" in capsys.readouterr().err
-    assert not (tmp_path / "other").exists()

@@ -6,7 +6,7 @@ import pytest
 
 from diptych_export.artifact import export_artifact, export_checkpoint
 from diptych_model.checkpoint import save_checkpoint
-from diptych_runtime.manifest import CARD, Manifest, Question
+from diptych_runtime.manifest import CARD, Question
 
 HISTORY = {
     "step": 1500,
@@ -37,9 +37,6 @@ def test_it_says_what_the_model_learned_from_and_what_was_measured_and_names_no_
     assert "| classes | mAP | 0.810 | 0.900 |" in card
     assert "| classes | recall@1 |  | 0.750 |" in card
     assert "ann" not in card.replace("panels", "")
-
-
-def test_a_start_of_ones_own_is_not_named(exported) -> None:
     card = exported({"recipe": {"start": "/home/ann/runs/shoes/best"}})
     assert "It started from a model of your own." in card
     assert "/home" not in card
@@ -60,15 +57,6 @@ def test_thresholds_are_stated_where_they_were_measured(tiny_network, written_gr
     assert "*match* is `same` from 0.99000 and `likely` from 0.70000 on." in card
     assert "It takes no closer look at pairs" in card
     assert "Not calibrated" not in card
-
-
-def test_a_picture_takes_what_a_collection_keeps_of_it(tiny_network, written_graphs, tmp_path) -> None:
-    export_artifact(tiny_network, tmp_path / "tiny", check=False)
-    manifest = Manifest.load(tmp_path / "tiny")
-    assert 0 < manifest.byte_channels == manifest.token_shape[2]
-    kept = manifest.codec.nbytes + 4 * manifest.embedding_dim
-    assert kept < manifest.codec.float16_nbytes + 4 * manifest.embedding_dim
-    assert f"{kept / 1000:,.1f} kB in a collection" in (tmp_path / "tiny" / CARD).read_text()
 
 
 def test_it_is_written_anew_until_somebody_changes_it(exported, tmp_path: Path) -> None:

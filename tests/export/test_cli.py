@@ -40,20 +40,6 @@ def test_diptych_export_writes_an_artifact_and_prints_the_parity(
     assert printed.err == ""
 
 
-def test_an_opset_that_cannot_be_written_is_an_error(tiny_network, tmp_path, capsys):
-    save_checkpoint(tiny_network, tmp_path / "checkpoint")
-    assert run(str(tmp_path / "checkpoint"), "-o", str(tmp_path / "model"), "--opset", "17") == 1
-    assert "opset 17 cannot be written" in capsys.readouterr().err
-    assert not (tmp_path / "model").exists()
-
-
-def test_the_output_is_required(capsys):
-    with pytest.raises(SystemExit) as stop:
-        run("checkpoint")
-    assert stop.value.code == 2
-    assert "-o/--output" in capsys.readouterr().err
-
-
 def test_a_wrong_path_and_a_missing_torch_are_said_before_anything_is_exported(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "diptych_export.artifact", None)  # importing it fails, as without torch
     (tmp_path / "photos").mkdir()
@@ -68,3 +54,22 @@ def test_a_wrong_path_and_a_missing_torch_are_said_before_anything_is_exported(t
         printed = capsys.readouterr().err
         assert said in printed
         assert "about a minute" not in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["checkpoint"], "-o/--output is required"),
+        (["photo-small", "--triton", "models", "--opset", "18"], "which needs -o/--output as well"),
+        (["photo-small", "--triton", "m", "--no-check"], "which needs -o/--output as well"),
+        (["photo-small", "-o", "other", "--int8-pairs", "--pictures", "."], "changes an artifact in its place"),
+        (["photo-small", "--int8-pairs"], "--int8-pairs needs --pictures"),
+    ],
+)
+def test_options_that_do_not_go_together_are_a_usage_error(words, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        run(*words)
+    assert stop.value.code == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert list(tmp_path.iterdir()) == []

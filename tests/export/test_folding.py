@@ -34,20 +34,6 @@ def test_the_folded_network_computes_what_the_network_does(form: str) -> None:
             torch.testing.assert_close(made.attention(a, b), network.attention(a, b), rtol=1e-5, atol=1e-6)
 
 
-def test_scales_that_see_single_positions_share_a_projection_and_a_node() -> None:
-    network = small_network(**FORMS["scales that share a product, and one with a window"])
-    mixer = fold_network(network).pair.get_submodule("blocks.0.mixer")
-    assert isinstance(mixer, FoldedMSAC)
-    assert [group.heads for group in mixer.groups] == [3, 2]
-
-
-def test_folding_leaves_the_network_as_it_was() -> None:
-    network = small_network().train()
-    fold_network(network)
-    assert network.training
-    assert not any(isinstance(module, FoldedMSAC) for module in network.modules())
-
-
 def test_the_cost_is_that_of_the_products_that_are_left(tiny_network) -> None:
     # 32 tokens of width 12 in both panels; two scales of 2 heads of 4 and 4; a depthwise window of 3 x 3; hidden 24.
     tokens, d, hidden = 32, 12, 24

@@ -3,7 +3,6 @@ import torch
 from networks import small_network
 
 from diptych_export.artifact import resize_network
-from diptych_model.mixers import AttentionAugmented
 from diptych_runtime.errors import ArtifactError
 
 FORMS = {
@@ -11,7 +10,6 @@ FORMS = {
     "no segment": {"segment": "none", "bias": "none"},
     "added": {"segment": "added"},
     "the paper's literal form": {"seam": "pixels", "segment": "concatenated", "bias": "concatenated"},
-    "attention augmented": {"mixer": AttentionAugmented(heads=2), "segment": "relative"},
 }
 
 

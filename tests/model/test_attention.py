@@ -2,7 +2,6 @@
 in Eq. 3, for two with and without segments.
 """
 
-import pytest
 import torch
 from drawing import draw
 
@@ -71,32 +70,3 @@ def test_the_concatenated_bias_counts_the_columns_of_t() -> None:
     for (a, i, j), (b, r, t) in [((0, 0, 2), (1, 2, 4)), ((1, 2, 1), (0, 0, 3)), ((1, 1, 1), (1, 0, 4))]:
         distance = abs((a * 5 + j) - (b * 5 + t))
         assert torch.equal(dense[:, a * 15 + i * 5 + j, b * 15 + r * 5 + t], made.table[0, :, abs(i - r), distance])
-
-
-def test_a_causal_bias_forbids_later_positions_and_no_others() -> None:
-    dense = bias(2, 1, 7, causal=True)(1, 7)
-    forbidden = torch.isinf(dense[0])
-    assert torch.equal(forbidden, torch.ones(7, 7, dtype=torch.bool).triu(1))
-
-
-def test_a_segment_has_no_place_in_a_bias_over_both_panels() -> None:
-    with pytest.raises(ValueError, match="use one or the other"):
-        RelativeBias(2, 3, 5, panels=2, segments=True, concatenated=True)
-
-
-def test_without_segments_both_panels_share_one_table() -> None:
-    dense = bias(3, 2, 3, panels=2)(2, 3)
-    assert torch.equal(dense[:, :6, :6], dense[:, :6, 6:])
-
-
-def test_every_entry_of_the_table_is_used_and_learns() -> None:
-    made = bias(2, 3, 5, panels=2, segments=True)
-    made(3, 5).sum().backward()
-    assert made.table.grad is not None
-    assert (made.table.grad > 0).all()
-
-
-@pytest.mark.parametrize("sizes", [(0, 3, 5), (2, 0, 5), (2, 3, 0)])
-def test_a_bias_without_heads_rows_or_columns_is_refused(sizes: tuple[int, int, int]) -> None:
-    with pytest.raises(ValueError, match="must be positive"):
-        RelativeBias(*sizes)

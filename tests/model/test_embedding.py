@@ -40,14 +40,6 @@ def test_a_query_that_asks_weighs_the_cosine_of_its_own_part_more(embedding: Emb
     torch.testing.assert_close(found, FOCUS * cosines[:, own] + (1 - FOCUS) * cosines[:, other])
 
 
-def test_the_best_match_of_a_picture_is_itself_whatever_is_asked(embedding: Embedding) -> None:
-    a = embedding(described(5, 1))
-    for question in QUESTIONS:
-        found = weight_queries(a, weights_of_parts(QUESTIONS, question)) @ a.T
-        torch.testing.assert_close(found.diagonal(), torch.ones(5, dtype=torch.float64))
-        assert (found.argmax(1) == torch.arange(5)).all()
-
-
 def test_how_typical_a_picture_is_are_the_cosines_of_its_nearest_in_the_bank(embedding: Embedding) -> None:
     embedding.bank.copy_(embedding(described(11, 3)).detach())
     a = embedding(described(4, 1))

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from diptych_model.panels import (
-    from_sequence,
     join_panels,
     select_seam_attention,
     split_panels,
@@ -23,17 +22,6 @@ def test_beside_is_the_papers_t_and_apart_undoes_it() -> None:
     assert t.shape == (2, 3, 10, 7)
     assert torch.equal(t[1], torch.cat([x()[2], x()[3]], 1))
     assert torch.equal(split_panels(t, 2), x())
-
-
-def test_a_sequence_goes_panel_by_panel_and_row_by_row_and_stacked_undoes_it() -> None:
-    tokens = to_sequence(x(), 2)
-    assert tokens.shape == (2, 30, 7)
-    assert torch.equal(tokens[1, 15 + 5 * 2 + 4], x()[3, 2, 4])
-    assert torch.equal(from_sequence(tokens, 2, 3, 5), x())
-
-
-def test_opposite_puts_the_other_panel_of_the_same_picture_into_each_place() -> None:
-    assert torch.equal(swap_panels(x()), x()[[1, 0, 3, 2]])
 
 
 def test_facing_keeps_what_each_panel_looks_at_in_the_opposite_one() -> None:

@@ -29,31 +29,12 @@ def test_concatenated_segments_widen_the_panels_and_leave_their_channels() -> No
     assert torch.equal(z[0, ..., 5:], segments.z_seg)
 
 
-def test_the_relative_segment_lives_in_the_bias_and_leaves_the_panels() -> None:
-    for segment in ("relative", "none"):
-        x, z = made(segment)(PANEL, PANEL + 1)
-        assert torch.equal(x, PANEL)
-        assert torch.equal(z, PANEL + 1)
-        assert not list(made(segment).parameters())
-
-
 @pytest.mark.parametrize("segment", ["added", "concatenated"])
 def test_on_smaller_panels_the_segments_are_averaged_to_their_size(segment: str) -> None:
     segments, small = made(segment), torch.zeros(1, 3, 3, 5)
     x, _ = segments(small, small)
     expected = adaptive_avg_pool2d(segments.x_seg.permute(2, 0, 1), 3).permute(1, 2, 0)
     torch.testing.assert_close(x[0, ..., -expected.shape[-1] :], expected)
-
-
-@pytest.mark.parametrize("segment", ["added", "concatenated"])
-def test_on_larger_panels_the_segments_are_stretched_and_differ_still(segment: str) -> None:
-    segments, large = made(segment), torch.zeros(2, 12, 12, 5)
-    x, z = segments(large, large)
-    assert x.shape == z.shape == (2, 12, 12, segments.width)
-    # The corner of what is stretched is the corner of what it was made of.
-    extra = segments.x_seg.shape[-1]
-    torch.testing.assert_close(x[0, 0, 0, -extra:], segments.x_seg[0, 0])
-    torch.testing.assert_close(z[1, -1, -1, -extra:], segments.z_seg[-1, -1])
 
 
 def test_a_panel_alone_is_beside_what_says_nothing() -> None:

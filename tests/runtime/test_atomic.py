@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from diptych.errors import StoreError
 from diptych.store.lock import WriterLock
 from diptych_runtime.atomic import replacing_file, replacing_folder, replacing_stream, write_atomic
 from diptych_runtime.errors import DiptychError
@@ -36,15 +35,6 @@ def test_a_folder_that_is_not_there_is_named_and_no_temporary_file(tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
         write_atomic(tmp_path / "none" / "file", b"new")
     assert caught.value.filename == str(tmp_path / "none")
-
-
-def test_a_lock_has_one_holder_who_is_named_and_can_be_had_after_its_release(tmp_path):
-    first = WriterLock(tmp_path / "lock", "the thing")
-    with pytest.raises(StoreError, match=rf"the thing is being written by process {os.getpid()} \([^)]+\);"):
-        WriterLock(tmp_path / "lock", "the thing")
-    first.release()
-    first.release()
-    WriterLock(tmp_path / "lock", "the thing").release()
 
 
 def test_a_file_takes_its_place_in_the_end_and_keeps_the_old_one_if_it_fails(tmp_path: Path) -> None:

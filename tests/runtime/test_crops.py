@@ -37,37 +37,12 @@ def test_the_first_view_is_the_whole_and_the_others_are_its_parts(tmp_path):
     assert np.abs(views[1].astype(int) - quarters[0, 0]).max() <= 6
 
 
-def test_crops_of_a_large_jpeg_are_as_sharp_as_its_panel(tmp_path):
-    stripes = np.zeros((1600, 1600, 3), np.uint8)
-    stripes[:, (np.arange(1600) // 10) % 2 == 0] = 255
-    Image.fromarray(stripes).save(tmp_path / "stripes.jpg", quality=95)
-    crop = query_pixels(tmp_path / "stripes.jpg", 192, 0.5)[1]
-    whole = query_pixels(tmp_path / "stripes.jpg", 192, 0)[0]
-    assert crop.std() > 1.5 * whole.std()
-
-
 def test_without_crops_there_is_the_whole_alone_and_a_tiny_picture_has_crops_too():
     tiny = np.arange(8 * 9 * 3, dtype=np.uint8).reshape(8, 9, 3)
     assert query_pixels(tiny, 32, 0).shape == (1, 32, 32, 3)
     assert query_pixels(tiny, 32, 0.6).shape == (6, 32, 32, 3)
     with pytest.raises(PictureError, match=r"9 ?x ?7"):
         query_pixels(tiny[:7], 32, 0.6)
-
-
-def test_each_key_is_found_once_by_the_view_that_is_nearest_to_it():
-    whole = (np.array([4, 2, 9]), np.array([0.9, 0.5, 0.4], np.float32))
-    crop = (np.array([2, 4, 7]), np.array([0.8, 0.9, 0.6], np.float32))
-    keys, cosines, views = nearest_of_all([whole, crop], 3)
-    assert keys.tolist() == [4, 2, 7]
-    assert cosines.tolist() == pytest.approx([0.9, 0.8, 0.6])
-    assert views.tolist() == [0, 1, 1]
-    alone = nearest_of_all([whole], 9)
-    assert alone[0].tolist() == [4, 2, 9]
-    assert not alone[2].any()
-    names = nearest_of_all([(np.array(["b", "a"]), np.array([0.5, 0.5]))], 2)[0]
-    assert names.tolist() == ["b", "a"]
-    nothing = nearest_of_all([(np.empty(0, np.int64), np.empty(0, np.float32))] * 2, 3)
-    assert [len(part) for part in nothing] == [0, 0, 0]
 
 
 def test_the_nearest_of_all_are_those_of_the_highest_cosine_to_any_view():

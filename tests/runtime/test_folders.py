@@ -1,5 +1,4 @@
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,28 +8,20 @@ from diptych_runtime.folders import EXCLUDED, HIDDEN_FILES, Exclusion, pictures_
 OUT = {
     ".Trash/a.jpg": ".Trash",
     ".Trash-1000/files/a.jpg": ".Trash-1000",
-    ".Trashes/501/a.jpg": ".Trashes",
     "#recycle/a.jpg": "#recycle",
     "share/@Recycle/a.jpg": "@Recycle",
     "$RECYCLE.BIN/S-1-5/a.jpg": "$RECYCLE.BIN",
-    "$Recycle.Bin/a.jpg": "$Recycle.Bin",
-    "RECYCLER/a.jpg": "RECYCLER",
     "System Volume Information/a.jpg": "System Volume Information",
     "lost+found/a.jpg": "lost+found",
     ".stversions/a.jpg": ".stversions",
-    ".stfolder/a.jpg": ".stfolder",
     ".snapshot/hourly/a.jpg": ".snapshot",
     ".zfs/snapshot/a.jpg": ".zfs",
-    "#snapshot/a.jpg": "#snapshot",
     "album/@eaDir/a.jpg/SYNOPHOTO_THUMB_M.jpg": "@eaDir",
     ".thumbnails/a.jpg": ".thumbnails",
-    ".@__thumb/a.jpg": ".@__thumb",
     "Catalog Previews.lrdata/a.jpg": "Catalog Previews.lrdata",
     "Mine.photoslibrary/resources/derivatives/1/a.jpg": "resources",
-    "Old.photoslibrary/private/derivatives/a.jpg": "derivatives",
     "iPhoto.photolibrary/Thumbnails/a.jpg": "Thumbnails",
     ".trashed-1700000000-a.jpg": HIDDEN_FILES,
-    ".pending-1700000000-a.jpg": HIDDEN_FILES,
     "album/._a.jpg": HIDDEN_FILES,
     ".hidden/deep/a.jpg": ".hidden",
 }
@@ -112,24 +103,6 @@ def test_a_walk_goes_folder_by_folder_and_stays_out_of_links_and_of_what_is_take
         if "c" in folders:
             folders.remove("c")
     assert seen == [(".", ["z"]), ("a", ["1"]), ("b", ["2", "nowhere"]), ("b/a", ["1"])]
-
-
-def test_folders_may_be_nested_by_the_thousand_and_what_is_deeper_than_a_path_may_be_is_an_error(tmp_path):
-    top = tmp_path / "top"
-    top.mkdir()
-    inner = os.open(top, os.O_RDONLY)
-    for _ in range(2500):  # so deep that the last cannot be named by a path
-        os.mkdir("d", dir_fd=inner)
-        outer, inner = inner, os.open("d", os.O_RDONLY, dir_fd=inner)
-        os.close(outer)
-    os.close(inner)
-    errors: list[OSError] = []
-    try:
-        walked = list(walk_folder(top, errors.append))
-    finally:
-        subprocess.run(["rm", "-rf", top], check=True)  # pytest would go through it by recursion
-    assert 1500 < len(walked) < 2500
-    assert [error.strerror for error in errors] == ["File name too long"]
 
 
 def test_a_folder_that_goes_or_becomes_a_link_while_it_is_walked_is_passed_over(tmp_path):

@@ -96,14 +96,6 @@ def test_what_is_called_a_copy_after_a_closer_look_is_called_the_same_thing():
     assert all(VERDICTS.index(thing) <= VERDICTS.index(copy) for copy, thing in looked)
 
 
-def test_without_the_closer_look_that_it_deserves_a_copy_is_likely_at_most():
-    judged = judge_pairs(QUESTIONS, drawn(QUESTIONS))["copy"]
-    deserved = needs_closer_look(QUESTIONS, drawn(QUESTIONS), "copy")
-    assert [one.closer_look for one in judged] == ["not taken" if worth else None for worth in deserved]
-    assert {one.verdict for one, worth in zip(judged, deserved, strict=True) if worth} == {"likely"}
-    assert {one.verdict for one, worth in zip(judged, deserved, strict=True) if not worth} <= {"unsure", "different"}
-
-
 def test_a_closer_look_is_deserved_by_copies_and_for_the_thing_by_those_that_are_not_the_same_anyway():
     odds = np.array([[-3.0, 9.0], [4.0, 9.0], [4.0, 1.0]], np.float32)
     assert (
@@ -168,10 +160,6 @@ def test_scores_that_were_held_against_their_rivals_decide_and_the_raw_ones_are_
     assert [one.raw_score for one in judged["copy"]] == logits[:, 0].tolist()
     expected = [one.relevance_score for one in judge_pairs(QUESTIONS, held)["copy"]]
     assert [one.relevance_score for one in judged["copy"]] == expected
-
-
-def test_of_no_pairs_nothing_is_said():
-    assert judge_pairs(QUESTIONS, drawn(QUESTIONS, count=0)) == {"copy": [], "thing": []}
 
 
 def test_below_its_relevance_as_a_copy_a_look_says_nothing_of_the_thing_but_what_it_says_of_the_copy():

@@ -12,7 +12,7 @@ from diptych.bench.graphs import open_yardstick
 
 
 class Peer:
-    """Stands in for a session of a peer, seconds a round; `tests/export/test_bench_graphs` runs it."""
+    """Stands in for a session of a peer, seconds a round; `tests/studies/benchmarks/test_bench_graphs` runs it."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape = shape

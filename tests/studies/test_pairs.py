@@ -9,9 +9,9 @@ import pytest
 
 from diptych_model import PairNetwork
 from diptych_model.flops import count_parameters
-from diptych_model.mixers import MIXERS
 from diptych_studies import pairs as module
 from diptych_studies import variants
+from diptych_studies.mixers import MIXERS
 from diptych_studies.pairs import study_pairs, study_text
 from diptych_studies.variants import BASE, STUDIES, TOLERANCE, choose_variants, equalise_parameters
 from diptych_training.errors import DataError

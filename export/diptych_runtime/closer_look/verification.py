@@ -73,13 +73,7 @@ class View:
     @property
     def nbytes(self) -> int:
         """The bytes of memory that it takes."""
-        return (
-            self.rgb.nbytes
-            + self.keypoints.places.nbytes
-            + self.keypoints.descriptors.nbytes
-            + self.keypoints.arrows.nbytes
-            + (self.frames.small.nbytes if self.frames else 0)
-        )
+        return self.rgb.nbytes + self.keypoints.nbytes + (self.frames.small.nbytes if self.frames else 0)
 
     @property
     def mirror_image(self) -> View:

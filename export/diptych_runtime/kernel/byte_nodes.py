@@ -118,13 +118,6 @@ def gelu(x: np.ndarray) -> np.ndarray:
     return x * (1 + _erf(x / math.sqrt(2))) / 2
 
 
-def layer_norm(x: np.ndarray, norm: np.ndarray) -> np.ndarray:
-    """A layer norm over the last axis in float64."""
-    x = x.astype(np.float64)
-    apart = x - x.mean(-1, keepdims=True)
-    return apart / np.sqrt((apart**2).mean(-1, keepdims=True) + 1e-5) * norm[0] + norm[1]
-
-
 def reference_filter(x: np.ndarray, filter: np.ndarray) -> np.ndarray:
     """A depthwise filter in float64, 0 outside of the grid."""
     height, breadth, _ = filter.shape

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from diptych_model.settings import known_settings
 
 KINDS = ("resnet", "densenet")
 WEIGHTS, CONFIG = "classifier.safetensors", "classifier.json"
-WIDEST = 1024  # where the search for a width ends
 
 
 @dataclass(frozen=True)
@@ -71,19 +70,6 @@ def classifier_flops(config: ClassifierConfig, classes: int) -> int:
     """The operations of one picture, a multiply-add counted as two; nothing is computed."""
     with torch.device("meta"):
         return count_flops(config.build(classes), torch.empty(1, config.pixels, config.pixels, 3))
-
-
-def with_flops(config: ClassifierConfig, classes: int, operations: int) -> ClassifierConfig:
-    """The same shape with the width that brings its operations nearest to so many."""
-    low, high = 1, WIDEST
-    while low < high:
-        middle = (low + high) // 2
-        if classifier_flops(replace(config, width=middle), classes) < operations:
-            low = middle + 1
-        else:
-            high = middle
-    near = [replace(config, width=width) for width in (low - 1, low) if width]
-    return min(near, key=lambda one: abs(classifier_flops(one, classes) - operations))
 
 
 def save_classifier(

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from diptych_model.flops import count_parameters
-from diptych_model.networks.aligned import STRIDE, WINDOWS, AlignedPairNetwork, PlaceNorm, _correlate_windows
+from diptych_model.networks.aligned import STRIDE, WINDOWS, AlignedPairNetwork, _correlate_windows
 
 
 @pytest.fixture(scope="module")
@@ -53,30 +52,3 @@ def test_correlations_are_those_of_each_window() -> None:
         assert found[0, 24 + channel, 2, 2].item() == pytest.approx(expected.item(), abs=2e-3)
     same = _correlate_windows(a, 0.2 + 0.5 * a)  # another brightness and contrast
     assert same[0, :3].min() > 0.98
-
-
-def test_places_are_normalised_among_their_channels() -> None:
-    x = 5 + 3 * torch.rand(2, 6, 3, 4)
-    y = PlaceNorm(6)(x)
-    torch.testing.assert_close(y.mean(1), torch.zeros(2, 3, 4), atol=1e-5, rtol=0)
-    torch.testing.assert_close(PlaceNorm(6)(4 * x + 1), y, atol=1e-3, rtol=1e-3)
-
-
-def test_ten_pairs_are_learnt_by_heart() -> None:
-    torch.manual_seed(1)
-    network = AlignedPairNetwork((4, 8, 12, 16))
-    pair, labels = pairs(10, 4 * STRIDE, 4 * STRIDE), torch.arange(10) % 2
-    pair[labels == 1, 3:6] = (pair[labels == 1, :3] * 0.6 + 0.2).clone()
-    pair[1::2, 3:6, :8, :8] = 0.0  # something laid over each copy
-    optimiser = torch.optim.Adam(network.parameters(), 1e-2)
-    for _ in range(30):
-        loss = torch.nn.functional.binary_cross_entropy_with_logits(network(pair), labels.float())
-        optimiser.zero_grad()
-        loss.backward()
-        assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in network.parameters())
-        optimiser.step()
-    assert ((network(pair) > 0) == (labels == 1)).all()
-
-
-def test_the_released_widths_are_small() -> None:
-    assert count_parameters(AlignedPairNetwork()) < 150_000

@@ -4,10 +4,8 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from drawing import draw, losses_of_training
-from networks import MIXING, TINY_MSAC
-from torch import Tensor
+from networks import MIXING
 
 from diptych_model.flops import count_parameters
 from diptych_model.networks.densenet import DEPTHS, DenseNet
@@ -17,35 +15,6 @@ def tiny(**settings: Any) -> DenseNet:
     with torch.random.fork_rng():
         torch.manual_seed(7)
         return DenseNet((2, 1), 5, 20, 12, growth=6, **settings)
-
-
-def by_torch(network: DenseNet, x: Tensor) -> Tensor:
-    """The same network in the layers of torch, channels first, from the stored weights."""
-    weights = dict(network.state_dict())
-
-    def norm(y: Tensor, name: str) -> Tensor:
-        parts = (weights[f"{name}.{part}"] for part in ("running_mean", "running_var", "weight", "bias"))
-        return F.relu(F.batch_norm(y, *parts))
-
-    y = F.conv2d(x.permute(0, 3, 1, 2), weights["layers.0.convolution.H"], stride=2, padding=3)
-    y = F.max_pool2d(norm(y, "layers.0.norm"), 3, stride=2, padding=1)
-    for layer, kind in enumerate(("dense", "dense", "transition", "dense"), 1):
-        at = f"layers.{layer}"
-        if kind == "dense":
-            z = F.conv2d(norm(y, f"{at}.before"), weights[f"{at}.narrow.H"])
-            y = torch.cat([y, F.conv2d(norm(z, f"{at}.norm"), weights[f"{at}.spatial.H"], padding=1)], 1)
-        else:
-            y = F.conv2d(norm(y, f"{at}.norm"), weights[f"{at}.narrow.H"])
-            y = F.avg_pool2d(y, 2, ceil_mode=True)
-    return F.linear(norm(y, "norm").mean((2, 3)), weights["head.weight"], weights["head.bias"])
-
-
-def test_with_convolutions_it_is_the_network_that_torchs_layers_make() -> None:
-    network, x = tiny().double().eval(), draw(3, 20, 12, 3)
-    for number, (name, tensor) in enumerate(network.state_dict().items()):
-        if ("norm" in name or "before" in name) and tensor.is_floating_point():
-            tensor.copy_(draw(*tensor.shape, seed=number).abs() + 0.5)
-    torch.testing.assert_close(network(x), by_torch(network, x))
 
 
 @pytest.mark.parametrize(("depth", "known"), [(121, 7_978_856), (169, 14_149_480)])
@@ -63,19 +32,6 @@ def test_it_learns_eight_random_pictures_by_heart(mixing: str) -> None:
     assert losses[0] > 1
     assert losses[-1] < 0.1
     assert all(p.grad is not None and p.grad.isfinite().all() for p in network.parameters())
-
-
-@pytest.mark.parametrize("mixing", MIXING)
-def test_a_result_does_not_depend_on_what_else_is_in_the_batch(mixing: str) -> None:
-    network, x = tiny(spatial=MIXING[mixing]).eval(), draw(3, 20, 12, 3).float()
-    torch.testing.assert_close(network(x)[1:2], network(x[1:2]))
-
-
-def test_every_layer_adds_its_channels_and_keeps_those_before() -> None:
-    layer, x = tiny(spatial=TINY_MSAC).layers[1], draw(2, 5, 3, 12).float()
-    y = layer(x)
-    assert y.shape == (2, 5, 3, 18)
-    assert torch.equal(y[..., :12], x)
 
 
 @pytest.mark.parametrize(

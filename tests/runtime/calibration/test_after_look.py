@@ -23,13 +23,6 @@ def test_a_look_in_vain_costs_a_thing_nothing_where_it_begins_to_count_and_the_m
     assert (np.diff(after.relevance_apart(alike, np.full(50, 0.99), looked)) > 0).all()
 
 
-def test_what_was_not_laid_over_each_other_is_no_less_likely_the_surer_the_network_is():
-    after = AFTER["thing"].after_look
-    assert after is not None
-    odds, shares = np.linspace(-20, 20, 41), np.linspace(0, 1, 41)
-    assert (np.diff(after.relevance_apart(odds, shares, odds > 99)) > 0).all()
-
-
 def test_what_was_laid_over_each_other_is_judged_by_its_evidence_alone_and_by_itself():
     after = AFTER["thing"].after_look
     assert after is not None

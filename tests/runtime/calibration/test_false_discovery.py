@@ -9,8 +9,6 @@ from diptych_runtime.calibration.false_discovery import (
     joining_scores,
 )
 
-NONE = np.empty(0)
-
 
 def scores(hard: int, others: int = 1000) -> np.ndarray:
     """Those of pairs of which so many are hard to tell, and the others surely no copies or surely some."""
@@ -51,54 +49,11 @@ def test_the_more_pairs_are_hard_to_tell_for_each_picture_the_less_a_score_is_wo
     assert doubts(sure, 10**6).tolist() == pytest.approx([0.001, 0.8])
 
 
-def test_a_pair_alone_is_proposed_if_it_is_sure_enough_by_itself():
-    for pictures in (0, 2, 10, 100, 10_000):
-        limit = discovery_threshold(np.array([0.01]), pictures, 0.5)
-        assert 0.9 < limit < 0.97
-        assert discovery_threshold(np.array([limit + 1e-5]), pictures, 0.5) <= limit + 1e-5
-        assert discovery_threshold(np.array([limit - 1e-3]), pictures, 0.5) > limit - 1e-3
-    assert discovery_threshold(NONE, 3, 0.5) == discovery_threshold(np.array([0.01]), 3, 0.5)
-
-
 def test_pairs_of_one_score_are_proposed_together_or_not_at_all():
     known = np.array([0.9999] * 3 + [0.9] * 40)
     limit = discovery_threshold(known, 400, 0.5)
     assert 0.9 < limit <= 0.9999
     assert discovery_threshold(np.concatenate([known, np.full(400, 0.9999)]), 4_000, 0.5) <= 0.9
-
-
-def test_sure_copies_do_not_pay_for_any_number_of_doubtful_ones():
-    known = np.concatenate([np.full(100_000, 1.0), np.linspace(0.9, 0.98, 5_000)])
-    limit = discovery_threshold(known, 400, 0.5)
-    assert doubts(known, 400)[known >= limit].sum() <= FALSE_PAIRS * 400
-
-
-def test_more_pictures_of_the_same_kind_have_about_the_same_threshold():
-    few, many = (
-        discovery_threshold(np.concatenate([scores(count // 10), 1 - np.geomspace(1e-4, 0.5, count // 4)]), count, 0.5)
-        for count in (10_000, 100_000)
-    )
-    assert few == pytest.approx(many, abs=2e-3)
-
-
-def test_a_threshold_between_two_scores_has_five_decimals_where_there_is_room_for_them():
-    known = np.concatenate([scores(30), [0.9771234, 0.1]])
-    limit = discovery_threshold(known, 400, 0.1)
-    assert limit == pytest.approx(round(limit, 5), abs=1e-12)
-    close = np.array([0.9999] * 3 + [0.9700002] + [0.9700001] * 4_000)
-    assert 0.9700001 < discovery_threshold(close, 100, 0.1) <= 0.9700002
-
-
-def test_only_pairs_that_bring_pictures_together_count_the_best_of_them_first():
-    six = np.array([(a, b) for a in range(6) for b in range(a + 1, 6)])
-    found = joining_scores(
-        np.concatenate([six, [[6, 7], [7, 8], [8, 9]]]), np.array([*np.linspace(0.31, 0.99, 15), 0.9, 0.8, 0.2])
-    )
-    assert len(found) == 5 + 3, "a tree of the six, and every pair that joins one picture more"
-    assert found.tolist() == sorted(found, reverse=True)
-    assert found.max() == 0.99
-    assert {0.9, 0.8, 0.2} <= set(found.tolist())
-    assert joining_scores(np.empty((0, 2), int), NONE).tolist() == []
 
 
 def test_what_joins_is_a_maximum_spanning_forest_in_whatever_order_the_pairs_come():
@@ -112,10 +67,3 @@ def test_what_joins_is_a_maximum_spanning_forest_in_whatever_order_the_pairs_com
     for pair, score in zip(pairs, scores, strict=True):
         without = joining_scores(np.concatenate([pairs, [pair]]), np.append(scores, score))
         assert without.sum() == pytest.approx(best.sum())
-
-
-def test_many_copies_of_one_picture_do_not_make_a_collection_hard_to_tell():
-    copies = np.array([(6 * g + a, 6 * g + b) for g in range(300) for a in range(6) for b in range(a + 1, 6)])
-    scores = np.tile([0.999] * 5 + [0.6] * 10, 300)
-    assert doubts(scores, 1_800).max() == pytest.approx(1), "as if it were full of look-alikes"
-    assert discovery_threshold(joining_scores(copies, scores), 1_800, 0.9) == 0.9

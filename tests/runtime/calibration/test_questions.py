@@ -1,7 +1,5 @@
 """The questions of a model, as values and as views of one runtime."""
 
-import json
-import shutil
 from itertools import pairwise
 
 import numpy as np
@@ -91,19 +89,6 @@ def test_asking_twice_or_nothing_is_the_same_and_views_share_their_sessions(runt
     assert copy._explain() is runtime._explain()
 
 
-def test_an_artifact_of_one_question_is_its_own_view_for_any(artifact):
-    runtime = Runtime.open(artifact, provider="cpu", threads=1)
-    assert (runtime.questions, runtime.question) == (("match",), "match")
-    assert all(runtime.asking(name) is runtime for name in ("copy", "thing", "match"))
-    with pytest.raises(ArtifactError, match="answers the questions copy, thing, match; got 'colour'"):
-        runtime.asking("colour")
-
-
-def test_an_unknown_question_is_refused_with_those_that_there_are(runtime):
-    with pytest.raises(ArtifactError, match="the model 'two' answers the questions copy, thing; got 'match'"):
-        runtime.asking("match")
-
-
 @pytest.mark.parametrize("kernel", ["off", "auto"])
 def test_no_column_has_a_trace_of_batch_mates_or_order(kernel, artifact_of_two, tokens):
     opened = Runtime.open(artifact_of_two, provider="cpu", threads=2, kernel=kernel)
@@ -114,17 +99,6 @@ def test_no_column_has_a_trace_of_batch_mates_or_order(kernel, artifact_of_two, 
             logits = opened.asking(name).pair_logits(first, second)
             assert logits.tobytes() == alone[:size, column].tobytes(), (name, size)
         assert opened.logits_on_this_thread(second, first).tobytes() == alone[:size].tobytes(), size
-
-
-def test_a_manifest_that_names_other_questions_than_the_graph_answers_is_refused(artifact, tmp_path):
-    copied = shutil.copytree(artifact, tmp_path / "copied")
-    values = json.loads((copied / "manifest.json").read_text())
-    values["questions"] = {"copy": {}, "thing": {}}
-    (copied / "manifest.json").write_text(json.dumps(values))
-    with pytest.raises(
-        ArtifactError, match=r"'tiny' names 2 questions \(copy, thing\), and its pair graph gives \[1\]"
-    ):
-        Runtime.open(copied)
 
 
 def test_each_question_weighs_the_parts_of_a_query_s_embedding_and_the_stored_ones_stay(runtime):

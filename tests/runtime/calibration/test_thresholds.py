@@ -36,13 +36,6 @@ def test_too_few_thresholds_say_nothing(stated):
     assert threshold_at({"0.01": 0.9}, 0.01) is None
 
 
-def test_equal_thresholds_of_two_rates_are_passed_over():
-    stated = {"0.01": 0.7, "0.001": 0.9, "0.0001": 0.9}
-    found = [rate_at(stated, bar) or 1.0 for bar in (0.9, 0.95)]
-    assert found[0] == pytest.approx(0.001)
-    assert found[1] < 0.001
-
-
 def test_alarms_are_as_many_as_drawing_that_many_strangers_gives():
     """A search alarms unless all of N strangers stay below the threshold."""
     rng, threshold = np.random.default_rng(0), 0.97

@@ -1,8 +1,6 @@
 import pytest
 
-from diptych_runtime.calibration.evidence import FEATURES, Verification
-from diptych_runtime.calibration.verdicts import VERDICTS, stronger_verdict, verdict, verdict_thresholds
-from diptych_runtime.manifest import Question
+from diptych_runtime.calibration.verdicts import VERDICTS, verdict, verdict_thresholds
 
 THRESHOLDS = {"0.01": 0.8, "0.001": 0.95, "0.0001": 0.99}
 
@@ -43,14 +41,3 @@ def test_the_lowest_probability_of_each_verdict_has_it_and_what_is_just_below_ha
         assert VERDICTS.index(verdict(least["likely"] - 1e-9, thresholds)) > VERDICTS.index("likely")
         assert verdict(least["same"], thresholds) == "same"
         assert verdict(least["unsure"], thresholds) == "unsure"
-
-
-def test_where_there_is_a_closer_look_its_thresholds_make_the_verdict():
-    closer = Verification(0.9, dict.fromkeys(FEATURES, 0.0), {"0.001": 0.6, "0.0001": 0.7})
-    assert Question(thresholds=THRESHOLDS, verification=closer).verdict(0.75) == "same"
-    assert Question(thresholds=THRESHOLDS).verdict(0.75) == "unsure"
-
-
-def test_the_stronger_of_two_verdicts_says_more_for_a_match():
-    assert [stronger_verdict(one, "likely") for one in VERDICTS] == ["same", "likely", "likely", "likely"]
-    assert [stronger_verdict("likely", one) for one in VERDICTS] == ["same", "likely", "likely", "likely"]

@@ -3,7 +3,7 @@
 import numpy as np
 from PIL import Image, ImageFilter
 
-from diptych_runtime.closer_look.aligned import STRIDE, aligned_odds, as_pair, crop_to_shown
+from diptych_runtime.closer_look.aligned import STRIDE, aligned_odds, as_pair
 from diptych_runtime.closer_look.blocks import Laid
 
 
@@ -32,18 +32,6 @@ def test_a_pair_is_scaled_and_filled_up_to_whole_strides() -> None:
     assert pair[0, 6].sum() == shown.sum()
     assert not pair[0, :, 10:].any()
     assert not pair[0, :, :, 17:].any()
-
-
-def test_what_neither_picture_shows_is_cut_off() -> None:
-    shown = np.zeros((20, 30), bool)
-    shown[4:9, 11:25] = True
-    a = np.arange(20 * 30 * 3, dtype=np.uint8).reshape(20, 30, 3)
-    part = crop_to_shown(Laid(a, a[::-1], shown))
-    assert part.shown.shape == (5, 14)
-    assert part.shown.all()
-    assert (part.a == a[4:9, 11:25]).all()
-    nothing = Laid(a, a, np.zeros((20, 30), bool))
-    assert crop_to_shown(nothing) is nothing
 
 
 def test_an_edited_copy_has_higher_odds_than_a_look_alike_in_either_order() -> None:

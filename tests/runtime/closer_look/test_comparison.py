@@ -10,7 +10,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFilter
 
 from diptych.bench.demo.collection import draw_scenes
-from diptych_runtime.closer_look.comparison import LOSSES, NOTHING, SIDE, Comparison, Side, compare_pixels, see_pair
+from diptych_runtime.closer_look.comparison import LOSSES, NOTHING, Comparison, Side, compare_pixels
 
 WHOLE = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], np.float64)
 
@@ -40,10 +40,6 @@ def captioned(picture: np.ndarray) -> np.ndarray:
     rim = {"stroke_width": 2, "stroke_fill": "black"}
     ImageDraw.Draw(image).text(place, "some words on it", fill="white", font_size=36, anchor="mm", **rim)
     return np.asarray(image)
-
-
-def smaller(picture: np.ndarray) -> np.ndarray:
-    return np.asarray(Image.fromarray(picture).reduce(3))
 
 
 def saved(picture: np.ndarray) -> np.ndarray:
@@ -104,38 +100,6 @@ def test_bars_lie_around_the_other_and_nothing_is_lost_with_them(originals):
         assert seen.a.losses["anything"] > 0 > seen.b.losses["anything"]
 
 
-def test_a_grey_or_brown_one_has_no_hues(originals):
-    for original in originals:
-        grey = EDITS["colours"](original)
-        brown = np.clip(grey * (1.0, 0.85, 0.7), 0, 255).astype(np.uint8)
-        for pale in (grey, brown):
-            seen = compare(original, pale)
-            assert seen.a.hues > 3 > 0.6 > seen.b.hues
-
-
-def test_a_smaller_one_has_fewer_pixels_and_less_detail(originals):
-    for original in originals:
-        seen = compare(original, smaller(original))
-        assert (seen.a.pixels, seen.b.pixels) == (pytest.approx(3, abs=0.05), pytest.approx(1 / 3, abs=0.01))
-        assert seen.a.losses["anything"] > seen.b.losses["anything"]
-        assert seen.b.losses["anything"] < 0
-
-
-def test_the_network_sees_the_whole_and_four_windows_of_the_one_that_goes(originals):
-    original = originals[0]
-    views = see_pair(original, *barred(original))
-    assert views.shape == (2, 2, SIDE, SIDE, 8)
-    assert (views[:, 1, ..., 7] == 255).all(), "windows of pictures that are large enough are full"
-    ground = (views[1, 0, ..., 7] > 0) & (views[1, 0, ..., 6] == 0)
-    assert not np.median(views[1, 0, ..., :3][ground]), "bars are black"
-    assert not views[1, 0, ..., 3:6][ground].any(), "and the other shows nothing there"
-    for whole, (height, width) in zip(views[:, 0], ((original.shape[:2]), barred(original)[0].shape[:2]), strict=True):
-        within = whole[..., 7] > 0
-        assert (within.any(1).sum() / within.any(0).sum()) == pytest.approx(height / width, abs=0.02)
-    both = views[0, 1]
-    assert np.abs(both[..., :3].astype(int) - both[..., 3:6])[both[..., 6] > 0].mean() < 3, "one lies on the other"
-
-
 QUARTERS = {
     "as it is": (lambda picture: picture.copy(), WHOLE, False, 0),
     "mirrored": (lambda picture: picture[:, ::-1], WHOLE[[1, 0, 3, 2]], True, 0),
@@ -150,21 +114,6 @@ def test_the_same_pixels_turned_or_mirrored_are_equal(originals, turn):
     seen = compare(originals[0], np.ascontiguousarray(edit(originals[0])), corners)
     assert (seen.equal, seen.mirrored, abs(seen.angle)) == (True, mirrored, pytest.approx(angle, abs=1e-6))
     assert (seen.a, seen.b) == (NOTHING, NOTHING)
-
-
-def test_corners_that_are_nearly_whole_are(originals):
-    assert compare(originals[0], originals[0][:, ::-1].copy(), WHOLE[[1, 0, 3, 2]] + 0.01).equal
-
-
-def test_swapping_twice_is_the_same_and_sides_change_places(originals):
-    seen = compare(originals[0], *cropped(originals[0]))
-    assert seen.with_sides_swapped.with_sides_swapped == seen
-    assert (seen.with_sides_swapped.a, seen.with_sides_swapped.b) == (seen.b, seen.a)
-    turned = Comparison(NOTHING, NOTHING, angle=30.0)
-    assert (
-        turned.with_sides_swapped.angle,
-        Comparison(NOTHING, NOTHING, mirrored=True, angle=30.0).with_sides_swapped.angle,
-    ) == (-30, 30)
 
 
 def test_small_and_narrow_pictures_can_be_compared():

@@ -48,13 +48,6 @@ def test_a_frame_that_is_shown_for_longer_may_be_stored_once():
     assert not merged.agrees_with(frames_of(saved([a, c, b], "TIFF")))
 
 
-def test_a_word_on_one_frame_is_another_frame():
-    scenes = [scene(seed) for seed in range(4)]
-    written = [one.copy() for one in scenes]
-    ImageDraw.Draw(written[2]).text((20, 20), "no", "white")
-    assert not frames_of(saved(scenes, "TIFF")).agrees_with(frames_of(saved(written, "TIFF")))
-
-
 def test_pages_of_one_layout_are_not_the_same():
     def page(words: str) -> Image.Image:
         drawn = Image.new("L", (1240, 1754), 255)

@@ -37,32 +37,6 @@ def test_matches_are_each_others_best_and_clearly_better_than_the_second(count, 
     assert len(expected) > 1
 
 
-def test_of_keypoints_that_are_the_same_one_matches_and_a_second_like_the_best_leaves_none():
-    a = keypoints(1, 20)
-    twice = Keypoints(*(np.concatenate([part] * 2) for part in (a.places, a.descriptors, a.arrows)))
-    found, to = registration._match_keypoints(twice, a)
-    # Which of the two is a matter of the last bit of a product, and so of the processor.
-    assert (found % 20 == to).all()
-    assert sorted(to.tolist()) == list(range(20))
-    assert len(registration._match_keypoints(a, twice)[0]) == 0
-
-
-def test_products_in_parts_are_those_of_the_whole():
-    a, b = (keypoints(seed, count).descriptors for seed, count in ((1, 131), (2, 77)))
-    assert registration._descriptor_cosines(a, b) == pytest.approx(a.astype(float) @ b.T.astype(float), abs=1e-6)
-
-
-def test_the_mirror_image_has_the_same_keypoints_turned_the_other_way():
-    a = keypoints(3, 40)
-    mirrored = a.mirror_keypoints(400)
-    assert mirrored.places == pytest.approx(np.abs(a.places - np.array([399, 0])), abs=1e-3)
-    assert mirrored.arrows == pytest.approx(-a.arrows.conj())
-    again = mirrored.mirror_keypoints(400)
-    assert again.places == pytest.approx(a.places, abs=1e-3)
-    assert again.descriptors.tolist() == a.descriptors.tolist()
-    assert again.arrows.tolist() == a.arrows.tolist()
-
-
 def test_the_mirror_image_is_tried_where_a_part_is_symmetric():
     """A tower with windows on both sides agrees with its mirror image, moved; all of the picture does not."""
     rng = np.random.default_rng(2)

@@ -1,10 +1,9 @@
 """Votes of local features: in a crowd of pictures those that share what the others have not."""
 
 import numpy as np
-import pytest
 
 from diptych_runtime.closer_look import votes
-from diptych_runtime.closer_look.votes import ASKING, ELECTED, LENGTH, elected_pairs, find_crowded, make_signatures
+from diptych_runtime.closer_look.votes import ASKING, ELECTED, elected_pairs, find_crowded, make_signatures
 
 
 def descriptors(rng: np.random.Generator, count: int) -> np.ndarray:
@@ -31,23 +30,6 @@ def copied(picture: np.ndarray, rng: np.random.Generator, kept: int) -> np.ndarr
     return noisy / np.linalg.norm(noisy, axis=1, keepdims=True)
 
 
-def test_a_signature_has_the_roots_of_the_sums_of_each_four_cells():
-    given = descriptors(np.random.default_rng(1), 7)
-    found = make_signatures(given)
-    assert found.shape == (7, LENGTH)
-    assert found.dtype == np.uint8
-    for one, row in zip(given.astype(float), found.astype(float), strict=True):
-        cells = one.reshape(4, 4, 8)
-        expected = [
-            np.sqrt((cells[2 * r : 2 * r + 2, 2 * c : 2 * c + 2, d] ** 2).sum())
-            for r in range(2)
-            for c in range(2)
-            for d in range(8)
-        ]
-        assert np.abs(row / 255 - expected).max() <= 0.5 / 255 + 1e-6
-    assert make_signatures(given[:0]).shape == (0, LENGTH)
-
-
 def test_a_copy_of_little_is_elected_in_a_crowd_of_pictures_that_are_alike_but_for_it():
     rng = np.random.default_rng(5)
     pictures = crowd()
@@ -65,33 +47,6 @@ def test_the_same_pairs_are_elected_by_any_number_of_threads_and_in_parts(monkey
     assert elected_pairs(described, threads=2).tolist() == alone.tolist()
     monkeypatch.setattr(votes, "_STEP", 64)
     assert elected_pairs(described).tolist() == alone.tolist()
-
-
-@pytest.mark.parametrize("threads", [2, 3, 8])
-def test_lists_that_lie_in_one_place_are_the_same_for_any_number_of_threads(threads):
-    """Few keypoints that all pictures have again and again: of the middles of lists many are the same."""
-    rng = np.random.default_rng(1)
-    base = rng.integers(0, 90, (50, LENGTH)).astype(np.uint8)
-    described = [base[rng.integers(0, 50, rng.integers(0, 201))] for _ in range(400)]
-    alone = elected_pairs(described)
-    assert len(alone) > 400
-    assert elected_pairs(described, threads).tolist() == alone.tolist()
-
-
-def test_pictures_without_keypoints_are_elected_by_none():
-    none = np.empty((0, LENGTH), np.uint8)
-    described = [make_signatures(one) for one in crowd(pictures=5)]
-    found = elected_pairs([none, *described, none])
-    assert set(found.ravel().tolist()) == {1, 2, 3, 4, 5}
-    assert elected_pairs([none, none]).shape == (0, 2)
-    assert elected_pairs([described[0], none]).shape == (0, 2), "no picture votes for itself"
-    assert elected_pairs([]).shape == (0, 2)
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_two_pictures_elect_one_another(threads):
-    described = [make_signatures(one) for one in crowd(pictures=2)]
-    assert elected_pairs(described, threads).tolist() == [[0, 1]]
 
 
 def test_of_a_crowd_are_those_with_many_pairs_worth_a_look_and_those_among_them():

@@ -61,11 +61,16 @@ def test_else_float32_is_taken_and_the_reason_is_said_or_it_is_an_error_where_8_
             pair_graph(known, library, "int8")
 
 
-def test_the_environment_says_which_precision_where_the_call_does_not(monkeypatch):
+def test_the_environment_says_which_precision_and_kernel_where_the_call_does_not(monkeypatch):
     assert pair_precision() == "auto"
     monkeypatch.setenv("DIPTYCH_PAIR_PRECISION", "float32")
     assert (pair_precision(), pair_precision("int8")) == ("float32", "int8")
     assert Runtime.open("photo", provider="cpu", threads=1).pair_path == "float32: it was asked for"
+    monkeypatch.setenv("DIPTYCH_KERNEL", "off")
+    assert Runtime.open("photo", provider="cpu", threads=1).attention_path == "function body: the kernel is off"
+    monkeypatch.setenv("DIPTYCH_KERNEL", "always")
+    with pytest.raises(ArtifactError, match="must be one of auto, off, require, got 'always'"):
+        Runtime.open("photo", provider="cpu")
     monkeypatch.setenv("DIPTYCH_PAIR_PRECISION", "int4")
     with pytest.raises(ArtifactError, match="must be one of auto, float32, int8, got 'int4'"):
         pair_precision()

@@ -14,10 +14,11 @@ from torch import Tensor, nn
 
 from diptych_model import MSAC, Scale, relative_attention
 from diptych_model.flops import count_flops, count_parameters
-from diptych_model.mixers import MIXERS, Place
+from diptych_model.mixers import Place
 from diptych_studies.benchmarks.operators import bench_operators, bench_text
 from diptych_studies.benchmarks.plot import bench_plot, spread_heights
 from diptych_studies.benchmarks.timing import Contender, peak_bytes, run_race
+from diptych_studies.mixers import MIXERS
 from diptych_training.errors import DataError
 
 

@@ -4,11 +4,11 @@ import json
 
 import pytest
 import torch
+from drawing import losses_of_training
 from torch import nn
 
 from diptych_model.flops import count_parameters
 from diptych_model.mixers import Place
-from diptych_model.mixers.stand_alone import AttentionStem
 from diptych_model.networks.resnet import DEPTHS, ResNet
 from diptych_studies.benchmarks import resnets
 from diptych_studies.benchmarks.resnets import (
@@ -22,6 +22,9 @@ from diptych_studies.benchmarks.resnets import (
     compare_with_paper,
     resnets_text,
 )
+from diptych_studies.mixers.non_local import NonLocalBlock
+from diptych_studies.mixers.squeeze_excitation import SqueezeExcitation
+from diptych_studies.mixers.stand_alone import AttentionStem
 
 pytestmark = pytest.mark.xdist_group("resnets")  # one process counts all, once
 FORMS = ("convolution", "convolutional stem + attention", "attention everywhere")
@@ -187,3 +190,14 @@ def test_a_row_is_plain_json_with_its_differences() -> None:
         "parameters_off": pytest.approx(-20.0),
         "flops_off": pytest.approx(-25.0),
     }
+
+
+def test_squeeze_and_excitation_and_a_non_local_block_find_their_places() -> None:
+    parts = {"scaled": lambda d: SqueezeExcitation(d, 4), "after": {2: lambda d: NonLocalBlock(d, 8)}}
+    network = ResNet((1, 2), 5, 20, 12, width=8, stem=lambda width: AttentionStem(3, width, heads=2), **parts)
+    assert sum(isinstance(part, SqueezeExcitation) for part in network.modules()) == 3
+    assert isinstance(network.layers[-1], NonLocalBlock)
+    losses = losses_of_training(network)
+    assert losses[0] > 1
+    assert losses[-1] < 0.1
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in network.parameters())

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from diptych_model import Scale
-from diptych_model.mixers.transformer import causal_mask
+from diptych_studies.mixers.transformer import causal_mask
 from diptych_studies.networks.language_model import (
     EncoderBlock,
     LanguageConfig,

@@ -4,7 +4,7 @@ import pytest
 import torch
 from drawing import draw
 
-from diptych_model.mixers.non_local import NonLocal
+from diptych_studies.mixers.non_local import NonLocal
 from diptych_studies.networks.sagan import (
     Discriminator,
     Generator,

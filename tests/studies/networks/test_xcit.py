@@ -8,10 +8,11 @@ import torch.nn.functional as F
 from drawing import assert_equal_with_gradients, draw, losses_of_training
 from torch import Tensor, nn
 
-from diptych_model import reference
 from diptych_model.flops import count_flops, count_parameters
-from diptych_model.mixers import CrossCovariance, Place, Transformer
-from diptych_model.mixers.cross_covariance import ClassAttention, CrossCovarianceAttention, LocalPatchInteraction
+from diptych_model.mixers import Place
+from diptych_studies import reference
+from diptych_studies.mixers import CrossCovariance, Transformer
+from diptych_studies.mixers.cross_covariance import ClassAttention, CrossCovarianceAttention, LocalPatchInteraction
 from diptych_studies.networks.xcit import ClassBlock, CrossCovarianceBlock, PatchStem, Positions, XCiT
 
 TINY: dict[str, Any] = {"d": 8, "depth": 2, "heads": 2, "patch": 4, "class_depth": 2}

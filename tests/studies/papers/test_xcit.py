@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from diptych_model.mixers.cross_covariance import CrossCovarianceAttention
+from diptych_studies.mixers.cross_covariance import CrossCovarianceAttention
 from diptych_studies.papers import xcit
 from diptych_studies.papers.xcit import (
     SELF,

@@ -12,10 +12,10 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
-from diptych_model import MIXERS, PairConfig
-from diptych_model.mixers import Transformer
+from diptych_model import PairConfig
 from diptych_model.network import PairPart
 from diptych_studies import variants
+from diptych_studies.mixers import MIXERS, Transformer
 from diptych_studies.photo_pairs import run, study
 from diptych_studies.photo_pairs.run import (
     compute_answers,

@@ -14,8 +14,9 @@ import torch
 
 from diptych.console import format_table
 from diptych_model import Msac, Scale
-from diptych_model.mixers import MIXERS, Mixer, Place
+from diptych_model.mixers import Mixer, Place
 from diptych_studies.benchmarks.timing import Contender, run_race, summarize_contender
+from diptych_studies.mixers import MIXERS
 from diptych_training.device import torch_threads
 from diptych_training.errors import DataError
 

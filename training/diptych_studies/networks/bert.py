@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from diptych_model.mixers.transformer import sinusoids
 from diptych_model.operators import Scale
+from diptych_studies.mixers.transformer import sinusoids
 from diptych_studies.networks.language_model import (
     EncoderBlock,
     LanguageConfig,

@@ -13,9 +13,9 @@ from jaxtyping import Float, Int
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from diptych_model.mixers.transformer import sinusoids
 from diptych_model.operators import MSAC, Scale
 from diptych_model.settings import known_settings
+from diptych_studies.mixers.transformer import sinusoids
 
 OBJECTIVES = ("causal", "masked")
 BYTES = 256

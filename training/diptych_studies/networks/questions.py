@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from diptych_model.mixers.transformer import EncoderLayer, sinusoids
+from diptych_studies.mixers.transformer import EncoderLayer, sinusoids
 
 RELEVANCES = ("dot", "additive")
 PAD = 0  # the token that fills questions up

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm
 
-from diptych_model.mixers.non_local import NonLocalBlock
+from diptych_studies.mixers.non_local import NonLocalBlock
 
 START = 4  # positions along a side that a generator begins with, and a discriminator ends with
 

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from diptych_model.mixers.transformer import DecoderLayer, EncoderLayer, causal_mask, sinusoids
+from diptych_studies.mixers.transformer import DecoderLayer, EncoderLayer, causal_mask, sinusoids
 
 KINDS = ("transformer", "additive", "dot")
 PAD, BEGIN, END = 0, 1, 2

@@ -13,11 +13,12 @@ import torch
 
 from diptych.console import format_table
 from diptych_model.flops import count_parameters
-from diptych_model.mixers import Msac, StandAlone
-from diptych_model.networks.classifier import ClassifierConfig, classifier_flops, with_flops
+from diptych_model.mixers import Msac
+from diptych_model.networks.classifier import ClassifierConfig, classifier_flops
 from diptych_model.operators import Scale
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.grid import run_grid
+from diptych_studies.mixers import StandAlone
 from diptych_training.classifiers import Budget, name_classes, train_classifier
 from diptych_training.data.classes import Labelled, labelled_archive
 from diptych_training.errors import DataError
@@ -25,6 +26,7 @@ from diptych_training.metrics import student_interval, wilson_interval
 
 ARCHIVES = ("flowers", "grocery")
 RATES = (2e-3, 4e-3)
+WIDEST = 1024  # where the search for a width ends
 WIDTHS = (8, 16, 24, 32)
 COLUMNS = (
     *("archive", "network", "width", "seed", "rate", "parameters", "mflop", "steps", "right", "held_out"),
@@ -54,6 +56,19 @@ MSACS = {
         spatial=(build_msac(3, 5, heads=1, d=6), build_msac(1, 3, heads=1, d=6), build_msac(1, heads=2, d=6)),
     ),
 }
+
+
+def with_flops(config: ClassifierConfig, classes: int, operations: int) -> ClassifierConfig:
+    """The same shape with the width that brings its operations nearest to so many."""
+    low, high = 1, WIDEST
+    while low < high:
+        middle = (low + high) // 2
+        if classifier_flops(replace(config, width=middle), classes) < operations:
+            low = middle + 1
+        else:
+            high = middle
+    near = [replace(config, width=width) for width in (low - 1, low) if width]
+    return min(near, key=lambda one: abs(classifier_flops(one, classes) - operations))
 
 
 def twins(classes: int) -> dict[str, ClassifierConfig]:

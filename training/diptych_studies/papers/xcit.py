@@ -17,10 +17,11 @@ import torch
 
 from diptych.console import format_table
 from diptych_model.flops import count_flops, count_parameters
-from diptych_model.mixers import Place, Transformer
-from diptych_model.mixers.cross_covariance import CrossCovarianceAttention
+from diptych_model.mixers import Place
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.grid import run_grid
+from diptych_studies.mixers import Transformer
+from diptych_studies.mixers.cross_covariance import CrossCovarianceAttention
 from diptych_studies.networks.xcit import XCiT
 from diptych_training.classifiers import Budget, name_classes, train_classifier
 from diptych_training.data.archives import list_photos, load_photos, read_table_of

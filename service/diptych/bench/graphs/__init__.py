@@ -1,5 +1,5 @@
 """Graphs to measure a machine and ourselves against: a plain matrix product, and peers of ours, whose weights, where
-they have any, say nothing. No torch, no onnx: `diptych_export.bench_graphs` made the files.
+they have any, say nothing. No torch, no onnx: `diptych_studies.benchmarks.bench_graphs` made the files.
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ import torch
 from drawing import assert_equal_with_gradients, draw, drawn
 from torch import Tensor, nn
 
-from diptych_model import reference
-from diptych_model.mixers import NonLocalAttention, Place
-from diptych_model.mixers.non_local import NonLocal, NonLocalBlock
-from diptych_model.panels import swap_panels
+from diptych_model.mixers import Place
+from diptych_studies import reference
+from diptych_studies.mixers import NonLocalAttention
+from diptych_studies.mixers.non_local import NonLocal, NonLocalBlock
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -49,58 +49,6 @@ def test_the_operator_is_the_sources_formula_by_einsum_with_the_sum_over_the_key
     assert (wrong - o).abs().max() > 1e-2
 
 
-@pytest.mark.parametrize("segments", [False, True])
-def test_the_coefficients_of_every_output_sum_to_one_over_the_keys(segments: bool) -> None:
-    made = drawn(NonLocal(6, 3, 2, panels=2, segments=segments), seed=5)
-    # Values that are the same number everywhere come out as that number, whatever the coefficients.
-    made.W_h.data[:, :-1], made.W_h.data[:, -1] = 0, 1
-    x = draw(4, 3, 5, 6, seed=6)
-    x[..., -1] = 2
-    expected = 2 * made.W_v[:, :, 0, 0].sum(1)
-    torch.testing.assert_close(made(x), expected.expand(4, 3, 5, 3))
-
-
-def test_a_key_that_all_queries_look_for_is_seen_at_every_position() -> None:
-    made, x = drawn(NonLocal(4, 3, 2), seed=7), draw(1, 3, 5, 4, seed=8)
-    q = torch.einsum("ec,c->e", made.W_g[:, :, 0, 0], torch.ones(4, dtype=torch.float64))
-    x = 1 + 0.01 * x
-    x[0, 2, 1] = torch.linalg.lstsq(made.W_f[:, :, 0, 0], q).solution * 1e4
-    seen = made.W_v[:, :, 0, 0] @ (made.W_h[:, :, 0, 0] @ x[0, 2, 1])
-    others = torch.ones(3, 5, dtype=torch.bool)
-    others[2, 1] = False
-    torch.testing.assert_close(made(x)[0][others], seen.expand(14, 3))
-
-
-def test_moving_the_positions_of_a_picture_about_moves_its_outputs_alike() -> None:
-    made, x = drawn(NonLocal(6, 5, 3), seed=9), draw(1, 3, 7, 6, seed=10)
-    order = torch.randperm(21, generator=torch.Generator().manual_seed(1))
-    moved = x.reshape(1, 21, 6)[:, order].reshape(1, 3, 7, 6)
-    torch.testing.assert_close(made(moved).reshape(21, 5), made(x).reshape(21, 5)[order])
-
-
-@pytest.mark.parametrize("segments", [False, True])
-def test_swapping_the_panels_of_every_picture_swaps_the_outputs(segments: bool) -> None:
-    made = drawn(NonLocalAttention(2).build(Place(6, 5, 3, 7, panels=2, segments=segments)), seed=11)
-    x = draw(6, 3, 7, 6, seed=12)
-    torch.testing.assert_close(made(swap_panels(x)), swap_panels(made(x)))
-
-
-def test_the_segment_turns_a_panel_to_itself_and_its_own_keys_decide() -> None:
-    made, x = drawn(NonLocal(6, 5, 2, panels=2, segments=True), seed=13), draw(2, 3, 5, 6, seed=14)
-    alone = NonLocal(6, 5, 2).double()
-    alone.load_state_dict({name: value for name, value in made.state_dict().items() if name != "segment"})
-    assert made.segment is not None
-    made.segment.data = torch.tensor([0.0, -1e4], dtype=torch.float64)
-    torch.testing.assert_close(made(x), alone(x))
-    made.segment.data = torch.tensor([0.3, 0.3], dtype=torch.float64)
-    assert (made(x) - alone(x)).abs().max() > 1e-2
-
-
-def test_a_pictures_result_does_not_depend_on_its_mates() -> None:
-    made, x = drawn(NonLocal(6, 5, 2, panels=2, segments=True), seed=15), draw(6, 3, 5, 6, seed=16)
-    torch.testing.assert_close(made(x)[2:4], made(x[2:4]))
-
-
 def test_the_residual_block_starts_as_the_identity() -> None:
     block, x = NonLocalBlock(8, 2).double(), draw(2, 3, 5, 8, seed=17)
     assert torch.equal(block(x), x)
@@ -113,27 +61,12 @@ def test_the_residual_block_and_all_its_gradients_equal_the_loops() -> None:
     assert_equal_with_gradients(block(x), expected, [x, *block.parameters()])
 
 
-def test_keys_start_as_queries_and_scores_of_white_input_at_unit_variance() -> None:
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        made = NonLocal(256, 5, 4)
-        assert torch.equal(made.W_f, made.W_g)
-        f, g = torch.randn(2, 500, 256) @ made.W_f[:, :, 0, 0].T
-    assert (f @ g.T).std().item() == pytest.approx(1, abs=0.2)
-
-
 def test_a_place_gives_its_stride_and_of_two_panels_its_segments() -> None:
     made = NonLocalAttention(2).build(Place(6, 5, 3, 7, panels=2, segments=True, stride=2))
     assert made(torch.randn(4, 3, 7, 6)).shape == (4, 2, 4, 5)
     assert made.segment is not None
     assert NonLocalAttention(2).build(Place(6, 5, 3, 7, panels=2)).segment is None
     assert NonLocalAttention(2).build(Place(6, 5, 3, 7, segments=True)).segment is None
-
-
-@pytest.mark.parametrize("d", [12, 32, 48])
-def test_the_defaults_fit_the_usual_widths(d: int) -> None:
-    made = NonLocalAttention().build(Place(d, d, 4, 4, panels=2, segments=True, open_seam=True))
-    assert made(torch.randn(4, 3, 2, d)).shape == (4, 3, 2, d)
 
 
 @pytest.mark.parametrize(

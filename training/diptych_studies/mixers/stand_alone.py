@@ -10,9 +10,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from diptych_model.convolution import average_pool, convolve, new_filters
-from diptych_model.local_attention import LocalAttention
 from diptych_model.mixers.mixer import Place
 from diptych_model.panels import join_panels, split_panels, swap_panels
+from diptych_studies.mixers.local_attention import LocalAttention
 
 Picture = Float[Tensor, "stacked rows cols d"]
 Attended = Float[Tensor, "stacked rows_out cols_out d_o"]

@@ -7,10 +7,11 @@ import torch
 from drawing import assert_equal_with_gradients, draw, drawn
 from torch import nn
 
-from diptych_model import reference
-from diptych_model.mixers import Place, SqueezeExcitationConvolution
-from diptych_model.mixers.squeeze_excitation import SqueezeExcitation
+from diptych_model.mixers import Place
 from diptych_model.panels import join_panels, split_panels, swap_panels
+from diptych_studies import reference
+from diptych_studies.mixers import SqueezeExcitationConvolution
+from diptych_studies.mixers.squeeze_excitation import SqueezeExcitation
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -55,44 +56,12 @@ def test_one_panel_is_the_formula_of_the_guide_by_matrix_products() -> None:
     torch.testing.assert_close(made(u), torch.einsum("bnmc,bc->bnmc", u, s))
 
 
-def test_moving_the_positions_of_a_picture_about_moves_its_outputs_alike() -> None:
-    made, u = drawn(SqueezeExcitation(6, 3), seed=7), draw(1, 5, 7, 6, seed=8)
-    order = torch.randperm(35, generator=torch.Generator().manual_seed(1))
-    moved = u.reshape(1, 35, 6)[:, order].reshape(1, 5, 7, 6)
-    torch.testing.assert_close(made(moved).reshape(35, 6), made(u).reshape(35, 6)[order])
-
-
 def test_every_channel_is_only_weakened_and_by_one_number_for_all_positions() -> None:
     u = draw(2, 3, 5, 8, seed=9)
     s = drawn(SqueezeExcitation(8, 2), seed=10)(u) / u
     assert ((s > 0) & (s < 1)).all()
     torch.testing.assert_close(s, s[:, :1, :1].expand_as(s))
     assert s[0, 0, 0].std() > 1e-3
-
-
-@pytest.mark.parametrize("open_seam", [False, True])
-def test_swapping_the_panels_of_every_picture_swaps_the_outputs_without_windows_over_the_seam(open_seam: bool) -> None:
-    # A window over the seam knows left from right; one of a single position does not reach it.
-    window = (1, 1) if open_seam else (3, 3)
-    place = Place(5, 8, 3, 7, panels=2, open_seam=open_seam)
-    made, x = drawn(SqueezeExcitationConvolution(*window).build(place), seed=11), draw(6, 3, 7, 5, seed=12)
-    torch.testing.assert_close(made(swap_panels(x)), swap_panels(made(x)))
-
-
-def test_each_panel_is_weighed_by_what_the_other_holds_and_no_picture_by_its_mates() -> None:
-    made, u = drawn(SqueezeExcitation(8, 2, panels=2), seed=13), draw(4, 3, 5, 8, seed=14)
-    changed = u.clone()
-    changed[1] += 1
-    moved = (made(u) - made(changed)).abs().amax((1, 2, 3))
-    assert moved[0] > 1e-3
-    assert moved[2:].max() == 0
-    torch.testing.assert_close(made(u)[2:], made(u[2:]))
-
-
-@pytest.mark.parametrize("d", [12, 32, 48])
-def test_the_defaults_fit_the_usual_widths(d: int) -> None:
-    made = SqueezeExcitationConvolution().build(Place(d, d, 4, 4, panels=2, segments=True))
-    assert made(torch.randn(4, 3, 2, d)).shape == (4, 3, 2, d)
 
 
 @pytest.mark.parametrize(

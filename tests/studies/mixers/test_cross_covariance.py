@@ -8,15 +8,14 @@ import torch.nn.functional as F
 from drawing import assert_equal_with_gradients, draw
 from torch import Tensor, nn
 
-from diptych_model import reference
-from diptych_model.mixers import CrossCovariance, Place
-from diptych_model.mixers.cross_covariance import (
+from diptych_model.mixers import Place
+from diptych_studies import reference
+from diptych_studies.mixers import CrossCovariance
+from diptych_studies.mixers.cross_covariance import (
     ClassAttention,
     CrossCovarianceAttention,
-    CrossCovarianceLayer,
     LocalPatchInteraction,
 )
-from diptych_model.panels import join_panels, split_panels, swap_panels
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -96,16 +95,6 @@ def test_the_mixer_and_all_its_gradients_are_xca_and_then_lpi_of_the_normalised_
     assert_equal_with_gradients(made(u), result, [u, *made.parameters()])
 
 
-def test_in_a_block_the_mixer_is_an_xcit_layer_but_for_the_argument_of_its_second_norm() -> None:
-    made, x = drawn(CrossCovariance(heads=2).build(Place(6, 6, 3, 5)), seed=7), draw(2, 3, 5, 6, seed=8)
-    u = F.layer_norm(x, (6,))
-    after_xca = x + made.attention(u)
-    torch.testing.assert_close(x + made(u), after_xca + made.local(made.norm(u + made.attention(u))))
-    # Where the stream is normalised already, nothing differs at all.
-    after_xca = u + made.attention(u)
-    torch.testing.assert_close(u + made(u), after_xca + made.local(made.norm(after_xca)))
-
-
 def test_xca_is_scaled_dot_product_attention_with_channels_for_tokens() -> None:
     made, x = drawn(CrossCovarianceAttention(6, 1), seed=9), draw(2, 3, 7, 6, seed=10)
     q, k, v = (F.linear(x.flatten(1, 2), W[:, :, 0, 0]).transpose(1, 2) for W in (made.W_Q, made.W_K, made.W_V))
@@ -133,60 +122,6 @@ def test_the_length_of_queries_and_keys_does_not_matter_to_xca() -> None:
     torch.testing.assert_close(made(x), before)
 
 
-def test_xca_knows_no_positions() -> None:
-    made, x = drawn(CrossCovarianceAttention(6, 3), seed=15), draw(1, 3, 7, 6, seed=16)
-    order = torch.randperm(21, generator=torch.Generator().manual_seed(1))
-    moved = x.reshape(1, 21, 6)[:, order].reshape(1, 3, 7, 6)
-    torch.testing.assert_close(made(moved).reshape(21, 6), made(x).reshape(21, 6)[order])
-
-
-def test_while_both_temperatures_are_equal_segments_change_nothing_and_otherwise_they_do() -> None:
-    plain = drawn(CrossCovarianceAttention(6, 3, panels=2), seed=17)
-    made = CrossCovarianceAttention(6, 3, panels=2, segments=True).double()
-    made.load_state_dict(plain.state_dict() | {"tau": plain.tau.detach().expand(2, 3)})
-    x = draw(4, 3, 5, 6, seed=18)
-    torch.testing.assert_close(made(x), plain(x))
-    made.tau.data[1] += 1
-    assert (made(x) - plain(x)).abs().max() > 1e-3
-
-
-def test_lpi_is_torchs_depthwise_convolutions_with_the_norm_after_the_gelu() -> None:
-    made, x = drawn(LocalPatchInteraction(5), seed=19), draw(2, 3, 7, 5, seed=20)
-    first = F.conv2d(x.permute(0, 3, 1, 2), made.H_1, made.b_1, padding=1, groups=5)
-    expected = F.conv2d(made.norm(F.gelu(first)), made.H_2, made.b_2, padding=1, groups=5)
-    torch.testing.assert_close(made(x), expected.permute(0, 2, 3, 1))
-
-
-def test_with_an_open_seam_lpi_is_one_over_t() -> None:
-    made, x = drawn(LocalPatchInteraction(5, joined=2), seed=21), draw(4, 3, 7, 5, seed=22)
-    alone = LocalPatchInteraction(5).double().eval()
-    alone.load_state_dict(made.state_dict())
-    torch.testing.assert_close(made(x), split_panels(alone(join_panels(x, 2)), 2))
-
-
-def test_lpi_is_shifted_with_its_input_away_from_the_edges() -> None:
-    made, x = drawn(LocalPatchInteraction(3), seed=23), draw(1, 11, 13, 3, seed=24)
-    moved = made(x.roll((1, 2), (1, 2)))
-    torch.testing.assert_close(moved[:, 4:-4, 4:-4], made(x).roll((1, 2), (1, 2))[:, 4:-4, 4:-4])
-
-
-@pytest.mark.parametrize("segments", [False, True])
-@pytest.mark.parametrize("training", [False, True])
-def test_swapping_the_panels_of_every_picture_swaps_the_outputs(segments: bool, training: bool) -> None:
-    made = drawn(CrossCovariance(heads=2).build(Place(6, 7, 3, 5, panels=2, segments=segments)), seed=25)
-    made.train(training)
-    x = draw(6, 3, 5, 6, seed=26)
-    torch.testing.assert_close(made(swap_panels(x)), swap_panels(made(x)))
-
-
-def test_in_evaluation_a_pictures_result_does_not_depend_on_its_mates_while_training_it_does() -> None:
-    made = drawn(CrossCovariance(heads=2).build(Place(6, 7, 3, 5, panels=2, segments=True)), seed=27)
-    x = draw(6, 3, 5, 6, seed=28)
-    torch.testing.assert_close(made(x)[2:4], made(x[2:4]))
-    made.train()
-    assert (made(x)[2:4] - made(x[2:4])).abs().max() > 1e-3
-
-
 def class_weights(made: ClassAttention) -> dict[str, Tensor]:
     attention = made.attention
     assert attention.in_proj_weight is not None
@@ -206,22 +141,6 @@ def test_class_attention_and_all_its_gradients_equal_the_loops(batch: int) -> No
     assert_equal_with_gradients(made(token, x), torch.stack(expected), [token, x, *made.parameters()])
 
 
-def test_the_class_token_sees_itself_and_the_order_of_the_tokens_is_nothing_to_it() -> None:
-    made, token, x = drawn(ClassAttention(6, 2), seed=32), draw(1, 6, seed=33), draw(1, 7, 6, seed=34)
-    torch.testing.assert_close(made(token, x.flip(1)), made(token, x))
-    # With no other token there is only itself to see: its own value.
-    weights = class_weights(made)
-    value = F.linear(token, weights["W_V"], weights["b_V"])
-    alone = made(token, x[:, :0])
-    torch.testing.assert_close(alone, F.linear(value, weights["W_O"], weights["b_O"]))
-
-
-def test_keys_start_as_queries() -> None:
-    made, query = CrossCovarianceAttention(6, 2), class_weights(ClassAttention(6, 2))
-    assert torch.equal(made.W_K, made.W_Q)
-    assert torch.equal(query["W_K"], query["W_Q"])
-
-
 def test_only_of_two_panels_segments_give_a_temperature_to_each_kind_of_token() -> None:
     def kinds(**switches: Any) -> int:
         return len(CrossCovariance(heads=2).build(Place(6, 6, 3, 5, **switches)).attention.tau)
@@ -229,13 +148,6 @@ def test_only_of_two_panels_segments_give_a_temperature_to_each_kind_of_token() 
     assert kinds(panels=2, segments=True) == 2
     assert kinds(panels=2) == 1
     assert kinds(segments=True) == 1
-
-
-@pytest.mark.parametrize("d", [12, 32, 48])
-def test_the_defaults_fit_the_usual_widths(d: int) -> None:
-    made = CrossCovariance().build(Place(d, d, 4, 4, panels=2, segments=True))
-    assert isinstance(made, CrossCovarianceLayer)
-    assert made(torch.randn(4, 3, 2, d)).shape == (4, 3, 2, d)
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ import torch
 from drawing import assert_equal_with_gradients, draw
 from torch import Tensor, nn
 
-from diptych_model import reference
-from diptych_model.mixers import MIXERS, Decoder, Place, Transformer, mixer_from
-from diptych_model.mixers.transformer import (
+from diptych_model.mixers import Place
+from diptych_studies import reference
+from diptych_studies.mixers import MIXERS, Decoder, Transformer
+from diptych_studies.mixers.transformer import (
     CrossAttention,
     DecoderLayer,
     EncoderLayer,
-    FacingDecoder,
     JointAttention,
     causal_mask,
     sinusoids,
@@ -109,51 +109,6 @@ def test_the_facing_decoder_and_all_its_gradients_equal_the_loops(batch: int, st
     assert_equal_with_gradients(module(x), torch.stack(results), [x, *module.parameters()])
 
 
-def test_the_facing_decoder_is_torchs_pre_norm_decoder_layer_on_what_is_normed_already() -> None:
-    module = randomized(Decoder(2).build(Place(6, 6, 3, 5, panels=2)), seed=5)
-    layer = nn.TransformerDecoderLayer(6, 2, 7, 0.0, batch_first=True, norm_first=True, bias=False).double()
-    layer.self_attn.load_state_dict(module.own.state_dict())
-    layer.multihead_attn.load_state_dict(module.cross.state_dict())
-    layer.norm1, layer.norm2 = nn.Identity(), module.norm  # pyright: ignore[reportAttributeAccessIssue]
-    layer.linear2.weight.data.zero_()
-    x = draw(2, 3, 5, 6, seed=6)
-    expected = layer(x.view(2, 15, 6), x.flip(0).view(2, 15, 6)).view(2, 3, 5, 6)
-    torch.testing.assert_close(x + module(x), expected)
-
-
-@pytest.mark.parametrize("kind", ["transformer", "decoder"])
-def test_swapping_the_panels_swaps_the_outputs_and_each_panel_sees_the_other(kind: str) -> None:
-    module = randomized(MIXERS[kind](heads=2).build(Place(6, 6, 3, 5, panels=2, segments=True)), seed=7)  # pyright: ignore
-    x = draw(4, 3, 5, 6, seed=8)
-    swapped = torch.tensor([1, 0, 3, 2])
-    torch.testing.assert_close(module(x[swapped]), module(x)[swapped])
-    moved = x.clone()
-    moved[1, 2, 4] += 1
-    changed = (module(moved) != module(x)).flatten(1).any(1)
-    assert changed.tolist() == [True, True, False, False]
-
-
-def test_without_segments_the_tokens_of_both_panels_are_one_set() -> None:
-    module = randomized(Transformer(2).build(Place(6, 6, 3, 5, panels=2)), seed=9)
-    x, order = draw(2, 3, 5, 6, seed=10), torch.randperm(30, generator=torch.Generator().manual_seed(0))
-    moved = module(x.view(30, 6)[order].view(2, 3, 5, 6)).view(30, 6)
-    torch.testing.assert_close(moved, module(x).view(30, 6)[order])
-
-
-def test_segments_tell_the_own_panel_from_the_other_and_their_common_part_tells_nothing() -> None:
-    module = randomized(Transformer(2).build(Place(6, 6, 3, 5, panels=2, segments=True)), seed=11)
-    x = draw(2, 3, 5, 6, seed=12)
-    y = module(x)
-    assert module.segment is not None
-    module.segment.data += 5.0
-    torch.testing.assert_close(module(x), y)
-    # Own panel overwhelming: each is then attended by itself, as a single panel is.
-    module.segment.data = torch.tensor([[1e4, 1e4], [0.0, 0.0]], dtype=torch.float64)
-    alone = Transformer(2).build(Place(6, 6, 3, 5)).double()
-    alone.attention.load_state_dict(module.attention.state_dict())
-    torch.testing.assert_close(module(x), alone(x))
-
-
 @pytest.mark.parametrize("kind", ["transformer", "decoder"])
 @pytest.mark.parametrize("heads", [2, 3])
 def test_evaluation_without_gradients_gives_the_same_numbers_whatever_the_mates(kind: str, heads: int) -> None:
@@ -163,18 +118,6 @@ def test_evaluation_without_gradients_gives_the_same_numbers_whatever_the_mates(
     with torch.no_grad():
         torch.testing.assert_close(module.eval()(x), trained)
         torch.testing.assert_close(module(x[2:4]), trained[2:4])
-
-
-@pytest.mark.parametrize("kind", ["transformer", "decoder"])
-def test_keys_start_as_queries_and_settings_come_back_from_a_configuration(kind: str) -> None:
-    mixer = mixer_from({"kind": kind, "heads": 2})
-    assert (mixer.kind, mixer) == (kind, MIXERS[kind](heads=2))  # pyright: ignore
-    attentions = [m for m in mixer.build(Place(6, 6, 3, 5, panels=2)).modules() if isinstance(m, nn.MultiheadAttention)]
-    assert attentions
-    for attention in attentions:
-        q, k, v = attention.in_proj_weight.chunk(3)
-        assert torch.equal(q, k)
-        assert not torch.equal(k, v)
 
 
 PADDING = torch.tensor([[False] * 5, [False, False, True, True, False], [True, False, False, False, True]])
@@ -246,18 +189,6 @@ def test_cross_attention_and_all_its_gradients_equal_the_loops(d_memory: int) ->
     assert_equal_with_gradients(computed, expected, [question, regions, *module.parameters()])
 
 
-def test_a_padded_token_and_a_later_one_change_nothing_before_them() -> None:
-    layer = randomized(EncoderLayer(6, 2, 7), seed=23)
-    x = draw(1, 5, 6, seed=24)
-    moved = x.clone()
-    moved[0, 3] += 1
-    later = layer(moved, mask=causal_mask(5).double()) != layer(x, mask=causal_mask(5).double())
-    assert later.any(-1)[0].tolist() == [False, False, False, True, True]
-    hidden = torch.tensor([[False, False, False, True, False]])
-    padded = layer(moved, padding=hidden) != layer(x, padding=hidden)
-    assert padded.any(-1)[0].tolist() == [False, False, False, True, False]
-
-
 def test_dividing_the_mask_by_the_root_of_the_width_as_equation_6_does_changes_nothing() -> None:
     assert torch.equal(causal_mask(7), causal_mask(7) / 3**0.5)
     assert torch.equal(causal_mask(7).exp(), torch.ones(7, 7).tril())
@@ -288,9 +219,3 @@ def test_the_positional_encoding_is_vaswanis() -> None:
 def test_what_does_not_fit_is_refused_with_the_numbers(call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_the_modules_are_what_the_settings_build() -> None:
-    place = Place(8, 8, 3, 3, panels=2)
-    assert type(Transformer().build(place)) is JointAttention
-    assert type(Decoder().build(place)) is FacingDecoder

@@ -1,6 +1,6 @@
 """Writes the graphs that `diptych bench` measures a machine by. Needs onnx.
 
-    python -m diptych_export.bench_graphs service/diptych/bench/graphs
+    python -m diptych_studies.benchmarks.bench_graphs service/diptych/bench/graphs
 
 Weights are made when the graph is loaded, each of one number repeated: products cost the same, and a file is a few
 kilobytes. No two have the same number, or ONNX Runtime would keep one for both.

@@ -8,14 +8,15 @@ import torch.nn.functional as F
 from drawing import assert_equal_with_gradients, draw, drawn
 from torch import Tensor, nn
 
-from diptych_model import reference
-from diptych_model.mixers import AttentionAugmented, Place
-from diptych_model.mixers.attention_augmented import (
+from diptych_model.mixers import Place
+from diptych_model.panels import join_panels, split_panels, swap_panels
+from diptych_studies import reference
+from diptych_studies.mixers import AttentionAugmented
+from diptych_studies.mixers.attention_augmented import (
     AttentionAugmentedConvolution,
     RelativeEmbedding,
     RelativeSelfAttention,
 )
-from diptych_model.panels import join_panels, split_panels, swap_panels
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -111,83 +112,6 @@ def test_without_relative_positions_it_is_torchs_multi_head_attention() -> None:
     torch.testing.assert_close(made(x).flatten(1, 2), oracle(flat, flat, flat, need_weights=False)[0])
 
 
-def test_the_coefficients_of_every_output_sum_to_one_over_the_keys() -> None:
-    made = drawn(RelativeSelfAttention(5, 6, 4, 2, 3, 7, panels=2, segments=True), seed=9)
-    made.W_V.data[:, :-1], made.W_V.data[:, -1] = 0, 1
-    x = draw(4, 3, 7, 5, seed=10)
-    x[..., -1] = 2
-    torch.testing.assert_close(made(x), (2 * made.W_O.sum((1, 2, 3))).expand(4, 3, 7, 4))
-
-
-def test_a_relative_embedding_can_point_a_head_at_the_neighbour_to_the_right_and_below() -> None:
-    # One offset right and two down overwhelm all others for every query, which has a constant channel: asymmetric on
-    # purpose, so that no axis and no sign can be exchanged.
-    made = drawn(RelativeSelfAttention(3, 4, 3, 1, 5, 7), seed=11)
-    assert made.r_H is not None
-    assert made.r_W is not None
-    made.W_Q.data.zero_()
-    made.W_Q.data[:, 0] = 1
-    made.r_H.r.data.zero_()
-    made.r_W.r.data.zero_()
-    made.r_H.r.data[0, 4 + 2], made.r_W.r.data[0, 6 + 1] = 1e4, 1e4
-    x = draw(1, 5, 7, 3, seed=12)
-    x[..., 0] = 1
-    values = F.linear(F.linear(x, made.W_V[:, :, 0, 0]), made.W_O[:, :, 0, 0])
-    torch.testing.assert_close(made(x)[:, :3, :6], values[:, 2:, 1:])
-
-
-def test_moving_the_positions_about_moves_the_outputs_alike_only_without_relative_positions() -> None:
-    x, order = draw(1, 3, 7, 5, seed=13), torch.randperm(21, generator=torch.Generator().manual_seed(1))
-    moved = x.reshape(1, 21, 5)[:, order].reshape(1, 3, 7, 5)
-    blind = drawn(RelativeSelfAttention(5, 4, 2, 2, 3, 7, bias="none"), seed=14)
-    torch.testing.assert_close(blind(moved).reshape(21, 2), blind(x).reshape(21, 2)[order])
-    seeing = drawn(RelativeSelfAttention(5, 4, 2, 2, 3, 7), seed=14)
-    assert (seeing(moved).reshape(21, 2) - seeing(x).reshape(21, 2)[order]).abs().max() > 1e-3
-
-
-def test_a_smaller_grid_uses_the_near_part_of_the_embeddings() -> None:
-    large = drawn(RelativeSelfAttention(5, 4, 2, 2, 5, 7, panels=2, segments=True), seed=15)
-    small = RelativeSelfAttention(5, 4, 2, 2, 2, 3, panels=2, segments=True).double()
-    state = large.state_dict()
-    state["r_H.r"], state["r_W.r"] = state["r_H.r"][:, 3:-3], state["r_W.r"][:, 4:-4]
-    small.load_state_dict(state)
-    x = draw(4, 2, 3, 5, seed=16)
-    torch.testing.assert_close(large(x), small(x))
-
-
-@pytest.mark.parametrize("segments", [False, True])
-def test_swapping_the_panels_of_every_picture_swaps_the_outputs(segments: bool) -> None:
-    made = drawn(AttentionAugmented(heads=2).build(Place(6, 10, 3, 5, panels=2, segments=segments)), seed=17)
-    x = draw(6, 3, 5, 6, seed=18)
-    torch.testing.assert_close(made(swap_panels(x)), swap_panels(made(x)))
-
-
-def test_a_panel_facing_its_copy_gives_what_it_gives_alone_unless_segments_tell_them_apart() -> None:
-    one = draw(1, 3, 5, 6, seed=19)
-    alone = drawn(RelativeSelfAttention(6, 4, 2, 2, 3, 5), seed=20)
-    facing = RelativeSelfAttention(6, 4, 2, 2, 3, 5, panels=2).double()
-    facing.load_state_dict(alone.state_dict())
-    torch.testing.assert_close(facing(torch.cat([one, one])), alone(one).expand(2, -1, -1, -1))
-    told = drawn(RelativeSelfAttention(6, 4, 2, 2, 3, 5, panels=2, segments=True), seed=20)
-    for name, value in alone.state_dict().items():
-        told.state_dict()[name].copy_(value)  # both kinds of r are the one kind of the panel alone
-    torch.testing.assert_close(told(torch.cat([one, one])), alone(one).expand(2, -1, -1, -1))
-    assert told.r_W is not None
-    told.r_W.r.data[1] = draw(9, 2, seed=21)
-    assert (told(torch.cat([one, one])) - alone(one)).abs().max() > 1e-3
-
-
-def test_a_pictures_result_does_not_depend_on_its_mates() -> None:
-    made = drawn(AttentionAugmented(heads=2).build(Place(6, 10, 3, 5, panels=2, stride=2)), seed=21)
-    x = draw(6, 3, 5, 6, seed=22)
-    torch.testing.assert_close(made(x)[2:4], made(x[2:4]))
-
-
-def test_keys_start_as_queries() -> None:
-    made = RelativeSelfAttention(6, 4, 2, 2, 3, 5)
-    assert torch.equal(made.W_K, made.W_Q)
-
-
 @pytest.mark.parametrize(
     ("switches", "kinds"),
     [({"panels": 2, "segments": True}, 2), ({"panels": 2}, 1), ({"segments": True}, 1), ({"bias": "none"}, None)],
@@ -196,13 +120,6 @@ def test_a_place_says_which_relative_embeddings_there_are(switches: Any, kinds: 
     attention = AttentionAugmented(heads=2).build(Place(6, 8, 5, 7, stride=2, **switches)).attention
     found = [None if r is None else (len(r.r), r.reach) for r in (attention.r_H, attention.r_W)]
     assert found == ([None, None] if kinds is None else [(kinds, 3), (kinds, 4)])
-
-
-@pytest.mark.parametrize(("d", "d_k", "d_v"), [(12, 12, 8), (32, 32, 16), (48, 48, 24)])
-def test_the_defaults_fit_the_usual_widths(d: int, d_k: int, d_v: int) -> None:
-    made = AttentionAugmented().build(Place(d, d, 4, 4, panels=2, segments=True))
-    assert (len(made.attention.W_K), len(made.attention.W_V)) == (d_k, d_v)
-    assert made(torch.randn(4, 3, 2, d)).shape == (4, 3, 2, d)
 
 
 @pytest.mark.parametrize(

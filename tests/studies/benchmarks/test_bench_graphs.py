@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from diptych.bench.graphs import FOLDER, SGEMM_SIZE, open_yardstick
-from diptych_export.bench_graphs import TOKENS, cnn_pair, late_interaction, sgemm, vit_s16_pair
+from diptych_studies.benchmarks.bench_graphs import TOKENS, cnn_pair, late_interaction, sgemm, vit_s16_pair
 
 
 def test_the_files_are_what_the_program_writes() -> None:

@@ -1,0 +1,88 @@
+"""The other papers' operators in the pair network: its laws, their costs by hand, and the gate of the export."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from laws import LAWS, network
+from networks import small_network
+from torch import nn
+
+from diptych_export.graphs import export_graphs
+from diptych_export.parity import compare_graphs
+from diptych_model.flops import count_flops
+from diptych_model.mixers import Place, PlainConvolution
+from diptych_studies.mixers import MIXERS, StandAlone
+
+KINDS = [kind for kind in MIXERS if kind not in ("msac", "convolution")]
+ATTENTIVE = {"attention_augmented", "decoder", "non_local", "transformer"}
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_law_holds_for_the_mixer(law: Callable[[str], None], kind: str) -> None:
+    law(kind)
+
+
+def test_the_mixers_that_attend_from_patch_to_patch_are_these() -> None:
+    assert len(KINDS) == 7
+    assert {kind for kind in KINDS if network(kind).has_attention} == ATTENTIVE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_mixer_passes_the_gate_of_the_export(kind: str) -> None:
+    made = small_network(mixer=MIXERS[kind](), segment="relative")
+    parity = compare_graphs(made, export_graphs(made), pairs=100)
+    parity.require()
+    shown = {difference.output for difference in parity.differences if difference.graph == "explain"}
+    assert shown == ({"attention"} if kind in ATTENTIVE else set())
+
+
+def shape(*sizes: int) -> torch.Tensor:
+    return torch.empty(*sizes, device="meta")
+
+
+def test_local_attention_counts_as_its_formula_and_performs_more() -> None:
+    T, d, d_o, k = 11 * 13, 3, 8, 5
+    projections, attention = 3 * T * d * d_o, T * k * k * d_o
+    embedded = StandAlone(k, heads=2).build(Place(d, d_o, 11, 13))
+    assert count_flops(embedded, shape(1, 11, 13, d)) == 2 * (projections + 3 * attention)
+    bare = StandAlone(k, heads=2).build(Place(d, d_o, 11, 13, bias="none"))
+    assert count_flops(bare, shape(1, 11, 13, d)) == 2 * (projections + 2 * attention)
+    # 3 x 4 blocks of 4 x 4 queries, each with 8 x 8 keys.
+    assert count_flops(bare, shape(1, 11, 13, d), performed=True) == 2 * (projections + 2 * (12 * 16) * 64 * d_o)
+    faced = StandAlone(k, heads=2).build(Place(d, d_o, 11, 13, panels=2))
+    assert count_flops(faced, shape(2, 11, 13, d)) == 2 * 2 * (projections + 2 * 3 * attention)
+
+
+def test_a_correction_stays_within_its_module() -> None:
+    local, plain = StandAlone(3, heads=2).build(Place(3, 4, 11, 13)), PlainConvolution().build(Place(4, 5, 11, 13))
+    twice = nn.Sequential(local, plain, nn.Linear(5, 3), local)
+    expected = (
+        2 * count_flops(local, shape(1, 11, 13, 3)) + count_flops(plain, shape(1, 11, 13, 4)) + 2 * 11 * 13 * 5 * 3
+    )
+    assert count_flops(twice, shape(1, 11, 13, 3)) == expected
+    assert not [part for part in twice.modules() if part._forward_hooks or part._forward_pre_hooks]
+
+
+T, D = 60, 8  # two panels of 6 x 5 positions, 8 channels in and out
+CONVOLUTION = T * 2 * D * 9
+BY_HAND = {
+    # Multiply-adds. W_1 sees the means of both panels and gives a quarter of the channels; of one position each.
+    "squeeze_excitation": CONVOLUTION * D + 2 * (2 * D * 2 + 2 * D),
+    # q, k, v and the output; scores and values.
+    "transformer": T * 4 * D * D + 2 * T * T * D,
+    # Self-attention within panels of 30, cross-attention to the 30 of the other.
+    "decoder": T * 8 * D * D + 4 * T * 30 * D,
+    # Keys, queries and values of 2 channels, and back to 8.
+    "non_local": T * 4 * D * 2 + 2 * T * T * 2,
+    # d_k = 8, d_v = 4: a convolution of 4 channels; q, k, v, W^O; scores, values, and q . r for 12 rows and 10 columns.
+    "attention_augmented": CONVOLUTION * 4 + T * (D * (8 + 8 + 4) + 4 * 4) + T * T * (8 + 4) + T * 8 * (2 * 6 + 2 * 5),
+}
+
+
+@pytest.mark.parametrize("kind", BY_HAND)
+def test_the_count_of_an_operator_is_the_one_by_hand(kind: str) -> None:
+    mixer = MIXERS[kind]().build(Place(D, D, 6, 5, panels=2))
+    assert count_flops(mixer, shape(2, 6, 5, D)) == 2 * BY_HAND[kind]
