@@ -3,7 +3,7 @@
 import numpy as np
 
 from diptych_runtime.calibration.evidence import Evidence
-from diptych_training.learning.fitting.verification import Pairs
+from diptych_studies.kinds.fitting import Pairs
 
 ABOVE = 0.9  # the relevance of the pairs that are looked at
 

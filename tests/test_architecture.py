@@ -162,7 +162,7 @@ def test_the_model_knows_torch_and_nothing_above_it() -> None:
 
 def test_what_measures_artifacts_runs_without_torch_and_exports_a_checkpoint_only_when_it_is_given_one() -> None:
     waiting, seen = [m.name for m in of("diptych_training") if ".evaluation" in m.name], set()
-    assert len(waiting) > 8
+    assert len(waiting) > 5
     while waiting:
         name = waiting.pop()
         seen.add(name)

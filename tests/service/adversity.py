@@ -112,20 +112,21 @@ ROWS = (
     Row("study xcit --steps 1 --seeds 1 --processes 0 --out {out}/study", "diptych_studies.papers.xcit:study_xcit", "{in}/flowers.zip", model=False, again=False),
     Row("study translation --steps 1 --seeds 1 --processes 0 --out {out}/study", "diptych_studies.papers.translation:study_translation", None, model=False, again=False),
     Row("study networks --steps 1 --seeds 1 --rates 0.001 --processes 0 --out {out}/study", "diptych_studies.papers.networks:study_networks", "{in}/flowers.zip", model=False, again=False),
+    Row("study classifier {in}/classifier.toml -o {out}/run", "diptych_studies.classifiers:train", "{in}/classes", model=False, again=False),
     Row("study bert --steps 1 --seeds 1 --processes 0 --out {out}/study", "diptych_studies.papers.bert:study_bert", None, model=False, again=False),
     Row("study questions --steps 1 --seeds 1 --processes 0 --out {out}/study", "diptych_studies.papers.questions:study_questions", None, model=False, again=False),
     Row("study sagan --steps 1 --seeds 1 --processes 0 --out {out}/study", "diptych_studies.papers.sagan:study_sagan", None, model=False, again=False),
     Row("study marks --only sides --out {out}/marks", "diptych_studies.mark_sets:read_photos", "{in}/goods.zip", again=False, threads=False),
     Row("study limits --plot {out}/limits.png", "diptych_studies.limits:draw_examples", writes=("limits.png",), **_COMPUTED, threads=False),
-    Row("evaluate duplicates --only clothing --out {out}/kinds", "diptych_training.data.planted:read_photos", "{in}/clothing.zip", again=False, threads=False),
-    Row("study verification --only clothing,goods --out {out}/kinds", "diptych_training.data.planted:read_photos", "{in}/goods.zip", again=False, threads=False),
+    Row("evaluate duplicates --only clothing --out {out}/kinds", "diptych_studies.kinds.planted:read_photos", "{in}/clothing.zip", again=False, threads=False),
+    Row("study verification --only clothing,goods --out {out}/kinds", "diptych_studies.kinds.planted:read_photos", "{in}/goods.zip", again=False, threads=False),
     Row("study language --steps 1 --seeds 1 --processes 0 --text {in}/text.txt --out {out}/study", "diptych_studies.papers.scales:study_language", "{in}/text.txt", model=False, again=False),
-    Row("evaluate oneshot {in}/runs --report {out}/page.html", MEASURED, "{in}/runs", ("page.html",), threads=False),
-    Row("evaluate episodes {in}/characters --split background --episodes 1 --ways 2 --report {out}/page.html", MEASURED, "{in}/characters", ("page.html",), threads=False),
-    Row("evaluate retrieval --queries {in}/classes.csv --gallery {in}/classes.csv --root {in}/photos --report {out}/page.html", MEASURED, writes=("page.html",), threads=False),
-    Row("evaluate copies --references {in}/photos --queries {in}/photos --truth {in}/truth.csv --no-baselines --report {out}/page.html", MEASURED, writes=("page.html",), threads=False),
-    Row("evaluate pairs {in}/labelled.csv --report {out}/page.html", MEASURED, "{in}/labelled.csv", ("page.html",), threads=False),
-    Row("evaluate calibration --only clothing,goods --out {out}/kinds --plot {out}/plot.png", "diptych_training.data.planted:read_photos", "{in}/goods.zip", ("plot.png",), again=False, threads=False),
+    Row("evaluate oneshot {in}/runs", MEASURED, "{in}/runs", threads=False),
+    Row("evaluate episodes {in}/characters --split background --episodes 1 --ways 2", MEASURED, "{in}/characters", threads=False),
+    Row("evaluate retrieval --queries {in}/classes.csv --gallery {in}/classes.csv --root {in}/photos", MEASURED, threads=False),
+    Row("evaluate copies --references {in}/photos --queries {in}/photos --truth {in}/truth.csv --no-baselines", MEASURED, threads=False),
+    Row("evaluate pairs {in}/labelled.csv", MEASURED, "{in}/labelled.csv", threads=False),
+    Row("evaluate calibration --only clothing,goods --out {out}/kinds --plot {out}/plot.png", "diptych_studies.kinds.planted:read_photos", "{in}/goods.zip", ("plot.png",), again=False, threads=False),
     Row("train {in}/run.toml -o {out}/run", "diptych_training.learning.run:train", "{in}/classes", ("run",), model=False),
     Row("edit {in}/photos -o {out}/queries --count 3", "diptych_training.data.edits:edit_picture", writes=("queries",), model=False),
     Row("unpack -o {out}/flowers flowers", "diptych_training.data.archives:list_photos", "{in}/flowers.zip", ("flowers",), model=False),
@@ -191,3 +192,5 @@ def write_inputs(folder: Path, model: Path, photo_bytes: Callable[..., bytes]) -
     stages = [{"pixels": 32, "steps": 2, "negatives": 2, "easy": 1}]
     recipe = SMALL | {"tasks": [{"kind": "classes", "pictures": "classes", "queries": 4}], "stages": stages}
     (folder / "run.toml").write_text(tomli_w.dumps(recipe))
+    classifier = {"classifier": {"pictures": "classes"}, "learning": {"steps": 1}}
+    (folder / "classifier.toml").write_text(tomli_w.dumps(classifier))

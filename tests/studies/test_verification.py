@@ -10,6 +10,8 @@ from looked_at import ABOVE, pairs
 from diptych.cli.main import main
 from diptych_model import load_checkpoint, save_checkpoint
 from diptych_runtime.runtime import Runtime
+from diptych_studies.kinds import planted
+from diptych_studies.kinds.fitting import fit_verification
 from diptych_studies.verification import (
     measure_kind,
     read_descriptions,
@@ -17,9 +19,7 @@ from diptych_studies.verification import (
     study_verification,
     verification_text,
 )
-from diptych_training.data import planted
 from diptych_training.errors import DataError
-from diptych_training.learning.fitting.verification import fit_verification
 
 
 @pytest.fixture

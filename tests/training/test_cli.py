@@ -6,24 +6,6 @@ from pathlib import Path
 import pytest
 
 from diptych.cli.main import main
-from diptych_training import cli
-
-
-def test_the_subcommands_are_those_of_this_package(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.register
-    with pytest.raises(SystemExit) as end:
-        main(["--help"])
-    assert end.value.code == 0
-    shown = capsys.readouterr().out
-    assert all(name in shown for name in ("train", "evaluate", "edit", "unpack"))
-
-
-@pytest.mark.parametrize("line", [["evaluate"], ["evaluate", "copies"], ["edit", "folder"], ["train"], ["unpack", "x"]])
-def test_what_is_missing_is_wrong_usage(line: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as end:
-        main(line)
-    assert end.value.code == 2
-    assert "Missing" in capsys.readouterr().err
 
 
 def test_training_without_data_says_where_it_is_expected(

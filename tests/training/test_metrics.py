@@ -4,11 +4,7 @@ import pytest
 from diptych_training.metrics import (
     Pool,
     Ranking,
-    bootstrap,
     micro_average_precision,
-    recall_at,
-    recall_at_precision,
-    student_interval,
     two_stages,
     wilson_interval,
 )
@@ -18,25 +14,16 @@ def test_micro_average_precision_of_a_hand_counted_list() -> None:
     # Hits at places 1 and 3 of the list, one more match never found: (1/1 + 2/3) / 3.
     value = micro_average_precision([0.9, 0.8, 0.7, 0.1], [True, False, True, False], 3)
     assert value == pytest.approx((1 + 2 / 3) / 3)
-
-
-def test_equal_scores_are_one_place_of_the_list_whatever_their_order() -> None:
+    # Equal scores are one place of the list, whatever their order.
     assert micro_average_precision([1, 1], [True, False], 1) == micro_average_precision([1, 1], [False, True], 1) == 0.5
-
-
-def test_a_list_without_a_match_to_find_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one match to find, got 0"):
         micro_average_precision([1.0], [False], 0)
 
 
-def test_recall_counts_queries_and_not_found_is_never_a_hit() -> None:
-    assert recall_at([0, 4, np.inf, 1], 2) == 0.5
-
-
 def test_recall_at_precision_takes_the_longest_list_that_is_precise_enough() -> None:
     relevant = [True] * 9 + [False] + [True]
-    assert recall_at_precision(-np.arange(11.0), relevant, 20, 0.9) == 0.5
-    assert recall_at_precision([1.0], [False], 1) == 0
+    assert Pool(-np.arange(11.0), relevant).recall_at_precision(20, 0.9) == 0.5
+    assert Pool([1.0], [False]).recall_at_precision(1) == 0
 
 
 def test_re_ranking_permutes_each_querys_candidates_and_nothing_else() -> None:
@@ -46,28 +33,6 @@ def test_re_ranking_permutes_each_querys_candidates_and_nothing_else() -> None:
     assert (first.relevant.sum(1) == after.relevant.sum(1)).all()
     assert (np.diff(after.scores) <= 0).all()
     assert np.array_equal(np.sort(after.scores), np.sort(logits))
-
-
-def test_only_queries_with_a_match_count_for_recall_but_all_their_pairs_for_micro_ap() -> None:
-    ranking = Ranking(
-        np.array([[0.5, 0.4], [0.9, 0.1]]), np.array([[True, False], [False, False]]), np.array([True, False])
-    )
-    assert ranking.summary() == {"micro_ap": 0.5, "recall_at_p90": 0.0, "recall@1": 1.0, "map": 1.0}
-
-
-def test_the_bootstrap_interval_holds_the_mean_and_narrows_with_more_queries() -> None:
-    values = np.random.default_rng(0).random(400)
-    low, high = bootstrap(lambda rows: float(values[rows].mean()), 400)
-    few_low, few_high = bootstrap(lambda rows: float(values[:25][rows].mean()), 25)
-    assert low < values.mean() < high
-    assert high - low < (few_high - few_low) / 2
-
-
-def test_the_interval_of_three_seeds_is_students_and_one_seed_has_none() -> None:
-    # 4.303 * sqrt(0.01) / sqrt(3)
-    assert student_interval([0.5, 0.6, 0.7]) == pytest.approx([0.6 - 0.24843, 0.6 + 0.24843], abs=1e-4)
-    assert student_interval([0.5]) is None
-    assert student_interval([1.0, 1.0]) == [1, 1]
 
 
 def test_a_pool_in_which_queries_count_otherwise_is_the_list_with_those_queries_repeated_or_left_out() -> None:
@@ -99,12 +64,13 @@ def test_wilsons_interval_is_that_of_the_textbook_and_has_width_at_the_ends() ->
         wilson_interval(0, 0)
 
 
-def test_a_query_of_several_matches_counts_each_of_them() -> None:
+def test_only_queries_with_a_match_count_but_for_micro_ap_and_each_of_several_matches_does() -> None:
+    ranking = Ranking(
+        np.array([[0.5, 0.4], [0.9, 0.1]]), np.array([[True, False], [False, False]]), np.array([True, False])
+    )
+    assert ranking.summary() == {"micro_ap": 0.5, "recall_at_p90": 0.0, "recall@1": 1.0, "map": 1.0}
     ranking = Ranking(np.array([[0.9, 0.8, 0.1]]), np.array([[True, True, False]]), np.array([4]))
     assert ranking.summary() == {"micro_ap": 0.5, "recall_at_p90": 0.5, "recall@1": 1.0, "map": 0.5}
-
-
-def test_map_is_the_mean_over_queries_of_the_precision_at_each_match_and_nothing_for_one_that_was_not_found() -> None:
     relevant = np.array([[False, True, True], [True, False, False], [False, False, False]])
     ranking = Ranking(np.zeros((3, 3)), relevant, np.array([2, 4, 0]))
     assert ranking.summary()["map"] == pytest.approx(((1 / 2 + 2 / 3) / 2 + 1 / 4) / 2)

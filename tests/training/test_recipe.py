@@ -15,6 +15,10 @@ RECIPES = Path(__file__).parents[2] / "training" / "recipes"
 def test_every_recipe_of_the_repository_is_read_written_out_and_read_again() -> None:
     trained = set()
     for path in sorted(RECIPES.glob("*.toml")):
+        if path.stem == "classifier":
+            with pytest.raises(DataError, match="a classifier is trained by `diptych study classifier`"):
+                open_training(path, [])
+            continue
         training, recipe = open_training(path, ["labels.table=a.csv"] if path.stem == "labels" else [])
         assert training.recipe_from(recipe.to_dict()) == recipe
         trained.add(training.__name__)
@@ -108,11 +112,11 @@ TASK = "[[tasks]]\nkind = 'copy'\n"
         (TASK + "weight = 0\n[[stages]]\npixels = 128\nsteps = 3", "a task whose weight is above 0"),
         (
             TASK + "[network]\nrelation = 'siamese'\n[learning]\nlink = 1.0\n[[stages]]\npixels = 128\nsteps = 3",
-            "the siamese twin has none: set link = 0",
+            "relation = 'siamese' there are no tokens to match or to link: set learning.link = 0",
         ),
         (
             TASK + "[network]\nseam = 'pixels'\n[learning]\nlink = 1.0\n[[stages]]\npixels = 128\nsteps = 3",
-            "with seam = 'pixels' a picture has no tokens of its own to match or to link: set learning.link = 0",
+            "with seam = 'pixels' or relation",
         ),
         ("mine_every = 0\n" + TASK + "[[stages]]\npixels = 128\nsteps = 3", "mine_every and threads of 1 at least"),
         ("not toml", "Expected"),

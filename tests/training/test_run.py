@@ -1,9 +1,7 @@
 """What every run does, whatever it trains: its folder, its steps, going on after a stop, and its record."""
 
-import io
 import json
 import signal
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -174,17 +172,3 @@ def test_resuming_drops_notes_of_steps_to_come_and_one_that_was_cut_short(tmp_pa
     notes.write_text('{"step": 1, "pair": 1}\n{"step": 2, "pair": 2}\n{"step": 3, "pa')
     MetricsLog(tmp_path, step=1, steps=3, quiet=True).close()
     assert notes.read_text() == '{"step": 1, "pair": 1}\n'
-
-
-def test_a_step_is_a_bar_on_a_terminal_and_a_line_is_a_remark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for terminal in (True, False):
-        stderr = io.StringIO()
-        monkeypatch.setattr(stderr, "isatty", lambda terminal=terminal: terminal, raising=False)
-        monkeypatch.setattr(sys, "stderr", stderr)
-        journal = MetricsLog(tmp_path / str(terminal), step=1, steps=2, quiet=False)
-        journal.advance({"pair": "0.250", "pairs/s": "9"})
-        journal.say("step 2: measured")
-        journal.close()
-        said = stderr.getvalue()
-        assert "step 2: measured\n" in said
-        assert ("pair 0.250, pairs/s 9" in said, "2/2 step" in said) == (terminal, terminal)

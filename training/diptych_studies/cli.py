@@ -1,27 +1,19 @@
-"""`diptych study`."""
+"""`diptych study`, and what `diptych evaluate` measures on kinds of pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Option
 
 from diptych.command_tree import Json, Quiet, amount
 from diptych.console import Console
 from diptych_studies.options import RUNS, Out, Processes, Seeds, Steps
-from diptych_training.evaluation.cli import (
-    KINDS_FOLDER,
-    Against,
-    AnyModel,
-    Candidates,
-    Kinds,
-    KindsFolder,
-    measure_kinds,
-)
+from diptych_training.evaluation.cli import Against, AnyModel, Candidates
 
 if TYPE_CHECKING:
     from diptych_training.evaluation.stages import Entrants
@@ -67,6 +59,12 @@ _Plot = Annotated[
     Path | None,
     Option("--plot", metavar="FILE", help="on photos: draw every variant, as .png, .svg or .pdf"),
 ]
+_Kinds = Annotated[
+    Sequence[str],
+    Option("--only", metavar="KIND,KIND", help="only these kinds of pictures", show_default="all"),
+]
+_KindsFolder = Annotated[Path, Option("--out", "-o", metavar="DIR", help="where the pictures are kept")]
+_KINDS_FOLDER = Path("runs/verification")
 _Finished = Annotated[bool, Option("--finished", help="on photos: train nothing, lay out what is finished")]
 _Cost = Annotated[
     bool, Option("--cost", help="on Omniglot: time a training step of each beside that of the one it differs from")
@@ -161,9 +159,9 @@ def _study_pairs(
 ) -> int:
     from diptych_studies.pairs import ROUNDS, WARM, step_cost_text, study_pairs, study_step_cost, study_text
     from diptych_studies.photo_pairs.study import plot_on_photos, study_on_photos, study_on_photos_text
+    from diptych_studies.plot_files import check_plot
     from diptych_training.data.archives import data_folder
     from diptych_training.errors import DataError
-    from diptych_training.plot_files import check_plot
 
     shared = {"steps": steps, "rates": rates, "seeds": seeds, "only": only, "processes": processes}
     note = lambda name: console.remark(f"finished {name}")  # noqa: E731
@@ -216,9 +214,9 @@ def shapes(
     quiet: Quiet = False,
 ) -> int:
     """The pair part's shape, accuracy beside cost, on photos."""
+    from diptych_studies.plot_files import check_plot
     from diptych_studies.shapes import plot_shapes, shapes_text, study_shapes
     from diptych_training.data.archives import data_folder
-    from diptych_training.plot_files import check_plot
 
     console = Console(as_json, quiet)
     if plot:
@@ -290,7 +288,7 @@ def limits(
     """Drawn pairs that a model errs on, and its answers to them."""
     from diptych_runtime.runtime import Runtime
     from diptych_studies.limits import draw_examples, draw_limits, limits_text, study_limits
-    from diptych_training.plot_files import check_plot_path
+    from diptych_studies.plot_files import check_plot_path
 
     console = Console(as_json, quiet)
     if plot:
@@ -317,8 +315,8 @@ def verification(
         bool,
         Option("--thing-alone", help="fit only what the look says of the thing; what tells copies stays as it is"),
     ] = False,
-    only: Kinds = (),
-    out: KindsFolder = KINDS_FOLDER,
+    only: _Kinds = (),
+    out: _KindsFolder = _KINDS_FOLDER,
     model: AnyModel = "photo",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -334,10 +332,70 @@ def verification(
     console = Console(as_json, quiet)
     if save:
         read_descriptions(save)  # before an hour's work, not after it
-    result = measure_kinds(
+    result = _measure_kinds(
         console, model, out, only, partial(study_verification, thing_above=thing_above, thing_alone=thing_alone)
     )
     if save:
         save_verification(result, save)
     console.emit(result, verification_text(result))
     return 0
+
+
+def calibration(
+    plot: Annotated[
+        Path | None, Option(metavar="FILE", help="draw reliability diagrams, as .png, .svg or .pdf")
+    ] = None,
+    only: _Kinds = (),
+    out: _KindsFolder = _KINDS_FOLDER,
+    model: AnyModel = "photo",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """The calibration of probabilities on kinds of pictures that they were not fitted to."""
+    from diptych_studies.kinds.calibration import calibration_text, draw_calibration, measure_calibration
+    from diptych_studies.plot_files import check_plot
+
+    console = Console(as_json, quiet)
+    if plot:
+        check_plot(plot)
+    result = _measure_kinds(console, model, out, only, measure_calibration)
+    if plot:
+        draw_calibration(result, plot)
+        console.remark(f"plot: {plot}")
+    console.emit(result, calibration_text(result))
+    return 0
+
+
+def duplicates(
+    only: _Kinds = (),
+    out: _KindsFolder = _KINDS_FOLDER,
+    model: AnyModel = "photo",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Duplicates proposed where nothing was planted, and where copies were."""
+    from diptych_studies.kinds.duplicates import duplicates_text, measure_duplicates
+
+    console = Console(as_json, quiet)
+    result = _measure_kinds(console, model, out, only, measure_duplicates)
+    console.emit(result, duplicates_text(result))
+    return 0
+
+
+def _measure_kinds(
+    console: Console, model: str, out: Path, only: Sequence[str], measure: Callable[..., dict[str, Any]]
+) -> dict[str, Any]:
+    """Measure a model on the collections of `planted`, with a bar for each kind:
+    `measure(runtime, directory, folder, kinds=..., begin=...)`.
+    """
+    from diptych_studies.kinds.planted import KINDS
+    from diptych_training.data.archives import data_folder
+    from diptych_training.evaluation.open_model import open_model
+
+    with ExitStack() as stack:
+
+        def begin(kind: str) -> Callable[[int], object]:
+            return stack.enter_context(console.progress(unit="pair", desc=kind)).update
+
+        runtime = stack.enter_context(open_model(model))
+        return measure(runtime, out, data_folder(), kinds=only or KINDS, begin=begin)

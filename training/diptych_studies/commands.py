@@ -1,4 +1,4 @@
-"""The commands of this package: `diptych study`, and benchmarks beside those of the service."""
+"""The commands of this package: `diptych study`, and further benchmarks and evaluations."""
 
 from __future__ import annotations
 
@@ -17,6 +17,15 @@ def register(commands: Commands) -> None:
         "Copies found over the milliseconds of a search, beside the usual alternatives",
     )
     bench.add("diptych_studies.benchmarks.cli:labels", "The worth of labels: calibration and fine-tuning")
+    evaluate = commands.group("evaluate", "Measure a model")
+    evaluate.add(
+        "diptych_studies.cli:calibration",
+        "The calibration of probabilities on kinds of pictures that they were not fitted to",
+    )
+    evaluate.add(
+        "diptych_studies.cli:duplicates",
+        "Duplicates proposed where nothing was planted, and where copies were",
+    )
     study = commands.group("study", "Train and compare variants alike in all but one part")
     study.add("diptych_studies.cli:mixers", "Every operator in MSAC's place, on Omniglot or on photos")
     study.add(
@@ -25,6 +34,10 @@ def register(commands: Commands) -> None:
     )
     study.add("diptych_studies.cli:shapes", "The pair part's shape, accuracy beside cost, on photos")
     study.add("diptych_studies.papers.cli:networks", "MSAC-ResNet and MSAC-DenseNet as classifiers of photos")
+    study.add(
+        "diptych_studies.papers.cli:classifier",
+        "A ResNet or DenseNet with mixers of its own at each stage, on folders of classes",
+    )
     study.add("diptych_studies.papers.cli:language", "MSAC's scales in a language model of bytes or words")
     study.add("diptych_studies.papers.cli:bert", "A small BERT of hidden words and following spans")
     study.add("diptych_studies.papers.cli:xcit", "XCiT beside self-attention in XCA's place, on flowers")

@@ -7,7 +7,10 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+import re
+import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -15,11 +18,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from PIL import Image
 
 from diptych_runtime.atomic import replacing_folder
-from diptych_training.data.archives import Photo, list_photos, load_photos, read_photos, read_table_of, subjects_of
+from diptych_training.data.archives import (
+    Photo,
+    list_photos,
+    load_photos,
+    read_member,
+    read_photos,
+    read_table_of,
+    subjects_of,
+)
 from diptych_training.data.csv import read_column
-from diptych_training.data.edits import write_queries
+from diptych_training.data.edits import Props, picture_names, write_queries
 from diptych_training.errors import DataError
 
 REFERENCES = "references"
@@ -157,9 +169,32 @@ def _write_hard_copies(source: Source, sets: Path, folder: Path) -> None:
             repertoire="hard",
             distractors=settings.distractors,
             distractors_from=aside,
-            backgrounds=scenes,
-            emoji=source.folder / "emoji.zip",
+            props=Props([scenes / name for name in picture_names(scenes)], read_stickers(source.folder / "emoji.zip")),
         )
+
+
+def read_stickers(archive: Path) -> list[bytes]:
+    """Read the PNG files of a ZIP archive, in the order of their names. Raises DataError."""
+    if not archive.is_file():
+        raise DataError(f"expected a ZIP archive of PNG files at {archive}, got no file")
+    name = ""
+    try:
+        with zipfile.ZipFile(archive) as file:
+            # Archives made on a Mac have a second entry, ._NAME, for each file.
+            names = sorted(
+                name for name in file.namelist() if re.search(r"(^|/)(?!\._)[^/]+\.png$", name, re.IGNORECASE)
+            )
+            stickers = []
+            for name in names:
+                stickers.append(read_member(file, name))
+                Image.open(io.BytesIO(stickers[-1]), formats=["PNG"]).verify()
+    except (OSError, SyntaxError, zipfile.BadZipFile) as error:
+        raise DataError(
+            f"expected a ZIP archive of PNG files, got {archive}: {name or 'it'} is damaged ({error})"
+        ) from None
+    if not stickers:
+        raise DataError(f"expected PNG files in {archive}, got none; name an archive of emoji or other stickers")
+    return stickers
 
 
 def _write_covers(source: Source, sets: Path, folder: Path) -> None:

@@ -98,7 +98,7 @@ def _measure_set(name: str, folder: Path, model: str, entrants: Entrants, candid
         made_of = _digest_folders(folder)
         places = ["--queries", asked, "--gallery", stored, "--root", root]
         looked, held = read_labelled(asked, root), read_labelled(stored, root)
-        evidence = evaluate_retrieval(entrants, looked, held, root, candidates=candidates)
+        evidence = evaluate_retrieval(entrants, looked, held, candidates=candidates)
     line = ["diptych", "evaluate", mark.protocol, *places, "--candidates", candidates]
     line += ["--question", mark.question, "--model", model]
     whole, figure = evidence.result, mark.figure

@@ -21,13 +21,15 @@ from diptych.console import format_table
 from diptych_model import PairConfig, PairNetwork
 from diptych_model.flops import count_flops
 from diptych_runtime.atomic import replacing_file
+from diptych_runtime.manifest import digest
 from diptych_studies.grid import run_grid
+from diptych_studies.intervals import bootstrap, student_interval
 from diptych_studies.one_shot import GROUPS, PROTOCOL, SIZE, WAYS, teach_panel, train_and_measure, train_from_scratch
 from diptych_studies.variants import BASE, STUDIES, Variant, choose_variants
-from diptych_training.data.characters import archive_digest, draw_episodes, load_characters
+from diptych_training.data.archives import find_archive
+from diptych_training.data.characters import ARCHIVE, draw_episodes, load_characters
 from diptych_training.device import describe_environment, torch_threads
 from diptych_training.errors import DataError
-from diptych_training.metrics import bootstrap, student_interval
 
 STEPS, RATES = 450, (2e-3,)
 ROUNDS, WARM = 15, 2  # of steps that are timed
@@ -67,7 +69,8 @@ def study_pairs(
     if min(steps, seeds, episodes) < 1:
         raise DataError(f"steps, seeds and episodes must be positive, got {steps}, {seeds} and {episodes}")
     variants = choose_variants(STUDIES[name](), name, only)
-    given = {"drawings": archive_digest(data), "protocol": PROTOCOL}
+    drawings = digest(find_archive(data, ARCHIVE).read_bytes())[:16]
+    given = {"drawings": drawings, "protocol": PROTOCOL}
     grid = partial(run_grid, directory, given=given, processes=processes, finished=finished)
     places = (str(data), str(directory))
 

@@ -23,12 +23,13 @@ from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
 from diptych_model.flops import count_parameters
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.grid import run_grid
+from diptych_studies.intervals import bootstrap
 from diptych_training.data.archives import Archives
 from diptych_training.device import describe_environment
 from diptych_training.errors import DataError
 from diptych_training.evaluation.open_model import open_model
 from diptych_training.learning.run import LAST, train
-from diptych_training.metrics import Pool, bootstrap
+from diptych_training.metrics import Pool
 from diptych_training.recipe import recipe_from, start_of
 from diptych_training.tasks import Source, task_from
 from diptych_training.tasks.validation import validate

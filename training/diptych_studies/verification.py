@@ -20,12 +20,8 @@ from diptych_runtime.calibration.reliability import expected_calibration_error
 from diptych_runtime.manifest import MANIFEST
 from diptych_runtime.models import CHECKPOINT
 from diptych_runtime.runtime import Runtime
-from diptych_training.data.planted import KINDS, open_kinds
-from diptych_training.errors import DataError
-from diptych_training.learning.fitting.calibration import even_weights
-from diptych_training.learning.fitting.examined import Examined
-from diptych_training.learning.fitting.negatives import NEAREST, fit_negatives, others_of
-from diptych_training.learning.fitting.verification import (
+from diptych_studies.kinds.examined import Examined
+from diptych_studies.kinds.fitting import (
     ABOVE_THING,
     Answers,
     Pairs,
@@ -37,6 +33,10 @@ from diptych_training.learning.fitting.verification import (
     in_collection,
     look_closer,
 )
+from diptych_studies.kinds.negatives import fit_negatives, others_of
+from diptych_studies.kinds.planted import KINDS, open_kinds
+from diptych_training.errors import DataError
+from diptych_training.learning.calibration import NEAREST, even_weights
 
 
 def study_verification(

@@ -15,31 +15,25 @@ from diptych.console import Console
 
 def register(commands: Commands) -> None:
     """Add all of them to the command line."""
-    _register_studies(commands)
     evaluate = commands.group("evaluate", "Measure a model")
     evaluate.add("diptych_training.evaluation.cli:oneshot", "One-shot runs of characters, in Lake's layout")
     evaluate.add("diptych_training.evaluation.cli:episodes", "Random one-shot episodes within an alphabet")
     evaluate.add("diptych_training.evaluation.cli:retrieval", "Pictures of a class, searched in a gallery")
     evaluate.add("diptych_training.evaluation.cli:copies", "Edited copies among the photos they were made from")
     evaluate.add("diptych_training.evaluation.cli:pairs", "Labelled pairs of pictures")
-    evaluate.add(
-        "diptych_training.evaluation.cli:calibration",
-        "The calibration of probabilities on kinds of pictures that they were not fitted to",
-    )
-    evaluate.add(
-        "diptych_training.evaluation.cli:duplicates",
-        "Duplicates proposed where nothing was planted, and where copies were",
-    )
-    commands.add("diptych_training.cli:train", "Train a pair network, or a classifier, from a recipe")
+    commands.add("diptych_training.cli:train", "Train a network from a recipe")
     commands.add("diptych_training.cli:edit", "Make edited copies of photos, with the truth, to measure with")
     commands.add("diptych_training.cli:unpack", "Write the photos of a training archive into a folder, with its splits")
+    _register_studies(commands)
 
 
 def _register_studies(commands: Commands) -> None:
-    """Add `diptych study` and the benchmarks of operators, whose package is in no wheel."""
+    """Add `diptych study`, and the benchmarks and evaluations of its package, which is in no wheel."""
     if find_spec("diptych_studies") is None:
         reason = "this installation has no studies; they need a checkout of Diptych: `pip install -e '.[train]'` in it"
         commands.refuse("study", "Train and compare variants of the network; needs a checkout", reason)
+        for name in ("calibration", "duplicates"):
+            commands.group("evaluate", "Measure a model").refuse(name, "Kinds of pictures; needs a checkout", reason)
     else:
         import_module("diptych_studies.commands").register(commands)
 
@@ -62,7 +56,7 @@ def train(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Train a pair network, or a classifier, from a recipe."""
+    """Train a network from a recipe."""
     console = Console(as_json, quiet)
     try:
         from diptych_training.learning.distributed import is_first
@@ -97,18 +91,6 @@ def edit(
     distractors_from: Annotated[
         Path | None, Option(metavar="DIR", help="the pictures to make distractors from")
     ] = None,
-    backgrounds: Annotated[
-        Path | None,
-        Option(
-            metavar="DIR",
-            help="photos to paste into and set beside (hard)",
-            show_default="drawn ones",
-        ),
-    ] = None,
-    emoji: Annotated[
-        Path | None,
-        Option(metavar="ZIP", help="PNG files to stick on: a path, or a file in DIPTYCH_DATA (hard)"),
-    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -125,8 +107,6 @@ def edit(
         repertoire=repertoire,
         distractors=distractors,
         distractors_from=distractors_from,
-        backgrounds=backgrounds,
-        emoji=emoji,
     )
     counted = f"{count} edited copies" + (f", {distractors} distractors" if distractors else "")
     Console(as_json, quiet).emit(

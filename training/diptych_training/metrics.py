@@ -1,15 +1,9 @@
 """Ranking metrics and their intervals, on plain arrays."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-
-
-def recall_at(ranks: ArrayLike, k: int) -> float:
-    """Share of queries whose match is among the first k; `ranks` are 0-based, infinite where it was not found."""
-    return float(np.mean(np.asarray(ranks, float) < k))
 
 
 class Pool:
@@ -71,21 +65,6 @@ def micro_average_precision(scores: ArrayLike, relevant: ArrayLike, positives: i
     return Pool(scores, relevant).average_precision(positives)
 
 
-def recall_at_precision(scores: ArrayLike, relevant: ArrayLike, positives: int, precision: float = 0.9) -> float:
-    """The largest share of matches found by any threshold at which the precision is at least as stated."""
-    return Pool(scores, relevant).recall_at_precision(positives, precision)
-
-
-def bootstrap(
-    statistic: Callable[[np.ndarray], float], count: int, *, draws: int = 1000, seed: int = 0
-) -> tuple[float, float]:
-    """95 % interval of a statistic of resampled queries: it is given indices (count,) drawn with replacement."""
-    rng = np.random.default_rng(seed)
-    values = [statistic(rng.integers(0, count, count)) for _ in range(draws)]
-    low, high = np.percentile(values, [2.5, 97.5])
-    return float(low), float(high)
-
-
 def wilson_interval(successes: float, trials: int) -> list[float]:
     """95 % interval of a share counted in independent trials (Wilson's score interval); holds up at 0 and at 1."""
     if trials < 1:
@@ -94,24 +73,6 @@ def wilson_interval(successes: float, trials: int) -> list[float]:
     middle, reach = share + z * z / (2 * trials), z * np.sqrt((share * (1 - share) + z * z / (4 * trials)) / trials)
     low, high = ((middle + side * reach) / (1 + z * z / trials) for side in (-1, 1))
     return [max(0.0, float(low)), min(1.0, float(high))]
-
-
-# The 97.5 % point of Student's t for 1 to 9 degrees of freedom.
-STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
-
-
-def student_interval(values: ArrayLike) -> list[float] | None:
-    """95 % interval of the mean of independent values, such as one of each seed; None for a single one.
-
-    Bootstrap is no help here: of three values it covers far less than it states.
-    """
-    values = np.asarray(values, float)
-    count = len(values)
-    if count < 2:
-        return None
-    student = STUDENT[count - 2] if count - 1 <= len(STUDENT) else 1.96 + 2.5 / (count - 1)
-    reach = student * values.std(ddof=1) / np.sqrt(count)
-    return [float(values.mean() - reach), float(values.mean() + reach)]
 
 
 @dataclass(frozen=True)
@@ -139,8 +100,8 @@ class Ranking:
         scores, relevant, positives = self.scores.ravel(), self.relevant.ravel(), int(self.positives.sum())
         return {
             "micro_ap": micro_average_precision(scores, relevant, positives),
-            "recall_at_p90": recall_at_precision(scores, relevant, positives),
-            "recall@1": recall_at(self.ranks, 1),
+            "recall_at_p90": Pool(scores, relevant).recall_at_precision(positives),
+            "recall@1": float(np.mean(self.ranks < 1)),
             "map": float(self._average_precisions().mean()),
         }
 

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -114,16 +114,8 @@ class Optimisation:
         return others
 
 
-class Stateful(Protocol):
-    """A network or an optimiser."""
-
-    def state_dict(self) -> dict[str, Any]: ...  # noqa: D102
-
-    def load_state_dict(self, state_dict: dict[str, Any], /) -> Any: ...  # noqa: D102
-
-
 def save_state(path: Path, parts: Mapping[str, Any], **others: Any) -> None:
-    """Write the state of some parts, each a `Stateful`, and others beside it: whole or not at all."""
+    """Write the state of some networks and optimisers, and others beside it: whole or not at all."""
     with replacing_file(path) as unfinished:
         torch.save({name: part.state_dict() for name, part in parts.items()} | others, unfinished)
 

@@ -23,7 +23,6 @@ Built = TypeVar("Built")
 # The modules that train each kind of network, by the table that a recipe of it has; any other is of a pair network.
 TRAININGS = {
     "labels": "diptych_training.fine_tuning.run",
-    "classifier": "diptych_training.classifiers",
     "aligned": "diptych_training.aligned.training",
     "losses": "diptych_training.losses.training",
 }
@@ -122,10 +121,9 @@ class Learning:
         if self.teacher not in TEACHERS:
             try:
                 start_of(self.teacher)
-            except (ValueError, TypeError):
+            except (ValueError, TypeError) as error:
                 raise ValueError(
-                    f"learning.teacher must be one of {', '.join(TEACHERS)}, a released model "
-                    f"({', '.join(bundled_models())}) or a checkpoint directory, got {self.teacher!r}"
+                    f"learning.teacher must be one of {', '.join(TEACHERS)}, or a model: {error}"
                 ) from None
 
 
@@ -148,39 +146,34 @@ class Recipe(RunRecipe):
     mine_every: int = 250
 
     def __post_init__(self) -> None:
+        network, learning, questions = self.network, self.learning, self.network.questions
         for stage in self.stages:
-            divisor = self.network.encoder.divisor
-            if stage.pixels > self.network.pixels or stage.pixels % divisor:
+            divisor = network.encoder.divisor
+            if stage.pixels > network.pixels or stage.pixels % divisor:
                 raise ValueError(
-                    f"a stage's panels must be of {self.network.pixels} pixels, the network's, or a smaller multiple "
-                    f"of {divisor}; got {stage.pixels}"
+                    f"a stage's panels must be of {network.pixels} pixels, the network's, or a smaller multiple of "
+                    f"{divisor}; got {stage.pixels}"
                 )
-            if stage.only and (stage.only not in self.network.questions or self.network.parts == 1):
+            if stage.only and (stage.only not in questions or network.parts == 1):
                 raise ValueError(
-                    f"a stage's only must be one of the network's questions, {', '.join(self.network.questions)}, each "
-                    f"with its part of the embedding (parts = {len(self.network.questions)}); got {stage.only!r} and "
-                    f"parts = {self.network.parts}"
+                    f"a stage's only must be one of the questions {', '.join(questions)}, each with its part of the "
+                    f"embedding; got {stage.only!r} and parts = {network.parts}"
                 )
-        if self.network.seam == "pixels" and (self.learning.link or self.learning.teacher == "matches"):
+        has_tokens = network.seam != "pixels" and network.relation != "siamese"
+        if not has_tokens and (learning.link or learning.teacher == "matches"):
             raise ValueError(
-                "with seam = 'pixels' a picture has no tokens of its own to match or to link: set learning.link = 0 "
-                "and learning.teacher = 'pair'"
+                "with seam = 'pixels' or relation = 'siamese' there are no tokens to match or to link: set "
+                "learning.link = 0 and learning.teacher = 'pair'"
             )
-        if self.learning.teacher == "matches" and self.network.relation == "siamese":
-            raise ValueError(
-                "the siamese twin has no tokens to match: learning.teacher = 'matches' needs another relation"
-            )
-        if self.learning.link and self.network.relation == "siamese":
-            raise ValueError("learning.link is about tokens, and the siamese twin has none: set link = 0")
         counts = (self.validate_every, self.checkpoint_every, self.mine_every, self.threads)
         if min(counts) < 1 or sum(task.weight for task in self.tasks) <= 0:
             raise ValueError(
                 "a recipe needs validate_every, checkpoint_every, mine_every and threads of 1 at least, "
                 "and a task whose weight is above 0"
             )
-        if self.stages[-1].pixels != self.network.pixels:
+        if self.stages[-1].pixels != network.pixels:
             raise ValueError(
-                f"the last stage must have the network's panels of {self.network.pixels} pixels, "
+                f"the last stage must have the network's panels of {network.pixels} pixels, "
                 f"got {self.stages[-1].pixels}: only there is a checkpoint chosen"
             )
 
@@ -251,6 +244,8 @@ def open_training(path: Path, changes: Sequence[str]) -> tuple[ModuleType, Any]:
     """
 
     def build(values: Mapping[str, Any]) -> tuple[ModuleType, Any]:
+        if "classifier" in values:
+            raise ValueError("a classifier is trained by `diptych study classifier`")
         module = next((module for table, module in TRAININGS.items() if table in values), PAIR_TRAINING)
         training = import_module(module)
         return training, training.recipe_from(values)

@@ -118,10 +118,6 @@ class Run:
         write_atomic(self.directory / METRICS, (json.dumps(figures, indent=2) + "\n").encode())
         return figures
 
-    def account(self) -> str:
-        """Where the time of the run went, if that is told."""
-        return ""
-
     def introduce(self, journal: "MetricsLog") -> None:
         """Tell what the run begins with."""
 
@@ -150,9 +146,10 @@ class Run:
                 self._saved = self.optimisation.step
             self.load()
             with open_folder(self.recipe, self.directory, resume=resume) if self.first else nullcontext():
-                return self._carry_out(resume)
+                return self.learn(resume)
 
-    def _carry_out(self, resume: bool) -> dict[str, Any]:
+    def learn(self, resume: bool) -> dict[str, Any]:
+        """Take the steps that are left, and finish. By default they are those of the optimisation."""
         optimisation = self.optimisation
         began, steps = time.perf_counter(), optimisation.steps
         self.prepare()
@@ -171,8 +168,6 @@ class Run:
             journal.say(f"stopped after step {optimisation.step}; {self.describe_state()}")
             raise
         finally:
-            if told := self.account():
-                journal.say(told)
             journal.close()
 
     def _advance_step(self, journal: "MetricsLog") -> None:

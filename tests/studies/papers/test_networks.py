@@ -8,6 +8,7 @@ import pytest
 
 from diptych_model import Msac
 from diptych_model.networks.classifier import ClassifierConfig, classifier_flops
+from diptych_studies.classifiers import recipe_from
 from diptych_studies.papers import networks
 from diptych_studies.papers.networks import (
     COLUMNS,
@@ -19,7 +20,7 @@ from diptych_studies.papers.networks import (
     twins,
 )
 from diptych_training.errors import DataError
-from diptych_training.recipe import open_training
+from diptych_training.recipe import build_recipe
 
 SMALL = {name: replace(config, depths=(1, 1), width=4, spatial=config.spatial[1:]) for name, config in MSACS.items()}
 
@@ -105,4 +106,4 @@ def test_a_study_of_nothing_is_refused(archives: Path, tmp_path: Path) -> None:
 
 def test_the_recipe_of_the_repository_is_the_msac_resnet_of_the_study() -> None:
     recipe = Path(__file__).parents[3] / "training/recipes/classifier.toml"
-    assert open_training(recipe, [])[1].network == MSACS["MSAC-ResNet"]
+    assert build_recipe(recipe, [], recipe_from).network == MSACS["MSAC-ResNet"]

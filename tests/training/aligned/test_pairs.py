@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from diptych_training.aligned.pairs import LEAST, document_pairs, edit_as_files, photo_pairs
+from diptych_training.aligned.pairs import LEAST, document_pairs, photo_pairs
 from diptych_training.data.documents import KINDS
 from diptych_training.data.variants import VARIANTS
 
@@ -56,11 +56,3 @@ def test_photos_give_their_edited_copies_and_what_has_a_part_in_another_colour_i
     assert 0 < counted[VARIANTS, True] <= 6
     assert counted[VARIANTS, True] < counted[VARIANTS, False] <= 12
     assert all(np.abs(pair.laid.a.astype(int) - pair.laid.b).mean() > 0.2 for pair in found)
-
-
-def test_edits_follow_the_random_numbers() -> None:
-    pixels = photograph(0)[None, :, :192].copy()
-    one, other = (edit_as_files(pixels, 128, np.random.default_rng(4), 3)[0] for _ in range(2))
-    assert (one == other).all()
-    assert one.shape[0] == 128
-    assert one.shape != edit_as_files(pixels, 96, np.random.default_rng(4), 3)[0].shape

@@ -1,37 +1,41 @@
 """Pairs on the disk: made once, side by side, and read as they were."""
 
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
-from diptych_training.aligned.pairs import document_pairs
-from diptych_training.aligned.shelves import Origins, Source, make_shelves, read_shelf, sources_of
+from diptych_training.aligned.pairs import AlignedPair, document_pairs
+from diptych_training.aligned.shelves import Origins, make_shelves, read_shelf, sources_of
 
 
-def test_origins_are_archives_and_families_in_parts() -> None:
-    found = sources_of(Origins(families=120, archives=("goods",)))
-    assert [source.name for source in found] == ["goods", "documents-00000", "documents-00050", "documents-00100"]
-    assert found[-1].families == (100, 120)
-    assert found[0].archive == "goods"
-    found = sources_of(Origins(families=0, things=150, archives=("goods", "flowers")))
-    assert [source.name for source in found] == ["goods", "flowers", "things-00000", "things-00100"]
-    assert found[-1].things == (100, 150)
-    assert found[-1].archives == ("goods", "flowers")
+def test_origins_are_archives_things_and_families_in_parts(tmp_path: Path) -> None:
+    found = sources_of(Origins(families=120, things=150, archives=("goods", "flowers")), 5, tmp_path)
+    things = ["things-00000", "things-00100"]
+    assert list(found) == ["goods", "flowers", *things, "documents-00000", "documents-00050", "documents-00100"]
+    assert list(sources_of(Origins(families=50), 5, None)) == ["documents-00000"]
+
+
+def families(begin: int, end: int) -> Iterator[AlignedPair]:
+    return chain.from_iterable(document_pairs(family, 5) for family in range(begin, end))
 
 
 def test_pairs_are_kept_as_they_were_made_and_made_once(tmp_path: Path) -> None:
-    sources, ticks = [Source("few", (0, 2)), Source("more", (2, 3))], []
+    sources = {"few": partial(families, 0, 2), "more": partial(families, 2, 3), "none": partial(families, 0, 0)}
+    ticks = []
 
     def make() -> None:
-        make_shelves(sources, tmp_path, photos=2, seed=5, folder=None, processes=2, tick=lambda: ticks.append(1))
+        make_shelves(sources, tmp_path, processes=2, tick=lambda: ticks.append(1))
 
     (tmp_path / ".few-killed").mkdir()
     make()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["few", "more"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["few", "more", "none"]
     made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.bin")}
-    assert len(made) == len(ticks) == 2
+    assert len(made) == len(ticks) == 3
     expected = [pair for family in range(3) for pair in document_pairs(family, 5)]
-    found = [pair for source in sources for pair in read_shelf(tmp_path / source.name)]
+    found = [pair for name in sources for pair in read_shelf(tmp_path / name)]
     assert [(pair.copy, pair.kind) for pair in found] == [(pair.copy, pair.kind) for pair in expected]
     for pair, one in zip(found, expected, strict=True):
         assert (pair.pixels[..., :3] == one.laid.a).all()
@@ -39,10 +43,5 @@ def test_pairs_are_kept_as_they_were_made_and_made_once(tmp_path: Path) -> None:
         assert (pair.pixels[..., 6].astype(bool) == one.laid.shown).all()
         assert not isinstance(pair.pixels, np.ndarray) or pair.pixels.base is not None  # mapped, not read
     make()
-    assert len(ticks) == 4
+    assert len(ticks) == 6
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.bin")} == made
-
-
-def test_a_source_without_pairs_is_read_as_none(tmp_path: Path) -> None:
-    make_shelves([Source("none", (0, 0))], tmp_path, photos=2, seed=0, folder=None, processes=1, tick=lambda: None)
-    assert read_shelf(tmp_path / "none") == []

@@ -24,7 +24,6 @@ from diptych_training.aligned.training import (
     stack_pairs,
     train,
 )
-from diptych_training.errors import DataError
 from diptych_training.run import METRICS
 
 
@@ -91,13 +90,6 @@ def test_a_run_may_begin_with_the_released_network_or_with_another_run(tmp_path:
     (expected,) = run_session(open_session(read_graph()), {"pair": pair})
     for run in ("first", "second"):
         np.testing.assert_allclose(answer(tmp_path / run / "best", pair), expected, atol=1e-4)
-
-
-def test_archives_are_looked_for_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DIPTYCH_DATA", raising=False)
-    with pytest.raises(DataError, match="DIPTYCH_DATA"):
-        train(AlignedRecipe(aligned=Origins(archives=("goods",))), tmp_path / "run")
-    assert not (tmp_path / "run").exists()
 
 
 def test_copies_are_half_of_what_is_drawn_and_kinds_come_by_the_root_of_their_number() -> None:

@@ -4,21 +4,13 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from diptych_training.data.render import (
-    OUTSIDE,
-    SHAPES,
-    Things,
-    draw_lookalikes,
-    draw_scenes,
-    draw_things,
-    render_things,
-    scene,
-    shoot_scenes,
-)
+from diptych_training.data.augment.views import OUTSIDE
+from diptych_training.data.render import scene
 from diptych_training.data.render.geometry import Surface, cast_rays, trace_rays
 from diptych_training.data.render.occluders import BAR, HIDDEN, KINDS, NONE, draw_occluders
+from diptych_training.data.render.scene import draw_scenes, render_things, shoot_scenes
 from diptych_training.data.render.shading import paint_surface, places_of
-from diptych_training.data.render.things import FRONT, PLAIN
+from diptych_training.data.render.things import FRONT, PLAIN, SHAPES, Things, draw_lookalikes, draw_things
 
 SIZE = 61
 BOXES = ("carton", "book", "pack")

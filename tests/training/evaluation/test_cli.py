@@ -1,4 +1,4 @@
-"""`diptych evaluate`: its parser, who is laid beside the model, and the report."""
+"""`diptych evaluate`: its parser, and who is laid beside the model."""
 
 import json
 import sys
@@ -9,9 +9,8 @@ import pytest
 
 from diptych.cli.main import main
 from diptych_training.errors import DataError
-from diptych_training.evaluation.stages import Evidence
 
-CONTROLS, REPORT = "diptych_training.evaluation.controls", "diptych_training.evaluation.report"
+CONTROLS = "diptych_training.evaluation.controls"
 
 
 @pytest.fixture
@@ -40,10 +39,19 @@ def measured(line: list[str], capsys: pytest.CaptureFixture[str]) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("line", [[], ["oneshot"], ["episodes"], ["retrieval", "--root", "x"], ["copies"], ["pairs"]])
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(
+            ["evaluate", *more]
+            for more in ([], ["oneshot"], ["episodes"], ["retrieval", "--root", "x"], ["copies"], ["pairs"])
+        ),
+        *(["edit", "folder"], ["train"], ["unpack", "x"]),
+    ],
+)
 def test_what_is_missing_is_wrong_usage(line: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
-        main(["evaluate", *line])
+        main(line)
     assert end.value.code == 2
     assert "Missing" in capsys.readouterr().err
 
@@ -55,11 +63,7 @@ def test_copies_are_laid_beside_phash_and_whatever_else_is_asked_for_each_once(l
     more = ["--control", "orb", "--control", "phash", "--control", "orb"]
     assert list(measured([*line, *more], capsys)["controls"]) == ["orb", "phash"]
     assert list(measured([*line, "--no-baselines", "--control", "orb"], capsys)["controls"]) == ["orb"]
-
-
-@pytest.mark.usefixtures("controls")
-def test_a_control_that_is_unknown_ends_before_anything_is_opened(line: list[str], capsys) -> None:
-    assert main([*line, "--control", "unknown", "--model", "nowhere"]) == 1
+    assert main([*line, "--control", "unknown", "--model", "nowhere"]) == 1, "before anything is opened"
     assert "no control is called 'unknown'" in json.loads(capsys.readouterr().out)["error"]["message"]
 
 
@@ -69,26 +73,6 @@ def test_other_models_are_laid_beside_by_the_name_they_were_given(line: list[str
     assert other["first_stage"] == result["first_stage"]
     assert other["reranked"]["micro_ap"] == result["micro_ap"]
     assert all(gain[0] <= 0 for gain in other["gain"].values())
-
-
-def test_the_report_is_written_from_what_is_printed(
-    line: list[str], artifact: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
-    written: list[Evidence] = []
-
-    def write_report(evidence: Evidence, runtime, path: Path) -> None:
-        # While it is written the pictures are still there, those of an archive too.
-        assert all(isinstance(pair.picture_a, Path) and pair.picture_a.is_file() for pair in evidence.missed)
-        assert runtime.name == "tiny"
-        path.write_text("report")
-        written.append(evidence)
-
-    module = ModuleType(REPORT)
-    module.write_report = write_report  # pyright: ignore[reportAttributeAccessIssue]
-    monkeypatch.setitem(sys.modules, REPORT, module)
-    result = measured([*line, "--no-baselines", "--report", str(tmp_path / "out.html")], capsys)
-    assert (tmp_path / "out.html").read_text() == "report"
-    assert json.loads(json.dumps(written[0].result)) == result
 
 
 def test_an_error_of_the_data_is_exit_code_one_and_says_what_is_wrong(artifact: Path, tmp_path: Path, capsys) -> None:

@@ -38,12 +38,6 @@ def test_an_artifact_and_a_released_model_are_opened_as_they_are(artifact: Path)
     assert not is_checkpoint(artifact)
 
 
-def test_a_model_is_asked_the_question_that_is_named(artifact: Path, artifact_of_two: Path) -> None:
-    for asked, found in (("copy", "copy"), ("thing", "thing"), (None, "thing")):
-        with open_model(str(artifact_of_two), asked) as two, open_model(str(artifact), asked) as one:
-            assert (two.question, one.question) == (found, "match")
-
-
 @pytest.mark.slow
 def test_a_model_s_panel_part_is_measured_alone_by_late_interaction_and_by_its_embedding(checkpoint: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (5, 32, 32, 3), np.uint8)

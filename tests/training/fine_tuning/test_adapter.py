@@ -7,7 +7,6 @@ from exported import make_literal_network, make_tiny_network
 
 from diptych_model import PairNetwork
 from diptych_runtime.calibration.recalibration import log_loss
-from diptych_runtime.manifest import Question
 from diptych_training.errors import DataError
 from diptych_training.fine_tuning.adapter import Adapter, Fitting, Labelled, Link, fit_column
 
@@ -104,8 +103,3 @@ def test_a_pair_is_judged_by_a_fit_that_saw_none_of_its_group() -> None:
     np.testing.assert_allclose(held[:61], held[61:], atol=1e-9)
     alone = made.held_out(Labelled("match", twins.features, twins.same, np.arange(122)), 1.0)
     assert np.abs(alone - held).max() > 1e-3
-
-
-def test_the_link_is_that_of_the_pairs_which_nobody_looks_at() -> None:
-    assert Link.from_question(Question(2.0, -1.0)) == Link(2.0, -1.0)
-    assert Link(2.0, -1.0).relevance(np.array([0.5])).tolist() == [0.5]

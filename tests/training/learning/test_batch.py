@@ -1,17 +1,9 @@
 import numpy as np
-import pytest
 import torch
 
-from diptych_training.data.archives import Archives
 from diptych_training.data.augment import Views, make_identity_places
-from diptych_training.learning.batch import draw_step, join_parts
-from diptych_training.tasks import Part, Source, task_from
-
-
-@pytest.fixture(scope="module")
-def tasks(archives):
-    source = Source(Archives(22, archives), 16, 0, torch.device("cpu"))
-    return [task_from(values).open(source) for values in ({"kind": "copy", "queries": 6}, {"kind": "instance"})]
+from diptych_training.learning.batch import join_parts
+from diptych_training.tasks import Part
 
 
 def part(queries: int, references: int, *, linked: bool) -> Part:
@@ -20,12 +12,6 @@ def part(queries: int, references: int, *, linked: bool) -> Part:
     )
     match = np.arange(queries)[:, None] == np.arange(references)[None, :]
     return Part(asked, shown, match, ~match, linked=linked)
-
-
-def test_the_same_step_draws_the_same_pictures_and_another_step_others(tasks) -> None:
-    assert torch.equal(draw_step(tasks, 3, seed=0).pictures, draw_step(tasks, 3, seed=0).pictures)
-    assert not torch.equal(draw_step(tasks, 3, seed=0).pictures, draw_step(tasks, 4, seed=0).pictures)
-    assert not torch.equal(draw_step(tasks, 3, seed=0).pictures, draw_step(tasks, 3, seed=1).pictures)
 
 
 def test_tasks_lie_beside_each_other_and_do_not_mix() -> None:

@@ -25,15 +25,6 @@ run.train(recipe_from(values), directory, data=data, quiet=True)
 """
 
 
-def test_one_process_has_every_row_and_nothing_to_add() -> None:
-    alone = Processes()
-    assert alone.first
-    assert alone.share(5).tolist() == [0, 1, 2, 3, 4]
-    tensor = torch.ones(2)
-    alone.add([tensor])
-    assert tensor.tolist() == [1, 1]
-
-
 def test_shares_are_disjoint_and_together_the_whole() -> None:
     shares = []
     for rank in range(3):

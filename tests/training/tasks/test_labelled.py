@@ -68,14 +68,11 @@ def test_what_is_held_out_is_never_drawn(opened, drawn, folder: Path, hold_out: 
             assert len(set(task.held_out[task.subject == subject])) == 1
     task.pixels[torch.from_numpy(task.held_out)] = 0
     task.pixels[torch.from_numpy(~task.held_out)] = 200
+    assert (task.subject[task.neighbours] != task.subject[:, None]).all()
     part = drawn(task)
-    assert (torch.cat([part.queries.pictures, part.references.pictures]).amax((1, 2, 3)) > 0.1).all()
-
-
-def test_pictures_of_a_class_match_and_those_of_others_are_rivals(opened, drawn, folder: Path) -> None:
-    part = drawn(opened("classes", pictures=str(folder), queries=20))
     assert (part.match ^ part.rival).all()
     assert part.match.any(1).all()
+    assert (torch.cat([part.queries.pictures, part.references.pictures]).amax((1, 2, 3)) > 0.1).all()
 
 
 def test_what_pairs_connect_is_one_thing_and_what_is_said_to_differ_comes_along(opened, drawn, pairs_csv: str) -> None:
@@ -95,12 +92,6 @@ def test_the_validation_set_asks_with_what_is_held_out_and_not_for_itself(opened
     assert (validation.relevant.sum(1) == EACH - 1).all()
 
 
-def test_mining_names_pictures_of_other_classes(opened, folder: Path) -> None:
-    task = opened("classes", pictures=str(folder))
-    task.mine_negatives(lambda photos: np.random.default_rng(0).normal(size=(len(photos), 4)).astype(np.float32))
-    assert (task.subject[task.neighbours] != task.subject[:, None]).all()
-
-
 def test_every_unreadable_picture_is_named_in_one_error(opened, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "broken.jpg").write_bytes(b"no picture")
     rows = [{"path": str(folder / "boat" / f"{i}.jpg"), "class": "boat"} for i in range(EACH)]
@@ -109,29 +100,28 @@ def test_every_unreadable_picture_is_named_in_one_error(opened, folder: Path, tm
         opened("classes", pictures=write(tmp_path / "list.csv", rows))
 
 
-def test_one_class_alone_teaches_nothing(opened, folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="pictures of 1 classes, and two at least are needed"):
-        opened("classes", pictures=write(tmp_path / "x.csv", [{"path": "a.jpg", "class": "a"}]))
-
-
-def test_classes_of_one_picture_each_are_refused(opened, folder: Path, tmp_path: Path) -> None:
-    rows = [{"path": str(folder / name / "0.jpg"), "class": name} for name in CLASSES]
-    with pytest.raises(DataError, match="5 pictures of 5 things are too few"):
-        opened("classes", pictures=write(tmp_path / "x.csv", rows))
-
-
 @pytest.mark.parametrize(
-    ("label", "message"), [("maybe", "line 2: label must be 1 or 0, got 'maybe'"), ("0", "no pair .* with label 1")]
+    ("kind", "settings", "text", "message"),
+    [
+        ("classes", {}, "path,class\na.jpg,a\n", "pictures of 1 classes, and two at least are needed"),
+        ("classes", {}, "path,class\na.jpg,a\nb.jpg,b\n", "2 pictures of 2 things are too few"),
+        ("classes", {}, "path,class\na.jpg,a\nb.jpg,b\na.jpg,a\n", r"line 4: a\.jpg is listed twice"),
+        ("classes", {}, None, "neither a folder nor a CSV"),
+        ("classes", {"hold_out": "all"}, "", "hold_out must be one of classes, pictures, got 'all'"),
+        ("pairs", {}, "image_a,image_b,label\na,b,maybe\n", "line 2: label must be 1 or 0, got 'maybe'"),
+        ("pairs", {}, "image_a,image_b,label\na,b,0\n", "no pair .* with label 1"),
+        ("pairs", {}, "image_a,image_b,label\na,b\n", "line 2: expected 3 fields, got fewer"),
+        ("pairs", {}, "image_a,image_b,label\na,b,1\nb,c,1\nc,a,0\n", "line 4: c and a are said"),
+    ],
 )
-def test_pairs_without_a_usable_label_are_refused(opened, tmp_path: Path, label: str, message: str) -> None:
-    table = write(tmp_path / "pairs.csv", [{"image_a": "a.jpg", "image_b": "b.jpg", "label": label}])
-    with pytest.raises(DataError, match=message):
-        opened("pairs", table=table)
-
-
-def test_what_to_hold_out_is_one_of_two(opened) -> None:
-    with pytest.raises(ValueError, match="hold_out must be one of classes, pictures, got 'everything'"):
-        opened("classes", pictures="x", hold_out="everything")
+def test_tables_that_cannot_be_learnt_from_are_refused(
+    opened, tmp_path: Path, kind: str, settings: dict, text: str | None, message: str
+) -> None:
+    table = tmp_path / "table.csv"
+    if text is not None:
+        table.write_text(text)
+    with pytest.raises((DataError, ValueError), match=message):
+        opened(kind, **{"pictures" if kind == "classes" else "table": str(table)}, **settings)
 
 
 def test_a_folder_may_hold_more_than_pictures_and_its_classes_folders_of_their_own(
@@ -168,33 +158,6 @@ def test_the_split_does_not_move_with_the_folder_or_the_order_of_the_rows(opened
     assert {n for n, out in zip(one.names, one.held_out, strict=True) if out} == {
         n for n, out in zip(other.names, other.held_out, strict=True) if out
     }
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (
-            [("a.jpg", "b.jpg", "1"), ("b.jpg", "c.jpg", "1"), ("c.jpg", "a.jpg", "0")],
-            r"line 4: c\.jpg and a\.jpg are said",
-        ),
-        ([("a.jpg", "b.jpg", None)], "line 2: expected 3 fields, got fewer"),
-    ],
-)
-def test_pairs_that_contradict_each_other_or_are_cut_short_are_refused(
-    opened, tmp_path: Path, rows: list, message: str
-) -> None:
-    lines = ["image_a,image_b,label", *(",".join(v for v in row if v) for row in rows)]
-    (tmp_path / "pairs.csv").write_text("\n".join(lines))
-    with pytest.raises(DataError, match=message):
-        opened("pairs", table=str(tmp_path / "pairs.csv"))
-
-
-def test_a_picture_listed_twice_and_a_place_that_is_nothing_are_refused(opened, tmp_path: Path) -> None:
-    rows = [{"path": "a.jpg", "class": "a"}, {"path": "b.jpg", "class": "b"}, {"path": "a.jpg", "class": "a"}]
-    with pytest.raises(DataError, match=r"line 4: a\.jpg is listed twice"):
-        opened("classes", pictures=write(tmp_path / "x.csv", rows))
-    with pytest.raises(DataError, match="neither a folder nor a CSV"):
-        opened("classes", pictures=str(tmp_path / "nowhere"))
 
 
 def test_of_ones_own_pictures_alone_the_bank_stays_that_of_the_network_that_the_run_began_with(

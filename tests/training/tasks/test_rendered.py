@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from diptych_training.data.archives import Archives
-from diptych_training.data.render import OUTSIDE
+from diptych_training.data.augment.views import OUTSIDE
 from diptych_training.errors import DataError
 from diptych_training.tasks import Source, task_from
 
@@ -30,17 +30,6 @@ def test_views_of_one_thing_are_linked_by_places(renderings, drawn) -> None:
         assert 0 < on.float().mean() < 1
         assert views.places[on].abs().max() <= 1
         assert (views.places[~on] == OUTSIDE).all()
-
-
-def test_the_same_draws_give_the_same_part_and_others_another(renderings, drawn) -> None:
-    one, again, other = drawn(renderings, 3), drawn(renderings, 3), drawn(renderings, 4)
-    assert torch.equal(one.queries.pictures, again.queries.pictures)
-    assert torch.equal(one.references.places, again.references.places)
-    assert not torch.equal(one.queries.pictures, other.queries.pictures)
-
-
-def test_fill_multiplies_the_queries(renderings, drawn) -> None:
-    assert len(drawn(renderings, fill=2).match) == 14
 
 
 def test_photos_that_are_held_out_are_never_printed_in_training(renderings) -> None:

@@ -40,9 +40,6 @@ def test_views_are_panels_in_range_with_a_place_for_every_pixel(task, drawn) -> 
 def test_the_same_draws_give_the_same_part_and_others_another(task, drawn) -> None:
     assert torch.equal(drawn(task, 3).queries.pictures, drawn(task, 3).queries.pictures)
     assert not torch.equal(drawn(task, 3).queries.pictures, drawn(task, 4).queries.pictures)
-
-
-def test_fill_multiplies_the_queries(task, drawn) -> None:
     assert len(drawn(task, fill=2).match) > len(drawn(task).match)
 
 

@@ -50,7 +50,7 @@ def operators(
     """Time, memory and FLOPs of MSAC and its rivals."""
     from diptych_studies.benchmarks.operators import bench_operators, bench_text
     from diptych_studies.benchmarks.plot import bench_plot
-    from diptych_training.plot_files import check_plot
+    from diptych_studies.plot_files import check_plot
 
     console = Console(as_json, quiet)
     if not no_plot:
@@ -164,7 +164,7 @@ def copies(
     from diptych_studies.benchmarks import copies as searching
     from diptych_studies.benchmarks.copies_plot import plot as draw
     from diptych_studies.benchmarks.searches import Copies
-    from diptych_training.plot_files import check_plot
+    from diptych_studies.plot_files import check_plot
 
     console, models = Console(as_json, quiet), [model, *(other for other in against or () if other != model)]
     if plot:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from diptych.console import format_count
 from diptych_runtime.atomic import replacing_file
-from diptych_training.plot_files import check_plot
+from diptych_studies.plot_files import check_plot
 
 if TYPE_CHECKING:
     from matplotlib.text import Annotation

@@ -15,12 +15,13 @@ from diptych_runtime.atomic import replacing_file
 from diptych_studies.data.text import Text, read_documentation, read_text
 from diptych_studies.data.words import Vocabulary
 from diptych_studies.grid import run_grid
+from diptych_studies.intervals import student_interval
 from diptych_studies.learning.bert import train_bert
 from diptych_studies.learning.language import Budget
 from diptych_studies.networks.bert import BertConfig
 from diptych_studies.networks.language_model import build_window_scales
 from diptych_training.errors import DataError
-from diptych_training.metrics import student_interval, wilson_interval
+from diptych_training.metrics import wilson_interval
 
 WORDS = 2048
 HEADS = 6

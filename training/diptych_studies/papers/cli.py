@@ -1,6 +1,4 @@
-"""The studies of the papers' networks: `diptych study networks`, `language`, `bert`, `xcit`, `translation`, `questions`
-and `sagan`.
-"""
+"""The studies of the papers' networks: `diptych study networks`, `classifier`, `language`, `bert`, `xcit` and so on."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from typer import Option
+from typer import Argument, Option
 
 from diptych.command_tree import Json, Quiet, amount
 from diptych.console import Console
@@ -130,6 +128,29 @@ def networks(
     return 0
 
 
+def classifier(
+    recipe: Annotated[Path, Argument(metavar="RUN.toml", help="the recipe, such as training/recipes/classifier.toml")],
+    out: Annotated[
+        Path | None,
+        Option("--out", "-o", metavar="DIR", help="directory of the run", show_default="runs/NAME"),
+    ] = None,
+    resume: Annotated[bool, Option("--resume", help="go on from the run's last saved state")] = False,
+    changes: Annotated[
+        list[str] | None, Option("--set", metavar="KEY=VALUE", help="change the recipe (repeatable)")
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """A ResNet or DenseNet with mixers of its own at each stage, on folders of classes."""
+    from diptych_studies.classifiers import recipe_from, report, train
+    from diptych_training.recipe import build_recipe
+
+    console, read = Console(as_json, quiet), build_recipe(recipe, changes or [], recipe_from)
+    directory = out or Path("runs") / read.name
+    console.emit(*report(train(read, directory, resume=resume, quiet=console.is_silent), directory))
+    return 0
+
+
 def xcit(
     steps: Steps = 600,
     out: Out = RUNS,
@@ -175,7 +196,7 @@ def translation(
     """A Transformer and recurrent networks with attention, on reversing, sorting and number words."""
     from diptych_studies.learning.translation import TASKS
     from diptych_studies.papers.translation import draw_alignments, study_translation, translation_text
-    from diptych_training.plot_files import check_plot
+    from diptych_studies.plot_files import check_plot
 
     console = Console(as_json, quiet)
     if plot:
@@ -211,7 +232,7 @@ def questions(
 ) -> int:
     """Questions about drawn pictures, by dot and additive relevance, and blind."""
     from diptych_studies.papers.questions import draw_relevance, questions_text, study_questions
-    from diptych_training.plot_files import check_plot
+    from diptych_studies.plot_files import check_plot
 
     console = Console(as_json, quiet)
     if plot:
@@ -247,7 +268,7 @@ def sagan(
     """SAGAN's attention in a small generator and discriminator, on drawn shapes."""
     from diptych_studies.networks.sagan import SaganConfig
     from diptych_studies.papers.sagan import draw_sagan, sagan_text, study_sagan
-    from diptych_training.plot_files import check_plot
+    from diptych_studies.plot_files import check_plot
 
     console = Console(as_json, quiet)
     if plot:

@@ -17,12 +17,12 @@ from diptych_model.mixers import Msac
 from diptych_model.networks.classifier import ClassifierConfig, classifier_flops
 from diptych_model.operators import Scale
 from diptych_runtime.atomic import replacing_file
+from diptych_studies.classifiers import Budget, Labelled, labelled_archive, name_classes, train_classifier
 from diptych_studies.grid import run_grid
+from diptych_studies.intervals import student_interval
 from diptych_studies.mixers import StandAlone
-from diptych_training.classifiers import Budget, name_classes, train_classifier
-from diptych_training.data.classes import Labelled, labelled_archive
 from diptych_training.errors import DataError
-from diptych_training.metrics import student_interval, wilson_interval
+from diptych_training.metrics import wilson_interval
 
 ARCHIVES = ("flowers", "grocery")
 RATES = (2e-3, 4e-3)

@@ -13,10 +13,11 @@ from diptych.console import format_table
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.data.worlds import KINDS, draw_examples
 from diptych_studies.grid import run_grid
+from diptych_studies.intervals import student_interval
 from diptych_studies.learning.questions import HELD_OUT_SEED, QuestionBudget, train_questions, world_config
 from diptych_studies.networks.questions import RELEVANCES, QuestionConfig
 from diptych_training.errors import DataError
-from diptych_training.metrics import student_interval, wilson_interval
+from diptych_training.metrics import wilson_interval
 
 NETWORKS = (*RELEVANCES, "blind")
 COLUMNS: tuple[str, ...] = (

@@ -15,10 +15,10 @@ from diptych.console import format_table
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.data.worlds import draw_things
 from diptych_studies.grid import run_grid
+from diptych_studies.intervals import student_interval
 from diptych_studies.learning.generation import FEATURES, OTHERS, SaganBudget, make_pictures, train_sagan
 from diptych_studies.networks.sagan import Generator, SaganConfig
 from diptych_training.errors import DataError
-from diptych_training.metrics import student_interval
 
 ATTENTION, NONE = "self-attention", "none"
 SHOWN = 12  # pictures of a row of the sheet

@@ -16,10 +16,10 @@ from diptych_runtime.atomic import replacing_file
 from diptych_studies.data.text import Text, read_documentation, read_text
 from diptych_studies.data.words import Vocabulary
 from diptych_studies.grid import run_grid
+from diptych_studies.intervals import bootstrap, student_interval
 from diptych_studies.learning.language import Budget, train_language
 from diptych_studies.networks.language_model import LanguageConfig, build_window_scales, parameters_of, with_parameters
 from diptych_training.errors import DataError
-from diptych_training.metrics import bootstrap, student_interval
 
 Widths = tuple[int, ...]
 SCALE_SETS: tuple[Widths, ...] = ((1,), (1, 2), (1, 2, 3))

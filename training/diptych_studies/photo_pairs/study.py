@@ -15,12 +15,12 @@ import numpy as np
 from diptych_model.network import PairPart
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.grid import run_grid
+from diptych_studies.intervals import student_interval
 from diptych_studies.photo_pairs.run import FIGURES, measure_embedding, train_and_measure
 from diptych_studies.photo_pairs.tokens import Drawn, Tokens, keep_tokens, panel_digest
 from diptych_studies.variants import ON_PHOTOS, PHOTO, Variant, choose_variants
 from diptych_training.data.csv import read_table
 from diptych_training.errors import DataError
-from diptych_training.metrics import student_interval
 
 PRIOR, EMBEDDING = "no trunk", "embedding alone"
 RATES = (5e-4, 1.5e-3, 4.5e-3)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import as_completed
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from diptych_training.workers import worker_pool
 
 PIXELS, ROWS = "pixels.bin", "pairs.json"
 FAMILIES, THINGS = 50, 100  # of documents, and things, in a source
+
+Source = Callable[[], Iterator[AlignedPair]]
 
 
 @dataclass(frozen=True)
@@ -43,19 +46,6 @@ class Origins:
 
 
 @dataclass(frozen=True)
-class Source:
-    """A source of pairs: the drawn `families` or `things` from one number up to another, things printed with photos of
-    the `archives`; or the photos of an `archive`.
-    """
-
-    name: str
-    families: tuple[int, int] = (0, 0)
-    things: tuple[int, int] = (0, 0)
-    archives: tuple[str, ...] = ()
-    archive: str = ""
-
-
-@dataclass(frozen=True)
 class KeptPair:
     """A pair whose `pixels` uint8 (h, w, 7) are mapped from the disk: both pictures, and 1 where both are shown."""
 
@@ -64,33 +54,34 @@ class KeptPair:
     kind: str
 
 
-def sources_of(origins: Origins) -> list[Source]:
-    """The sources of the pairs: archives, which take longest, first."""
-    documents = [
-        Source(f"documents-{begin:05d}", (begin, min(begin + FAMILIES, origins.families)))
-        for begin in range(0, origins.families, FAMILIES)
-    ]
-    things = [
-        Source(f"things-{begin:05d}", things=(begin, min(begin + THINGS, origins.things)), archives=origins.archives)
-        for begin in range(0, origins.things, THINGS)
-    ]
-    return [*(Source(archive, archive=archive) for archive in origins.archives), *things, *documents]
+def sources_of(origins: Origins, seed: int, folder: Path | None) -> dict[str, Source]:
+    """The sources of the pairs by name: archives, which take longest, first."""
+    sources: dict[str, Source] = {}
+    if folder is not None:
+        for archive in origins.archives:
+            sources[archive] = partial(photo_pairs, archive, origins.photos, seed, folder)
+        for begin in range(0, origins.things, THINGS):
+            end = min(begin + THINGS, origins.things)
+            sources[f"things-{begin:05d}"] = partial(_pair_things, begin, end, origins.archives, seed, folder)
+    for begin in range(0, origins.families, FAMILIES):
+        end = min(begin + FAMILIES, origins.families)
+        sources[f"documents-{begin:05d}"] = partial(_pair_documents, begin, end, seed)
+    return sources
 
 
-def make_shelves(
-    sources: Sequence[Source],
-    directory: Path,
-    *,
-    photos: int,
-    seed: int,
-    folder: Path | None,
-    processes: int,
-    tick: Callable[[], object],
-) -> None:
+def _pair_things(begin: int, end: int, archives: tuple[str, ...], seed: int, folder: Path) -> Iterator[AlignedPair]:
+    return thing_pairs(begin, end, printed_photos(archives, seed, folder), seed)
+
+
+def _pair_documents(begin: int, end: int, seed: int) -> Iterator[AlignedPair]:
+    return chain.from_iterable(document_pairs(family, seed) for family in range(begin, end))
+
+
+def make_shelves(sources: Mapping[str, Source], directory: Path, *, processes: int, tick: Callable[[], object]) -> None:
     """Make the pairs of the sources that `directory` lacks, in so many processes of one thread each; `tick` is called
     for each source that is there. What a run left unfinished is removed: no other one writes there.
     """
-    missing = [source for source in sources if not (directory / source.name).is_dir()]
+    missing = [name for name in sources if not (directory / name).is_dir()]
     for _ in range(len(sources) - len(missing)):
         tick()
     if not missing:
@@ -98,35 +89,22 @@ def make_shelves(
     for unfinished in directory.glob(".*-*"):
         shutil.rmtree(unfinished)
     with worker_pool(min(processes, len(missing))) as pool:
-        futures = [pool.submit(_make_shelf, source, directory, photos, seed, folder) for source in missing]
+        futures = [pool.submit(_make_shelf, sources[name], directory / name) for name in missing]
         for future in as_completed(futures):
             future.result()
             tick()
 
 
-def _make_shelf(source: Source, directory: Path, photos: int, seed: int, folder: Path | None) -> None:
-    if source.archive:
-        assert folder is not None
-        pairs: Iterable[AlignedPair] = photo_pairs(source.archive, photos, seed, folder)
-    elif source.archives:
-        assert folder is not None
-        pairs = thing_pairs(*source.things, printed_photos(source.archives, seed, folder), seed)
-    else:
-        pairs = chain.from_iterable(document_pairs(family, seed) for family in range(*source.families))
-    with replacing_folder(directory / source.name) as fresh:
-        _write_shelf(fresh, pairs)
-
-
-def _write_shelf(target: Path, pairs: Iterable[AlignedPair]) -> None:
-    """One file of all pixels, and one of the shapes and labels."""
+def _make_shelf(source: Source, target: Path) -> None:
+    """Write one file of all pixels, and one of the shapes and labels."""
     rows = []
-    with (target / PIXELS).open("wb") as file:
-        for pair in pairs:
+    with replacing_folder(target) as fresh, (fresh / PIXELS).open("wb") as file:
+        for pair in source():
             laid = pair.laid
             whole = np.concatenate([laid.a, laid.b, laid.shown[..., None].astype(np.uint8)], -1)
             file.write(np.ascontiguousarray(whole).tobytes())
             rows.append({"shape": whole.shape, "copy": pair.copy, "kind": pair.kind})
-    (target / ROWS).write_text(json.dumps(rows))
+        (fresh / ROWS).write_text(json.dumps(rows))
 
 
 def read_shelf(shelf: Path) -> list[KeptPair]:

@@ -27,9 +27,10 @@ from diptych_training.aligned.pairs import (
     resize_photos,
     training_photos,
 )
-from diptych_training.data.render import OUTSIDE, Things, draw_lookalikes, draw_scenes, draw_things, shoot_scenes
+from diptych_training.data.augment.views import OUTSIDE
 from diptych_training.data.render.occluders import draw_occluders
-from diptych_training.data.render.scene import Scenes
+from diptych_training.data.render.scene import Scenes, draw_scenes, shoot_scenes
+from diptych_training.data.render.things import Things, draw_lookalikes, draw_things
 
 THINGS = "things"
 SIDE = 320  # pixels of a rendered picture

@@ -118,18 +118,16 @@ class AlignedRun(Run):
 
     def prepare(self) -> None:
         """Make the pairs that are missing, and hold out the last ones of each source."""
-        recipe, sources = self.recipe, sources_of(self.recipe.aligned)
+        recipe = self.recipe
+        sources = sources_of(recipe.aligned, recipe.seed, self.folder)
         with self.console.progress(total=len(sources), unit="source", desc="making pairs") as bar:
             make_shelves(
                 sources,
                 self.directory / PAIRS,
-                photos=recipe.aligned.photos,
-                seed=recipe.seed,
-                folder=self.folder,
                 processes=recipe.threads,
                 tick=lambda: bar.update(1),
             )
-        parts = [read_shelf(self.directory / PAIRS / source.name) for source in sources]
+        parts = [read_shelf(self.directory / PAIRS / name) for name in sources]
         ends = [len(part) - len(part) // HELD_OUT for part in parts]
         self.pairs = [pair for part, end in zip(parts, ends, strict=True) for pair in part[:end]]
         self.held_out = [pair for part, end in zip(parts, ends, strict=True) for pair in part[end:]]

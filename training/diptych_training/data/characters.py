@@ -1,6 +1,5 @@
 """Omniglot: drawings of characters, groups of them to train on, within-alphabet one-shot episodes to measure with."""
 
-import hashlib
 import io
 import zipfile
 from collections.abc import Sequence
@@ -20,7 +19,6 @@ from diptych_training.data.archives import find_archive, read_member
 from diptych_training.data.episodes import Episode as Episode
 from diptych_training.data.episodes import draw_episodes as draw_episodes
 from diptych_training.data.episodes import list_drawings, number_drawings
-from diptych_training.data.strokes import Alphabet, draw_by_hand
 
 ARCHIVE = "omniglot"
 
@@ -52,20 +50,14 @@ def load_characters(folder: Path, split: str, size: int) -> Characters:
     return Characters(torch.from_numpy(pixels).float() / 255, *number_drawings(names))
 
 
-def archive_digest(folder: Path) -> str:
-    """SHA-256 of the archive, its first 16 digits; raises as `load_characters` does."""
-    return hashlib.sha256(find_archive(folder, ARCHIVE).read_bytes()).hexdigest()[:16]
-
-
 class Groups:
     """Draws training steps: groups of characters of one alphabet, each drawn by two hands.
 
     Four turns of a character count as four characters, with `mirrored` eight, half the groups upright, and
     each drawing is bent a little (rotation, scale, shear, shift; with `rippled` also waves and the weight of the pen).
-    A share `invented` of the groups is of an alphabet that nobody wrote (`Alphabet`); of the others, a share `composed`
-    has characters made of two of the alphabet's, one laid over the other. An alphabet smaller than a group gives some
-    of its characters twice, and two groups may share an alphabet and a turn. The same seed and step give the same
-    pictures.
+    A share `composed` has characters made of two of the alphabet's, one laid over the other. An alphabet smaller than
+    a group gives some of its characters twice, and two groups may share an alphabet and a turn. The same seed and step
+    give the same pictures.
     """
 
     def __init__(
@@ -76,10 +68,9 @@ class Groups:
         mirrored: bool = False,
         rippled: bool = False,
         composed: float = 0.0,
-        invented: float = 0.0,
     ) -> None:
         self.characters, self.seed, self.mirrored, self.rippled = characters, seed, mirrored, rippled
-        self.composed, self.invented = composed, invented
+        self.composed = composed
         # (characters of an alphabet) -> drawings of each
         self.drawings = [
             [np.flatnonzero(characters.character == c) for c in np.unique(characters.character[where])]
@@ -113,9 +104,7 @@ class Groups:
         self, rng: np.random.Generator, known: Sequence[np.ndarray], size: int, group: int
     ) -> tuple[Tensor, np.ndarray]:
         """Ink (2, size, S, S) of characters of one alphabet by two hands each, and which they are."""
-        # With none invented or composed nothing is drawn for it, and the same seed gives what it always gave.
-        if self.invented and rng.random() < self.invented:
-            return self._invent_characters(rng, size), -1 - group * size - np.arange(size)
+        # With none composed nothing is drawn for it, and the same seed gives what it always gave.
         if not self.composed or rng.random() >= self.composed:
             return self._draw_by_two_hands(rng, known, rng.choice(len(known), size, replace=len(known) < size))
         # Few lower parts under many upper ones: rivals share a part, and differ where one has to look.
@@ -125,13 +114,6 @@ class Groups:
         ink = torch.maximum(_place_ink(lower, rng), _place_ink(upper, rng))
         count = len(self.characters.character)
         return ink, count * (1 + count * (1 + group) + first) + second
-
-    def _invent_characters(self, rng: np.random.Generator, size: int) -> Tensor:
-        """Ink (2, size, S, S) of the characters of a new alphabet by two hands each."""
-        side = self.characters.pixels.shape[-1]
-        characters = Alphabet(rng, size).characters
-        ink = np.stack([[draw_by_hand(strokes, rng, side) for strokes in characters] for _ in range(2)])
-        return torch.from_numpy(ink).float() / 255
 
     def _draw_by_two_hands(
         self, rng: np.random.Generator, known: Sequence[np.ndarray], chosen: np.ndarray

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,17 +15,6 @@ from diptych_training.errors import DataError
 
 LAYOUT = "<alphabet>/<character>/<id>_<drawer>.png"
 _TRIES = 1000
-
-
-class Drawings(Protocol):
-    """Of every drawing its character, alphabet and drawer, as numbers (n,)."""
-
-    @property
-    def character(self) -> np.ndarray: ...  # noqa: D102
-    @property
-    def alphabet(self) -> np.ndarray: ...  # noqa: D102
-    @property
-    def drawer(self) -> np.ndarray: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -48,8 +37,11 @@ class Episode:
     candidates: np.ndarray
 
 
-def draw_episodes(drawings: Drawings, count: int, *, ways: int = 20, seed: int = 0) -> list[Episode]:
-    """Draw episodes of `ways` trials each, as Lake's runs are made: one alphabet, one hand asks, another answers."""
+def draw_episodes(drawings: Any, count: int, *, ways: int = 20, seed: int = 0) -> list[Episode]:
+    """Draw episodes of `ways` trials each, as Lake's runs are made: one alphabet, one hand asks, another answers.
+
+    `drawings` have their `character`, `alphabet` and `drawer` as numbers, int64 (n,).
+    """
     rng = np.random.default_rng(seed)
     character, alphabet, drawer = drawings.character, drawings.alphabet, drawings.drawer
     sizes = {a: np.unique(character[alphabet == a]) for a in np.unique(alphabet)}

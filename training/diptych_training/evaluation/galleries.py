@@ -25,14 +25,13 @@ from diptych_training.evaluation.stages import (
     Progress,
     Resampling,
     Scored,
-    Side,
     all_logits,
     compare_entrants,
     describe_files,
     encode_files,
     require_pictures,
 )
-from diptych_training.learning.fitting.examined import spread_looks, take_looks
+from diptych_training.looks import spread_looks, take_looks
 from diptych_training.metrics import Pool, Ranking
 
 if TYPE_CHECKING:
@@ -49,8 +48,8 @@ class Search:
     part, such as the query's own file. `candidates` is K.
     """
 
-    queries: Side
-    gallery: Side
+    queries: Sequence[Path]
+    gallery: Sequence[Path]
     matches: Sequence[np.ndarray]
     left_out: Sequence[np.ndarray]
     candidates: int
@@ -60,7 +59,7 @@ class Search:
         """The number of candidates that every query really has, at most K."""
         if self.candidates < 1:
             raise DataError(f"at least one candidate must be looked at, got --candidates {self.candidates}")
-        present = len(self.gallery.files) - max(len(rows) for rows in self.left_out)
+        present = len(self.gallery) - max(len(rows) for rows in self.left_out)
         if present < 1:
             raise DataError("the gallery has no picture but the query itself; give it more")
         return min(self.candidates, present)
@@ -170,23 +169,22 @@ def measure_search(entrants: Entrants, search: Search, figures: Figures) -> Meas
     ours = searched[id(entrants.model)]
     labels, matches = ours.first.make_ranking(search).relevant, sum(len(right) for right in search.matches)
     shown = None if ours.judged is None else ours.judged.ravel()
-    pairs, logits = _list_pairs(ours.first), ours.logits.ravel()
-    scored = Scored(search.queries, search.gallery, pairs, logits, labels.ravel(), matches, shown)
+    scored = Scored(ours.logits.ravel(), labels.ravel(), matches, shown)
     return Measured(comparison, scored, None if shown is None else judge("network alone", ours.alone))
 
 
 def resample_queries(search: Search) -> Resampling:
     """Queries drawn anew."""
-    return Resampling("queries", np.arange(len(search.queries.files)))
+    return Resampling("queries", np.arange(len(search.queries)))
 
 
 def _search_gallery(runtime: Runtime, search: Search, progress: Progress) -> Searched:
     """The gallery by cosine, exactly, and its candidates looked at together: as a search of a collection has it that
     answers with all of them.
     """
-    stored = encode_files(runtime, search.gallery.files, progress, "the gallery")
-    looked = encode_files(runtime, search.queries.files, progress, "queries", crops=runtime.crops)
-    count = len(search.queries.files)
+    stored = encode_files(runtime, search.gallery, progress, "the gallery")
+    looked = encode_files(runtime, search.queries, progress, "queries", crops=runtime.crops)
+    count = len(search.queries)
     # In float64, rounded back: in float32 the cosines of equal pictures differ in their last bits, by where they lie.
     columns = stored.embeddings.T.astype(np.float64)
     asked = runtime.weight_queries(looked.embeddings).reshape(count, -1, runtime.embedding_dim)
@@ -218,7 +216,7 @@ def _judge_closer(
     flat = logits.reshape(-1, logits.shape[-1])
     worth = np.stack([needs_closer_look(questions, row, runtime.question, CLOSER_LOOKS) for row in logits])
     places = np.argwhere(worth).tolist()
-    files = [(search.queries.files[query], search.gallery.files[found.order[query, k]]) for query, k in places]
+    files = [(search.queries[query], search.gallery[found.order[query, k]]) for query, k in places]
     looks = progress(take_looks(files, runtime.threads), len(files), "looking closer")
     seen = spread_looks(worth.ravel(), looks)
     return question_probabilities(questions, flat, seen)[runtime.question].reshape(worth.shape)
@@ -243,8 +241,8 @@ def _first_stage(rows: Iterator[np.ndarray], search: Search) -> Found:
 
 
 def _ask_control(control: Control, search: Search, first: Found, progress: Progress) -> Found:
-    gallery = describe_files(control, search.gallery.files, progress, "the gallery")
-    asked = describe_files(control, search.queries.files, progress, "queries")
+    gallery = describe_files(control, search.gallery, progress, "the gallery")
+    asked = describe_files(control, search.queries, progress, "queries")
     queries = progress(range(len(asked)), len(asked), f"{control.name}, queries")
     if control.verifies:
         return first.permute_candidates(
@@ -289,8 +287,7 @@ def evaluate_copies(
     require_pictures(files, "queries", f"the truth's paths are relative to {queries}")
     rows = [np.array(sorted(matches[query]), np.int64) for query in asked]
     none = [np.empty(0, np.int64)] * len(asked)
-    looked, stored = Side(files, queries), Side([references / name for name in gallery], references)
-    search = Search(looked, stored, rows, none, candidates)
+    search = Search(files, [references / name for name in gallery], rows, none, candidates)
     resampling = resample_queries(search)
 
     def figures(found: Found, ranking: Ranking) -> dict[str, Estimate]:
@@ -319,7 +316,7 @@ def evaluate_copies(
         "resampled": resampling.unit,
     }
     title = f"Copies: {format_count(len(asked), 'query', 'queries')} among {format_count(len(gallery), 'reference')}"
-    return measured.scored.evidence("copies", title, model, result | comparison.beside(), comparison.series())
+    return measured.scored.evidence("copies", title, model, result | comparison.beside())
 
 
 DEPTHS = (1, 10, 100)
@@ -350,15 +347,13 @@ def read_labelled(path: Path, root: Path) -> Labelled:
     return Labelled(files, tuple(known.values()))
 
 
-def evaluate_retrieval(
-    entrants: Entrants, queries: Labelled, gallery: Labelled, root: Path, *, candidates: int = 100
-) -> Evidence:
+def evaluate_retrieval(entrants: Entrants, queries: Labelled, gallery: Labelled, *, candidates: int = 100) -> Evidence:
     """Measure recall@1, @10, @100 (is one of the class among the first?) and mAP over the whole ranking.
 
     A gallery picture that is the query's own file is left out. Queries whose class the gallery lacks do not count,
     except in calibration; `DataError` where that is all of them.
     """
-    search = _match_classes(queries, gallery, root, candidates)
+    search = _match_classes(queries, gallery, candidates)
     counted = np.array([len(right) > 0 for right in search.matches])
     if not counted.any():
         raise DataError(
@@ -390,7 +385,7 @@ def evaluate_retrieval(
         "resampled": resampling.unit,
     }
     title = f"Retrieval: {int(counted.sum())} queries, {len(gallery.files):,} pictures in the gallery"
-    return measured.scored.evidence("retrieval", title, model, result | comparison.beside(), comparison.series())
+    return measured.scored.evidence("retrieval", title, model, result | comparison.beside())
 
 
 def average_precision(places: np.ndarray) -> float:
@@ -398,7 +393,7 @@ def average_precision(places: np.ndarray) -> float:
     return float(np.mean((np.arange(len(places)) + 1) / (places + 1))) if len(places) else 0.0
 
 
-def _match_classes(queries: Labelled, gallery: Labelled, root: Path, candidates: int) -> Search:
+def _match_classes(queries: Labelled, gallery: Labelled, candidates: int) -> Search:
     of_class: dict[str, list[int]] = {}
     of_file: dict[Path, list[int]] = {}
     for row, (file, label) in enumerate(zip(gallery.files, gallery.classes, strict=True)):
@@ -407,4 +402,4 @@ def _match_classes(queries: Labelled, gallery: Labelled, root: Path, candidates:
     own = [np.array(of_file.get(file.resolve(), []), np.int64) for file in queries.files]
     right = [np.array(of_class.get(label, []), np.int64) for label in queries.classes]
     matches = [np.setdiff1d(rows, itself) for rows, itself in zip(right, own, strict=True)]
-    return Search(Side(queries.files, root), Side(gallery.files, root), matches, own, candidates)
+    return Search(queries.files, gallery.files, matches, own, candidates)

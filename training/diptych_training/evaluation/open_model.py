@@ -36,7 +36,7 @@ def open_model(model: str, question: str | None = None, *, threads: int | None =
         return
     try:
         from diptych_export.artifact import export_artifact, export_checkpoint
-        from diptych_training.learning.relations import load_untrained, related_by
+        from diptych_training.learning.pretrained import load_untrained, related_by
     except ModuleNotFoundError as error:
         raise DataError(
             f"{model} is a checkpoint, which is exported before it is measured, and that needs {error.name}; "

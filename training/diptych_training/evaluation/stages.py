@@ -19,7 +19,7 @@ from diptych_runtime.decoder import query_pixels
 from diptych_runtime.errors import PictureError
 from diptych_runtime.runtime import Panels, Runtime
 from diptych_training.errors import DataError
-from diptych_training.learning.fitting.calibration import even_weights
+from diptych_training.learning.calibration import even_weights
 from diptych_training.metrics import Ranking
 
 if TYPE_CHECKING:
@@ -51,11 +51,6 @@ def require_pictures(files: Sequence[Path], what: str, hint: str) -> None:
     if gone:
         named = ", ".join(str(file) for file in gone[:_NAMED]) + (", ..." if len(gone) > _NAMED else "")
         raise DataError(f"{len(gone)} of {len(set(files))} {what} are not there: {named}; {hint}")
-
-
-def caption_files(files: Iterable[Path], root: Path) -> list[str]:
-    """Caption files by their paths, below `root` where they are."""
-    return [file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file) for file in files]
 
 
 DRAWS = 1000
@@ -122,72 +117,25 @@ def _middle_interval(draws: np.ndarray) -> list[float]:
     return [float(low), float(high)]
 
 
-SHOWN = 12
-
-
-@dataclass(frozen=True)
-class Series:
-    """One method's ranking of the same queries; `name` as tables show it, such as "first stage" or "phash"."""
-
-    name: str
-    ranking: Ranking
-
-
-@dataclass(frozen=True)
-class Judged:
-    """One scored pair as pictures (paths, or the bytes of picture files); `match` is the truth, `relevance` in [0, 1]
-    the calibrated score and `raw` the logit.
-    """
-
-    picture_a: Path | bytes
-    picture_b: Path | bytes
-    caption_a: str
-    caption_b: str
-    match: bool
-    relevance: float
-    raw: float
-
-
 @dataclass(frozen=True)
 class Evidence:
-    """One protocol's outcome for one model.
-
-    `result` is what `--json` prints; `series` the first stage, the re-ranked order, the controls and the models it is
-    laid beside; `probabilities` float (P,) and `labels` bool (P,) are all scored pairs; `missed` the matches of lowest
-    score and `mistaken` the others of highest score, at most `SHOWN` of each.
-    """
+    """One protocol's outcome for one model: `result` is what `--json` prints, `title` says it in words."""
 
     protocol: str
     title: str
     model: str
     revision: str
     result: dict[str, Any]
-    series: tuple[Series, ...]
-    probabilities: np.ndarray
-    labels: np.ndarray
-    missed: tuple[Judged, ...]
-    mistaken: tuple[Judged, ...]
-
-
-@dataclass(frozen=True)
-class Side:
-    """The pictures of one side, and the folder their captions start from."""
-
-    files: Sequence[Path]
-    root: Path
 
 
 @dataclass(frozen=True)
 class Scored:
-    """`pairs` int (P, 2), rows of the files of either side; `logits` (P,); `labels` bool (P,), True where they match.
+    """Scored pairs: `logits` (P,), and `labels` bool (P,), True where they match.
 
     `matches` is how many matches there were to find, scored or not. `shown` (P,) are the probabilities after a closer
     look, None where there was none.
     """
 
-    side_a: Side
-    side_b: Side
-    pairs: np.ndarray
     logits: np.ndarray
     labels: np.ndarray
     matches: int
@@ -238,48 +186,10 @@ class Scored:
             "recall": float(over[self.labels].sum() / self.matches),
         }
 
-    def pick_mistakes(self, runtime: Runtime) -> tuple[tuple[Judged, ...], tuple[Judged, ...]]:
-        """The matches of lowest and the others of highest score, no pair twice: `SHOWN` of each at most."""
-        keys = self.logits if self.shown is None else self.shown
-        return self._choose_first(runtime, self.labels, keys), self._choose_first(runtime, ~self.labels, -keys)
-
-    def evidence(
-        self, protocol: str, title: str, runtime: Runtime, result: dict[str, Any], series: tuple[Series, ...]
-    ) -> Evidence:
+    def evidence(self, protocol: str, title: str, runtime: Runtime, result: dict[str, Any]) -> Evidence:
         """The evidence of a protocol for the model that scored these pairs, with its calibration added to `result`."""
-        return Evidence(
-            protocol,
-            title,
-            runtime.name,
-            runtime.revision,
-            result | {"question": runtime.question, "calibration": self.calibration(runtime)},
-            series,
-            self.relevance(runtime),
-            self.labels,
-            *self.pick_mistakes(runtime),
-        )
-
-    def _choose_first(self, runtime: Runtime, kept: np.ndarray, keys: np.ndarray) -> tuple[Judged, ...]:
-        rows = np.flatnonzero(kept)
-        chosen: dict[tuple[int, int], int] = {}
-        for row in rows[np.argsort(keys[rows], kind="stable")]:
-            a, b = (int(place) for place in self.pairs[row])
-            if self.side_a is self.side_b and (b, a) in chosen:
-                continue
-            chosen.setdefault((a, b), int(row))
-            if len(chosen) == SHOWN:
-                break
-        return tuple(self._judge_row(runtime, row) for row in chosen.values())
-
-    def _judge_row(self, runtime: Runtime, row: int) -> Judged:
-        file_a, file_b = self.side_a.files[self.pairs[row, 0]], self.side_b.files[self.pairs[row, 1]]
-        (caption_a,), (caption_b,) = (
-            caption_files([file_a], self.side_a.root),
-            caption_files([file_b], self.side_b.root),
-        )
-        raw = self.logits[row]
-        relevance = float(runtime.relevance(raw) if self.shown is None else self.shown[row])
-        return Judged(file_a, file_b, caption_a, caption_b, bool(self.labels[row]), relevance, float(raw))
+        told = result | {"question": runtime.question, "calibration": self.calibration(runtime)}
+        return Evidence(protocol, title, runtime.name, runtime.revision, told)
 
 
 Progress = Callable[[Iterable[Any], int, str], Iterable[Any]]
@@ -359,12 +269,6 @@ class Comparison:
                 for name, theirs in self.against.items()
             },
         }
-
-    def series(self) -> tuple[Series, ...]:
-        """The rankings by name, ours last."""
-        others = [method for stages in self.against.values() for method in (stages.first, stages.reranked)]
-        methods = (*self.controls, *others, self.ours.first, self.ours.reranked)
-        return tuple(Series(method.name, method.ranking) for method in methods)
 
 
 Scores = TypeVar("Scores")

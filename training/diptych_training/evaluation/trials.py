@@ -22,7 +22,6 @@ from diptych_training.evaluation.stages import (
     Progress,
     Resampling,
     Scored,
-    Side,
     as_folder,
     compare_entrants,
     describe_files,
@@ -30,7 +29,7 @@ from diptych_training.evaluation.stages import (
     pair_logits,
     require_pictures,
 )
-from diptych_training.learning.fitting.calibration import even_weights
+from diptych_training.learning.calibration import even_weights
 from diptych_training.metrics import Pool, Ranking, wilson_interval
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ class Trials:
     """
 
     files: Sequence[Path]
-    root: Path
     queries: np.ndarray
     candidates: np.ndarray
     labels: np.ndarray
@@ -73,8 +71,8 @@ def measure_trials(entrants: Entrants, trials: Trials, judge: Judge) -> tuple[Co
         return _ask_control(control, trials, entrants.progress)
 
     comparison, logits = compare_entrants(entrants, look, ask, judge)
-    side, labels = Side(trials.files, trials.root), trials.labels.ravel()
-    return comparison, Scored(side, side, trials.pairs, logits.ravel(), labels, int(labels.sum()))
+    labels = trials.labels.ravel()
+    return comparison, Scored(logits.ravel(), labels, int(labels.sum()))
 
 
 def _score_trials(runtime: Runtime, trials: Trials, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
@@ -134,7 +132,7 @@ def _build_evidence(
         "gain": reranked.gains_over(first)["accuracy"],
         "resampled": resampling.unit,
     }
-    return scored.evidence(protocol, title, entrants.model, result | beside, comparison.series())
+    return scored.evidence(protocol, title, entrants.model, result | beside)
 
 
 def _one_figure(comparison: Comparison, interval: Callable[[Method], list[float]]) -> dict[str, Any]:
@@ -186,7 +184,7 @@ def read_runs(folder: Path) -> tuple[Trials, list[str], np.ndarray]:
             right.append(offered.index(answer))
             run_of.append(number)
     labels = np.arange(len(candidates[0])) == np.array(right)[:, None]
-    trials = Trials(list(files), folder, np.array(queries, np.int64), np.array(candidates, np.int64), labels)
+    trials = Trials(list(files), np.array(queries, np.int64), np.array(candidates, np.int64), labels)
     return trials, [run.name for run in runs], np.array(run_of)
 
 
@@ -251,7 +249,6 @@ def evaluate_episodes(
     asked, offered = rows.reshape(episodes, 2, ways).swapaxes(0, 1)
     trials = Trials(
         [drawings.files[i] for i in used],
-        folder,
         asked.ravel(),
         np.repeat(offered, ways, axis=0),
         np.tile(np.eye(ways, dtype=bool), (episodes, 1)),
@@ -295,7 +292,7 @@ def read_pairs(path: Path, root: Path) -> Trials:
         raise DataError(f"{path} needs pairs of both labels, got {sum(labels)} that match of {len(labels)}")
     require_pictures(list(files), f"pictures of {path.name}", f"its paths are relative to --root, which is {root}")
     rows_of = np.array(pairs, np.int64)
-    return Trials(tuple(files), root, rows_of[:, 0], rows_of[:, 1:], np.array(labels)[:, None])
+    return Trials(tuple(files), rows_of[:, 0], rows_of[:, 1:], np.array(labels)[:, None])
 
 
 def evaluate_pairs(entrants: Entrants, trials: Trials) -> Evidence:
@@ -337,7 +334,7 @@ def evaluate_pairs(entrants: Entrants, trials: Trials) -> Evidence:
         "resampled": resampling.unit,
     }
     title = f"Pairs: {len(labels):,}, of which {int(labels.sum()):,} match"
-    return scored.evidence("pairs", title, model, result | comparison.beside(), comparison.series())
+    return scored.evidence("pairs", title, model, result | comparison.beside())
 
 
 def _find_threshold(model: Runtime, scored: Scored, probabilities: np.ndarray) -> dict[str, Any]:

@@ -2,14 +2,16 @@
 
 import json
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from diptych.console import Console, format_count
+from diptych.console import format_count
 from diptych_model import load_checkpoint, save_checkpoint
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.folds import group_by_picture
@@ -20,15 +22,14 @@ from diptych_runtime.models import find_checkpoint, full_name
 from diptych_runtime.own_calibration import OwnQuestion
 from diptych_runtime.paths import shell_word
 from diptych_runtime.runtime import Runtime
-from diptych_training.device import torch_threads
 from diptych_training.errors import DataError
 from diptych_training.fine_tuning.adapter import Adapter, Fitting, Labelled, Link
 from diptych_training.fine_tuning.measured import measure_models, measured_text
 from diptych_training.fine_tuning.table import Labels, Table, read_labels
-from diptych_training.fine_tuning.tokens import read_tokens
-from diptych_training.learning.fitting.examined import Looks, spread_looks
+from diptych_training.looks import Looks, spread_looks
 from diptych_training.recipe import RunRecipe
-from diptych_training.run import BEST, METRICS, RECIPE, open_folder, require_begun, require_same
+from diptych_training.run import BEST, METRICS, Run
+from diptych_training.tasks.labelled import read_panels
 
 FEWEST, FEWEST_OF_A_KIND = 20, 5  # labels of a question
 # Weaker ones learn by heart what labelled pairs have in common: cross-validation takes that for a gain where most pairs
@@ -66,27 +67,55 @@ class FineTuning(RunRecipe):
 recipe_from = FineTuning.from_dict
 
 
-@dataclass(frozen=True)
-class Run:
-    """A recipe with its table, the released model, and the same network in torch."""
+class LabelsRun(Run):
+    """The run of fine-tuning: the labels, the released model, and the same network in torch."""
 
     recipe: FineTuning
-    directory: Path
-    runtime: Runtime
-    adapter: Adapter
-    table: Table
-    console: Console
 
-    def compute_features(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def begin(self) -> None:
+        """Open the released model and the labels. Raises `DataError` for a start without weights."""
+        start, threads = self.recipe.start, self.recipe.threads
+        self.runtime = Runtime.open(start, provider="cpu", threads=threads).with_calibration(None)
+        self.released = self.runtime.released.questions
+        try:
+            network = load_checkpoint(find_checkpoint(start))[0]
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"start = {start!r} must be a released model or an artifact that has its weights with it "
+                f"(`diptych export --weights`): {error}"
+            ) from None
+        self.adapter = Adapter(network)
+        self.table = read_labels(self.recipe.labels, self.runtime.questions, self.runtime.name)
+        if self.table.left_out:
+            left_out = format_count(self.table.left_out, "row")
+            self.console.remark(f"left out, as they name no file or cannot tell: {left_out}")
+
+    def learn(self, resume: bool) -> dict[str, Any]:
+        """Fit every question that has labels enough, measure it on pairs held out, and write the checkpoint."""
+        began = time.monotonic()
+        try:
+            found = self._fit_and_save()
+        except ValueError as error:
+            raise DataError(f"{self.recipe.labels.table}: {error}") from None
+        except KeyboardInterrupt:
+            self.console.remark(f"stopped; what was seen is kept in {self.directory}, and --resume goes on from there")
+            raise
+        found["seconds"] = time.monotonic() - began
+        (self.directory / METRICS).write_text(json.dumps(found, indent=2) + "\n")
+        return found
+
+    def _compute_features(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The features of the labelled pairs and of the background (P, F), and the released logits (P, Q)."""
-        paths, sides = self.table.paths, self.table.sides
+        paths, sides, parts = self.table.paths, self.table.sides, []
         with self.console.progress(total=len(paths), unit="picture", desc="reading") as bar:
-            tokens = read_tokens(self.runtime, paths, self.directory, bar.update)
+            for start in range(0, len(paths), 64):
+                batch = paths[start : start + 64]
+                parts.append(self.runtime.encode(read_panels(batch, self.runtime.panel_size)).tokens)
+                bar.update(len(batch))
+        tokens, parts = np.concatenate(parts), []
         rng = np.random.default_rng(self.recipe.seed)
         drawn = rng.integers(0, len(paths), (self.recipe.background, 2))
-        drawn = drawn[drawn[:, 0] != drawn[:, 1]]
-        pairs = np.concatenate([sides, drawn])
-        parts = []
+        pairs = np.concatenate([sides, drawn[drawn[:, 0] != drawn[:, 1]]])
         with self.console.progress(total=len(pairs), unit="pair", desc="relating") as bar:
             for start in range(0, len(pairs), 48):
                 a, b = pairs[start : start + 48].T
@@ -96,38 +125,61 @@ class Run:
         features = made[: len(sides)]
         return features, made[len(sides) :], self.adapter.logits(features, self.adapter.weights())
 
-    def take_looks(self, *logits: np.ndarray) -> list[Evidence | None]:
+    def _take_looks(self, *logits: np.ndarray) -> list[Evidence | None]:
         """The evidence of closer looks at the labelled pairs that deserve one by any of some logits (P, Q)."""
-        questions = self.runtime.released.questions
-        worth = np.logical_or.reduce([needs_closer_look(questions, one) for one in logits])
+        worth = np.logical_or.reduce([needs_closer_look(self.released, one) for one in logits])
         cache = Looks(list(map(str, self.table.paths)), Path(), self.directory)
         with self.console.progress(total=int(worth.sum()), unit="pair", desc="looking closer") as bar:
             return spread_looks(worth, cache.look_at_pairs(self.table.sides[worth], self.recipe.threads, bar.update))
+
+    def _fit_and_save(self) -> dict[str, Any]:
+        recipe, adapter, table = self.recipe, self.adapter, self.table
+        asked = _choose_questions(table, self.runtime.questions)
+        features, background, before = self._compute_features()
+        groups = group_by_picture(table.sides)
+        weights, after, strengths = adapter.weights(), before.copy(), dict[str, float | None]()
+        chosen = {name: np.array([one == name for one in table.questions]) for name in asked}
+        with self.console.progress(total=len(asked) * recipe.folds, unit="fold", desc="fitting") as bar:
+            for name in asked:
+                of, link = chosen[name], Link.from_question(self.released[name])
+                labelled = Labelled(name, features[of], table.same[of], groups[of]).renumber_groups()
+                fitting = Fitting(adapter, weights, link, background, recipe.folds)
+                after[of] = fitting.cross_validate(labelled, recipe.strengths, bar.update)
+                strengths[name] = fitting.choose_strength(labelled, recipe.strengths)
+                weights = fitting.fit_weights(labelled, strengths[name])
+        seen = self._take_looks(before, after)
+        questions, results = dict(self.released), dict[str, Any]()
+        for name in asked:
+            of = chosen[name]
+            looked, groups = list(compress(seen, of)), group_by_picture(table.sides[of])
+            judged = _Judged(questions, name, looked, table.same[of], groups % recipe.folds)
+            released = judged.compute_probabilities(before[of], self.released)
+            line, calibrated = judged.recalibrate_logits(before[of])
+            tuned = calibrated
+            if strengths[name] is not None:
+                line, tuned = judged.recalibrate_logits(after[of])
+            questions[name] = line.apply_to(questions[name])
+            models = {"released": released, "calibrated": calibrated, "fine-tuned": tuned}
+            measured = measure_models(judged.same, groups, questions[name].effective_thresholds, models)
+            results[name] = measured | {"strength": strengths[name]}
+        adapter.set_weights(weights)
+        metadata = {
+            "name": recipe.name,
+            "panel_of": full_name(recipe.start),
+            "recipe": recipe.to_dict(),
+            "metrics": {"labels": {name: one["pairs"] for name, one in results.items()}},
+            "questions": {name: asdict(question) for name, question in questions.items()},
+        }
+        save_checkpoint(adapter.network, self.directory / BEST, metadata)
+        return {"questions": results, "text": measured_text(results)}
 
 
 def train(recipe: FineTuning, directory: Path, *, resume: bool = False, quiet: bool = False) -> dict[str, Any]:
     """Fine-tune on labels; return the figures on pairs held out, by question.
 
-    `directory` receives what every run leaves, the pictures as they were read, and the checkpoint `best`. Raises
-    `DataError`.
+    `directory` receives what every run leaves, what closer looks saw, and the checkpoint `best`. Raises `DataError`.
     """
-    require_begun(directory / RECIPE, resume)
-    if resume:
-        require_same(recipe, directory)
-    began, console = time.monotonic(), Console(quiet=quiet)
-    with torch_threads(recipe.threads):
-        run = _open_run(recipe, directory, console)
-        try:
-            with open_folder(recipe, directory, resume=resume):
-                found = _fit_and_save(run)
-        except ValueError as error:
-            raise DataError(f"{recipe.labels.table}: {error}") from None
-        except KeyboardInterrupt:
-            console.remark(f"stopped; what was read is kept in {directory}, and --resume goes on from there")
-            raise
-    found["seconds"] = time.monotonic() - began
-    (directory / METRICS).write_text(json.dumps(found, indent=2) + "\n")
-    return found
+    return LabelsRun(recipe, directory, quiet=quiet).carry_out(resume=resume)
 
 
 def report(found: Mapping[str, Any], directory: Path) -> tuple[dict[str, Any], str]:
@@ -138,68 +190,6 @@ def report(found: Mapping[str, Any], directory: Path) -> tuple[dict[str, Any], s
         f"next: diptych models use {shell_word(directory)} --store STORE"
     )
     return {"checkpoint": str(best), **figures}, text
-
-
-def _open_run(recipe: FineTuning, directory: Path, console: Console) -> Run:
-    """Open the released model and the labels of a fine-tuning run.
-
-    Raises `DataError` for a start without weights.
-    """
-    runtime = Runtime.open(recipe.start, provider="cpu", threads=recipe.threads).with_calibration(None)
-    try:
-        network = load_checkpoint(find_checkpoint(recipe.start))[0]
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"start = {recipe.start!r} must be a released model or an artifact that has its weights with it "
-            f"(`diptych export --weights`): {error}"
-        ) from None
-    table = read_labels(recipe.labels, runtime.questions, runtime.name)
-    if table.left_out:
-        console.remark(f"left out, as they name no file or cannot tell: {format_count(table.left_out, 'row')}")
-    return Run(recipe, directory, runtime, Adapter(network), table, console)
-
-
-def _fit_and_save(run: Run) -> dict[str, Any]:
-    """Fit every question that has labels enough, measure it on pairs held out, and write the checkpoint."""
-    recipe, adapter, table = run.recipe, run.adapter, run.table
-    asked = _choose_questions(table, run.runtime.questions)
-    features, background, before = run.compute_features()
-    groups = group_by_picture(table.sides)
-    weights, after, strengths = adapter.weights(), before.copy(), dict[str, float | None]()
-    chosen = {name: np.array([one == name for one in table.questions]) for name in asked}
-    with run.console.progress(total=len(asked) * recipe.folds, unit="fold", desc="fitting") as bar:
-        for name in asked:
-            of, link = chosen[name], Link.from_question(run.runtime.released.questions[name])
-            labelled = Labelled(name, features[of], table.same[of], groups[of]).renumber_groups()
-            fitting = Fitting(adapter, weights, link, background, recipe.folds)
-            after[of] = fitting.cross_validate(labelled, recipe.strengths, bar.update)
-            strengths[name] = fitting.choose_strength(labelled, recipe.strengths)
-            weights = fitting.fit_weights(labelled, strengths[name])
-    seen = run.take_looks(before, after)
-    questions, results = dict(run.runtime.released.questions), dict[str, Any]()
-    for name in asked:
-        of = chosen[name]
-        looked = [evidence for evidence, one in zip(seen, of, strict=True) if one]
-        judged = _Judged(questions, name, looked, table.same[of], group_by_picture(table.sides[of]) % recipe.folds)
-        released = judged.compute_probabilities(before[of], run.runtime.released.questions)
-        line, calibrated = judged.recalibrate_logits(before[of])
-        if strengths[name] is not None:
-            line, tuned = judged.recalibrate_logits(after[of])
-        else:
-            tuned = calibrated
-        questions[name] = line.apply_to(questions[name])
-        results[name] = measure_models(
-            judged.same,
-            group_by_picture(table.sides[of]),
-            questions[name].effective_thresholds,
-            {
-                "released": released,
-                "calibrated": calibrated,
-                "fine-tuned": tuned,
-            },
-        ) | {"strength": strengths[name]}
-    _save_network(run, weights, questions, results)
-    return {"questions": results, "text": measured_text(results)}
 
 
 @dataclass(frozen=True)
@@ -242,13 +232,8 @@ def _choose_questions(table: Table, questions: tuple[str, ...]) -> list[str]:
 
     Raises `DataError` where none has.
     """
-    counts = {
-        name: (
-            sum(bool(s) for s, q in zip(table.same, table.questions, strict=True) if q == name),
-            sum(not s for s, q in zip(table.same, table.questions, strict=True) if q == name),
-        )
-        for name in questions
-    }
+    answers = Counter(zip(table.questions, table.same.tolist(), strict=True))
+    counts = {name: (answers[name, True], answers[name, False]) for name in questions}
     found = [name for name, both in counts.items() if sum(both) >= FEWEST and min(both) >= FEWEST_OF_A_KIND]
     if not found:
         told = "; ".join(f"{name!r} has {same} same and {other} different" for name, (same, other) in counts.items())
@@ -257,15 +242,3 @@ def _choose_questions(table: Table, questions: tuple[str, ...]) -> list[str]:
             f"different: {told}. Label more with `diptych label`"
         )
     return found
-
-
-def _save_network(run: Run, weights: np.ndarray, questions: Mapping[str, Question], results: Mapping[str, Any]) -> None:
-    run.adapter.set_weights(weights)
-    metadata = {
-        "name": run.recipe.name,
-        "panel_of": full_name(run.recipe.start),
-        "recipe": run.recipe.to_dict(),
-        "metrics": {"labels": {name: one["pairs"] for name, one in results.items()}},
-        "questions": {name: asdict(question) for name, question in questions.items()},
-    }
-    save_checkpoint(run.adapter.network, run.directory / BEST, metadata)

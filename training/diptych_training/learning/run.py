@@ -3,7 +3,6 @@
 import hashlib
 import math
 import time
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,18 +21,18 @@ from diptych_runtime.paths import shell_word
 from diptych_training.data.archives import Archives
 from diptych_training.errors import DataError
 from diptych_training.learning.batch import draw_step
-from diptych_training.learning.distributed import Processes
-from diptych_training.learning.fitting.calibration import (
+from diptych_training.learning.calibration import (
     FALSE_POSITIVE_RATES,
+    NEAREST,
     fit_calibration,
     fit_cohort,
     fit_thresholds,
     weights_of_parts,
 )
-from diptych_training.learning.fitting.negatives import NEAREST
-from diptych_training.learning.fitting.tempering import temper_network
+from diptych_training.learning.distributed import Processes
 from diptych_training.learning.pretrained import PICTURES, initial_network
 from diptych_training.learning.retention import PHOTOS, remember_photos
+from diptych_training.learning.tempering import temper_network
 from diptych_training.learning.trainer import Learner
 from diptych_training.metrics import Ranking
 from diptych_training.recipe import IMAGENET, Recipe, Stage, recipe_from
@@ -80,8 +79,7 @@ class PairRun(Run):
     def __init__(self, recipe: Recipe, directory: Path, *, data: Path | None = None, quiet: bool = False) -> None:
         super().__init__(recipe, directory, quiet=quiet)
         self.recipe, self.data, self.save_every = recipe, data, recipe.checkpoint_every
-        self.best, self.pairs = -math.inf, 0
-        self.seconds: dict[str, float] = defaultdict(float)
+        self.best = -math.inf
         self._neighbours: list[np.ndarray | None] = [None] * len(recipe.tasks)
         self._pictures, self._pixels = "", 0
         self.bank = torch.empty(0)
@@ -123,12 +121,9 @@ class PairRun(Run):
         """Take one step and note it."""
         learner, stage, began = self.learner, self.stage, time.perf_counter()
         drawn = draw_step(self.tasks, learner.step, seed=self.recipe.seed, fill=stage.fill, device=learner.device)
-        ready = time.perf_counter()
         losses = learner.learn(drawn, stage)
         seconds = time.perf_counter() - began
-        self.seconds["draw"] += ready - began
         pairs = len(drawn.match) * (1 + stage.negatives) if stage.relate else 0
-        self.pairs += pairs
         journal.note_values(learner.step, {"rate": learner.rate, "seconds": seconds, "pairs": pairs} | losses)
         shown = {name: f"{losses[name]:.3f}" for name in ("pair", "embedding") if name in losses}
         unit, count = ("pairs/s", pairs) if pairs else ("pictures/s", len(drawn.pictures))
@@ -184,17 +179,9 @@ class PairRun(Run):
         self.best, self._pictures = state["best"], state["pictures"]
         self._neighbours = [None if found is None else found.numpy() for found in state["neighbours"]]
 
-    def account(self) -> str:
-        """Say how fast it went, and where the time went."""
-        seconds = dict(self.seconds) | dict(self.learner.seconds)
-        total = sum(seconds.values()) or 1.0
-        longest = sorted(seconds.items(), key=lambda item: -item[1])
-        parts = ", ".join(f"{part} {value / total:.0%}" for part, value in longest) or "no step was left to take"
-        return f"{self.pairs:,} pairs in {total:.0f} s, {self.pairs / total:,.0f} a second ({parts})"
-
     def _mine_negatives(self) -> None:
         """Let every task look for its hard negatives under the averaged network, and embed the bank anew."""
-        began, mixed, pixels = time.perf_counter(), self.recipe.learning.bfloat16, self.stage.pixels
+        mixed, pixels = self.recipe.learning.bfloat16, self.stage.pixels
         for task in self.tasks:
             task.mine_negatives(
                 lambda photos: embed_photos(self.learner.average, photos, pixels, mixed=mixed).cpu().numpy()
@@ -204,11 +191,10 @@ class PairRun(Run):
         self._neighbours = [task.neighbours for task in self.tasks]
         for network in (self.learner.network, self.learner.average):
             fill_bank(network, self.bank, pixels)
-        self.seconds["mine"] += time.perf_counter() - began
 
     def _measure_tasks(self) -> dict[str, float]:
         """The validation of the averaged network: figures of each task, and the `score` by which the best is chosen."""
-        began, measured, weighed = time.perf_counter(), {}, 0.0
+        measured, weighed = {}, 0.0
         network, pixels = self.learner.average, self.stage.pixels
         fill_bank(network, self.bank, pixels)
         for settings, validation in zip(self.recipe.tasks, self.validations, strict=True):
@@ -217,7 +203,6 @@ class PairRun(Run):
             measured |= {f"{settings.kind}_reranked_{name}": value for name, value in after.items()}
             weighed += settings.weight * after[validation.headline]
         measured["score"] = weighed / sum(settings.weight for settings in self.recipe.tasks)
-        self.seconds["validate"] += time.perf_counter() - began
         return measured
 
     def _open_stage(self, stage: Stage) -> None:

@@ -1,7 +1,5 @@
 """The learner: the network, its running average and the optimiser, one step at a time."""
 
-import time
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -40,7 +38,7 @@ ENCODED = {"cpu": 24, "cuda": 128}
 
 
 class Learner(Optimisation):
-    """The optimisation of a pair network: `learn` takes one step; `seconds` says where the time of all steps went."""
+    """The optimisation of a pair network: `learn` takes one step."""
 
     advice = "begin another run with a lower learning.rate, or with learning.bfloat16 = false"
     network: PairNetwork
@@ -57,7 +55,6 @@ class Learner(Optimisation):
         self.before: list[tuple[Tensor, Tensor]] = []  # logits of the last step, and which queries had a match
         self.memory: Memory | None = None  # of the encoder before it was fine-tuned
         self.teacher = _load_teacher(recipe, self.device)
-        self.seconds: dict[str, float] = defaultdict(float)
 
     @property
     def rate(self) -> float:
@@ -95,15 +92,14 @@ class Learner(Optimisation):
                 f"the memory of {self.device} does not suffice for step {self.step}: resume with a smaller "
                 f"learning.chunk (now {self._chunk_size(stage)} pairs), or begin another run with a smaller fill"
             ) from None
-        with self._time_part("update"), _others_kept(own):
+        with _others_kept(own):
             self.update()
         return losses
 
     def _differentiate_step(self, drawn: Step, stage: Stage) -> dict[str, float]:
         learning = self.recipe.learning
-        with self._time_part("encode"):
-            pictures = _seen_at(drawn.pictures.to(self.device), stage.pixels)
-            tokens, embeddings = self._encode_pictures(self.network, pictures, self.encoded or len(pictures))
+        pictures = _seen_at(drawn.pictures.to(self.device), stage.pixels)
+        tokens, embeddings = self._encode_pictures(self.network, pictures, self.encoded or len(pictures))
         count, match, rival = len(drawn.match), drawn.match.to(self.device), drawn.rival.to(self.device)
         copies = drawn.copies.to(self.device)
         cosines = self._weigh_queries(embeddings[:count].float(), copies) @ embeddings[count:].float().T
@@ -124,10 +120,9 @@ class Learner(Optimisation):
             lesson = self._teacher_logits(drawn, chosen)
             # Tokens are cut from the graph here: pairs are related a few queries at a time, each chunk small enough for
             # the cache, and the gradients that arrive at the tokens then flow once through the panel part.
-            with self._time_part("relate"):
-                leaf = tokens.detach().float().requires_grad_(tokens.requires_grad and not stage.only)
-                logits, arrived = self._relate_pairs(leaf, chosen, drawn, lesson, self._chunk_size(stage))
-                self.processes.add([logits, arrived, *self._pair_gradients()])
+            leaf = tokens.detach().float().requires_grad_(tokens.requires_grad and not stage.only)
+            logits, arrived = self._relate_pairs(leaf, chosen, drawn, lesson, self._chunk_size(stage))
+            self.processes.add([logits, arrived, *self._pair_gradients()])
             if leaf.requires_grad:
                 roots, gradients = [tokens], [arrived.to(tokens.dtype)]
             noted["pair"] = self._pair_loss(logits, matched, copies)
@@ -148,12 +143,10 @@ class Learner(Optimisation):
             noted["link"] = self._link_loss(drawn, tokens)
             total = total + learning.link * noted["link"]
         if learning.retain and self.memory is not None:
-            with self._time_part("encode"):
-                noted["retain"] = self._retention_loss(self.memory, stage.pixels)
+            noted["retain"] = self._retention_loss(self.memory, stage.pixels)
             total = total + learning.retain * noted["retain"]
-        with self._time_part("encode"):
-            torch.autograd.backward([*roots, total], [*gradients, None])
-            self.processes.mean(p.grad for p in self.network.panel.parameters() if p.grad is not None)
+        torch.autograd.backward([*roots, total], [*gradients, None])
+        self.processes.mean(p.grad for p in self.network.panel.parameters() if p.grad is not None)
         return {name: float(value.detach()) for name, value in noted.items()}
 
     def _encode_pictures(self, network: PairNetwork, pictures: Tensor, size: int) -> tuple[Tensor, Tensor]:
@@ -205,13 +198,12 @@ class Learner(Optimisation):
         if self.teacher is None:
             return None
         count, width = chosen.shape
-        with self._time_part("teach"):
-            pictures = _seen_at(drawn.pictures.to(self.device), self.teacher.config.pixels)
-            tokens, _ = self._encode_pictures(self.teacher, pictures, ENCODED[self.device.type])
-            pairs = torch.arange(count, device=chosen.device).repeat_interleave(width), count + chosen.flatten()
-            parts = zip(*(places.split(CHUNK[self.device.type]) for places in pairs), strict=True)
-            with self._mixed_precision():
-                logits = torch.cat([self.teacher.relate(tokens[query], tokens[found]) for query, found in parts])
+        pictures = _seen_at(drawn.pictures.to(self.device), self.teacher.config.pixels)
+        tokens, _ = self._encode_pictures(self.teacher, pictures, ENCODED[self.device.type])
+        pairs = torch.arange(count, device=chosen.device).repeat_interleave(width), count + chosen.flatten()
+        parts = zip(*(places.split(CHUNK[self.device.type]) for places in pairs), strict=True)
+        with self._mixed_precision():
+            logits = torch.cat([self.teacher.relate(tokens[query], tokens[found]) for query, found in parts])
         logits = logits.float().unflatten(0, (count, width))
         single = len(self.network.config.questions) == 1
         return self._question_logits(logits, drawn.copies.to(self.device)) if single else logits
@@ -278,14 +270,6 @@ class Learner(Optimisation):
 
     def _mixed_precision(self) -> torch.autocast:
         return mixed_precision(self.device, self.recipe.learning.bfloat16)
-
-    @contextmanager
-    def _time_part(self, part: str) -> Iterator[None]:
-        began = time.perf_counter()
-        yield
-        if self.device.type == "cuda":
-            torch.cuda.synchronize()
-        self.seconds[part] += time.perf_counter() - began
 
 
 def _load_teacher(recipe: Recipe, device: torch.device) -> PairNetwork | None:

@@ -23,15 +23,13 @@ class Character(Task):
     groups: int = 4
     size: int = 20
     composed: float = 0.0
-    invented: float = 0.0
     kind: str = field(default="character", init=False)
 
     def __post_init__(self) -> None:
         if self.groups < 1 or self.size < 2:
             raise ValueError(f"a step needs groups of 2 characters or more, got {self.groups} of {self.size}")
-        for name in ("composed", "invented"):
-            if not 0 <= (share := getattr(self, name)) <= 1:
-                raise ValueError(f"{name} is a share of the groups, 0 to 1, got {share}")
+        if not 0 <= self.composed <= 1:
+            raise ValueError(f"composed is a share of the groups, 0 to 1, got {self.composed}")
 
     def open(self, source: Source) -> "Letters":
         """Load Omniglot."""
@@ -44,14 +42,7 @@ class Letters(OpenTask):
     def __init__(self, settings: Character, source: Source) -> None:
         self.settings, self.source = settings, source
         characters = load_characters(source.archives.folder, "background", source.pixels)
-        self.groups = Groups(
-            characters,
-            source.seed,
-            mirrored=True,
-            rippled=True,
-            composed=settings.composed,
-            invented=settings.invented,
-        )
+        self.groups = Groups(characters, source.seed, mirrored=True, rippled=True, composed=settings.composed)
         self.names = [str(number) for number in characters.character]
 
     def draw_part(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:

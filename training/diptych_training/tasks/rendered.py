@@ -8,7 +8,8 @@ from torch import Generator, Tensor
 
 from diptych_training.data.archives import subjects_of
 from diptych_training.data.augment import MILD, SHOT, Strength, Views, draw_sprites, edit_photos, view_unedited
-from diptych_training.data.render import Things, draw_lookalikes, draw_things, join_things, render_things, texture_side
+from diptych_training.data.render.scene import render_things, texture_side
+from diptych_training.data.render.things import Things, draw_lookalikes, draw_things, join_things
 from diptych_training.errors import DataError
 from diptych_training.tasks.task import OpenTask, Part, Source, Task
 from diptych_training.tasks.validation import ValidationSet

@@ -2,9 +2,6 @@
 
 import io
 import math
-import os
-import re
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +10,8 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageOps
 
 from diptych_runtime.decoder import open_picture
-from diptych_runtime.paths import given_path
-from diptych_training.data.archives import read_member
 from diptych_training.data.canvas import load_font
 from diptych_training.data.edits.geometry import draw_colour
-from diptych_training.errors import DataError
 
 PHRASES = (
     "when it is finally friday",
@@ -68,37 +62,6 @@ class Props:
         if not self.stickers:
             return draw_sticker(rng)
         return Image.open(io.BytesIO(self.stickers[int(rng.integers(len(self.stickers)))])).convert("RGBA")
-
-
-def read_stickers(archive: Path) -> list[bytes]:
-    """Read the PNG files of a ZIP archive, in the order of their names.
-
-    A path that is no file is looked for in the folder named by DIPTYCH_DATA too. Raises DataError.
-    """
-    held = Path(given_path(os.environ.get("DIPTYCH_DATA", "")), archive)
-    archive = held if held.is_file() and not archive.is_file() else archive
-    if not archive.is_file():
-        raise DataError(
-            f"expected a ZIP archive of PNG files at {archive} or of this name in DIPTYCH_DATA, got no file"
-        )
-    name = ""
-    try:
-        with zipfile.ZipFile(archive) as file:
-            # Archives made on a Mac have a second entry, ._NAME, for each file.
-            names = sorted(
-                name for name in file.namelist() if re.search(r"(^|/)(?!\._)[^/]+\.png$", name, re.IGNORECASE)
-            )
-            stickers = []
-            for name in names:
-                stickers.append(read_member(file, name))
-                Image.open(io.BytesIO(stickers[-1]), formats=["PNG"]).verify()
-    except (OSError, SyntaxError, zipfile.BadZipFile) as error:
-        raise DataError(
-            f"expected a ZIP archive of PNG files, got {archive}: {name or 'it'} is damaged ({error})"
-        ) from None
-    if not stickers:
-        raise DataError(f"expected PNG files in {archive}, got none; name an archive of emoji or other stickers")
-    return stickers
 
 
 def draw_photo(rng: np.random.Generator, size: tuple[int, int]) -> Image.Image:

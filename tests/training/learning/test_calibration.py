@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from diptych_runtime.calibration.reliability import expected_calibration_error
-from diptych_training.learning.fitting.calibration import (
+from diptych_training.learning.calibration import (
     even_weights,
     fit_calibration,
     fit_thresholds,

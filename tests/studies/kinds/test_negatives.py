@@ -8,11 +8,10 @@ import pytest
 from diptych_runtime.judgement import question_probabilities
 from diptych_runtime.manifest import Question
 from diptych_runtime.runtime import Runtime
-from diptych_training.data import planted
-from diptych_training.data.planted import Planted, open_planted
-from diptych_training.learning.fitting import negatives
-from diptych_training.learning.fitting.examined import Examined
-from diptych_training.learning.fitting.negatives import Others, fit_negatives, is_stranger, others_of, random_pairs
+from diptych_studies.kinds import negatives, planted
+from diptych_studies.kinds.examined import Examined
+from diptych_studies.kinds.negatives import Others, fit_negatives, is_stranger, others_of, random_pairs
+from diptych_studies.kinds.planted import Planted, open_planted
 
 QUESTIONS = {"copy": Question(1.2, 0.1), "thing": Question(0.8, -0.3)}
 

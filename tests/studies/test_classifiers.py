@@ -13,13 +13,15 @@ from torch import Tensor, nn
 from diptych.cli.main import main
 from diptych_model import Msac
 from diptych_model.networks.classifier import ClassifierConfig, load_classifier
-from diptych_training.classifiers import (
+from diptych_studies.classifiers import (
     Budget,
     ClassFolder,
     ClassifierRecipe,
     ClassifierRun,
     as_input,
+    labelled_archive,
     name_classes,
+    number_classes,
     read_classes,
     recipe_from,
     train,
@@ -107,7 +109,7 @@ def test_the_command_trains_a_network_with_scales_of_its_own_at_each_stage(
         f"[[network.spatial]]\nkind = 'msac'\nscales = [{{ {scale} }}]\n[[network.spatial]]\nkind = 'convolution'\n"
         "[learning]\nsteps = 3\nbatch = 4\n"
     )
-    assert main(["train", str(tmp_path / "run.toml"), "--out", str(tmp_path / "run")]) == 0
+    assert main(["study", "classifier", str(tmp_path / "run.toml"), "--out", str(tmp_path / "run")]) == 0
     assert "held-out pictures named rightly" in capsys.readouterr().out
     network, _, _ = load_classifier(tmp_path / "run" / BEST)
     assert sum("sacs" in name for name, _ in network.named_modules()) > 0
@@ -124,6 +126,20 @@ def test_one_mixer_stands_in_every_stage_and_what_is_missing_or_unknown_is_refus
     ):
         with pytest.raises((ValueError, DataError), match=message):
             recipe_from(values)
+
+
+def test_flowers_and_groceries_have_classes_and_others_none(archives: Path) -> None:
+    flowers, groceries = (labelled_archive(archives, archive, 16) for archive in ("flowers", "grocery"))
+    assert flowers.pixels.shape == (40, 16, 16, 3)
+    assert flowers.names == ("daisy", "rose")
+    assert flowers.labels.tolist() == [0, 1] * 20
+    assert 0 < flowers.held_out.sum() < 12
+    assert len(flowers.training[0]) + len(flowers.validation[1]) == 40
+    assert len(groceries.names) == 12
+    assert groceries.held_out.tolist() == [False] * 24 + [True]  # as the data set has it
+    assert number_classes(["b", "a", "b"])[1].tolist() == [1, 0, 1]
+    with pytest.raises(DataError, match="of flowers and grocery, not of 'clothing'"):
+        labelled_archive(archives, "clothing", 16)
 
 
 class Mean(nn.Module):

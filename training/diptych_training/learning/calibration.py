@@ -8,6 +8,7 @@ from diptych_runtime.calibration.normalization import cohort_mean, normalize_log
 from diptych_training.metrics import Ranking, micro_average_precision
 
 FALSE_POSITIVE_RATES = (0.01, 0.001, 0.0001)
+NEAREST = 10  # of each picture, for thresholds of defined negatives
 COHORT_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 
 

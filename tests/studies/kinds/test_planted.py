@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from diptych_training.data import planted as module
-from diptych_training.data.planted import open_planted
+from diptych_studies.kinds import planted as module
+from diptych_studies.kinds.planted import open_planted
 from diptych_training.errors import DataError
 
 

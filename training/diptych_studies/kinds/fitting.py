@@ -14,9 +14,10 @@ from diptych_runtime.calibration.recalibration import log_odds
 from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, are_among, open_pairs
 from diptych_runtime.judgement import needs_closer_look, pairs_with_look, question_probabilities
 from diptych_runtime.manifest import Question
-from diptych_training.learning.fitting.calibration import weights_of_parts
-from diptych_training.learning.fitting.examined import Examined, spread_looks
-from diptych_training.learning.fitting.layers import IN_VAIN, fit_layers, mean_of
+from diptych_studies.kinds.examined import Examined
+from diptych_studies.kinds.layers import IN_VAIN, fit_layers, mean_of
+from diptych_training.learning.calibration import weights_of_parts
+from diptych_training.looks import spread_looks
 
 # The relevance as copies of pairs that get a closer look, and of those of which it says something of the thing.
 ABOVE, ABOVE_THING = 0.5, 0.9

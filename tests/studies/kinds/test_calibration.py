@@ -1,8 +1,7 @@
-"""Kinds of pictures: probabilities that were fitted to other kinds, and proposals of duplicates."""
+"""Kinds of pictures: probabilities that were fitted to other kinds."""
 
 import json
 import math
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,19 +11,16 @@ from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.judgement import question_probabilities
 from diptych_runtime.manifest import Question
 from diptych_runtime.runtime import Runtime
-from diptych_training.data import planted
-from diptych_training.data.planted import Planted
-from diptych_training.errors import DataError
-from diptych_training.evaluation import kinds as module
-from diptych_training.evaluation.kinds import (
+from diptych_studies.kinds import calibration as module
+from diptych_studies.kinds import planted
+from diptych_studies.kinds.calibration import (
     Kind,
     calibration_text,
-    count_proposals,
     draw_calibration,
-    duplicates_text,
     measure_calibration,
     measure_left_out,
 )
+from diptych_training.errors import DataError
 
 
 def kind(name: str, question: str = "thing", shift: float = 0.0, seed: int = 0, columns: int = 1) -> Kind:
@@ -128,41 +124,3 @@ def test_kinds_that_say_nothing_cannot_be_measured_by_each_other(artifact_of_two
     monkeypatch.setattr(module, "_known_pairs", lambda *_: None)
     with pytest.raises(DataError, match="0 of the 2 kinds have both matches and others to 'copy'"):
         measure_calibration(Runtime.open(artifact_of_two), tmp_path, tmp_path, kinds=["a", "b"])
-
-
-NAMES = ["originals/0.jpg", "originals/1.jpg", "originals/2.jpg", "easy/0.jpg", "easy/1.jpg", "hard/0.jpg"]
-ORIGINAL = np.array([0, 0, 2, 2, 2, 2])  # the first two are one photo, and all copies are of the third
-
-
-def made() -> Planted:
-    return Planted("made", Path("made"), NAMES, ORIGINAL, ORIGINAL, np.full(6, -1))
-
-
-def test_without_copies_what_is_one_photo_is_right_and_the_rest_is_wrong():
-    found = count_proposals(made(), [["originals/0.jpg", "originals/1.jpg", "originals/2.jpg"]])
-    assert found == {"planted": False, "proposed": 2, "right": 1, "wrong": 1, "recall": {}}
-    assert count_proposals(made(), [])["proposed"] == 0
-
-
-def test_a_copy_is_found_in_the_group_of_its_original_whichever_is_kept():
-    groups = [["easy/0.jpg", "originals/2.jpg"], ["originals/1.jpg", "easy/1.jpg"]]
-    found = count_proposals(made(), groups, planted_too=True)
-    assert (found["proposed"], found["right"], found["wrong"]) == (2, 1, 1)
-    assert found["recall"] == {"easy": 0.5, "hard": 0.0}
-
-
-def test_the_table_has_a_row_for_each_set():
-    row = {
-        "kind": "flowers",
-        "pictures": 300,
-        "threshold": 0.9,
-        "seconds": 20.4,
-        "closer_looks": 321,
-        "look_share": 0.78,
-    }
-    sets = [row | count_proposals(made(), []), row | count_proposals(made(), [], planted_too=True)]
-    shown = duplicates_text({"model": "photo", "revision": "r", "sets": sets})
-    assert shown.count("flowers") == 2
-    assert "0%" in shown
-    assert shown.splitlines()[-2].split()[-3:] == ["20", "321", "78%"]
-    assert shown.endswith("model photo r")

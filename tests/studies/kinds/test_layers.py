@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from diptych_runtime.calibration.evidence import FEATURES, Evidence, feature_rows
-from diptych_training.learning.fitting.layers import IN_VAIN, Layers, fit_layers, mean_of
+from diptych_studies.kinds.layers import IN_VAIN, Layers, fit_layers, mean_of
 
 NAMES = list(FEATURES)
 VAIN = {"bias": -1.0, "odds": 0.5, "unmatched": -2.0}

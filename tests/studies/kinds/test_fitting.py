@@ -13,13 +13,9 @@ from diptych_runtime.calibration.reliability import expected_calibration_error
 from diptych_runtime.judgement import question_probabilities
 from diptych_runtime.manifest import Question
 from diptych_runtime.runtime import Runtime
-from diptych_training.data import planted
-from diptych_training.data.documents import draw_documents
-from diptych_training.data.planted import open_planted
-from diptych_training.learning.fitting import examined
-from diptych_training.learning.fitting.calibration import even_weights
-from diptych_training.learning.fitting.examined import Examined
-from diptych_training.learning.fitting.verification import (
+from diptych_studies.kinds import planted
+from diptych_studies.kinds.examined import Examined
+from diptych_studies.kinds.fitting import (
     OVERLAP,
     Answers,
     ask_for_looks,
@@ -27,6 +23,10 @@ from diptych_training.learning.fitting.verification import (
     fit_verification,
     look_closer,
 )
+from diptych_studies.kinds.planted import open_planted
+from diptych_training import looks
+from diptych_training.data.documents import draw_documents
+from diptych_training.learning.calibration import even_weights
 
 
 def test_what_is_fitted_tells_copies_that_agree_from_others():
@@ -188,7 +188,7 @@ def test_a_pair_is_looked_at_once_whatever_the_model_and_half_a_line_is_passed_o
     again = Examined(Runtime.open(artifact_of_two), opened, told.append)
     assert again.evidence(pairs) == seen
     assert sum(told) == len(pairs) + 1
-    monkeypatch.setattr(examined, "verify", pytest.fail)
+    monkeypatch.setattr(looks, "verify", pytest.fail)
     assert Examined(Runtime.open(artifact), opened).evidence(pairs) == seen
 
 

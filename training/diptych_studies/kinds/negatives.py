@@ -11,12 +11,11 @@ from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.thresholds import NEGATIVES, Negatives
 from diptych_runtime.judgement import question_probabilities
 from diptych_runtime.manifest import Question
-from diptych_training.data.planted import Planted
-from diptych_training.learning.fitting.calibration import fit_thresholds
-from diptych_training.learning.fitting.examined import Examined
-from diptych_training.learning.fitting.verification import answers_of
+from diptych_studies.kinds.examined import Examined
+from diptych_studies.kinds.fitting import answers_of
+from diptych_studies.kinds.planted import Planted
+from diptych_training.learning.calibration import NEAREST, fit_thresholds
 
-NEAREST = 10  # of each picture
 RANDOM = 4000  # pairs of a kind
 SEED = 5
 

@@ -1,1 +1,0 @@
-"""Probabilities, thresholds and the closer look, fitted to pairs once the network has learnt."""
