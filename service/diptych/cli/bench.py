@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,8 +13,6 @@ from diptych.command_tree import Json, Quiet, number, one_of
 from diptych.console import Console, format_count
 from diptych.errors import BenchError
 from diptych_runtime.paths import shell_word
-
-Folder = Annotated[Path | None, Option("--folder", metavar="DIR", help="a folder for temporary files, 12 KB a picture")]
 
 
 def bench(
@@ -79,25 +75,6 @@ def load(
     return 0
 
 
-def collection(
-    count: Annotated[int, Option(parser=number(100), metavar="N", help="small pictures to draw")] = 100_000,
-    folder: Folder = None,
-    model: Model = "photo",
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> int:
-    """Fill, open and search a large collection."""
-    from diptych.bench import collection as collections
-    from diptych_runtime.models import find_artifact
-
-    console = Console(as_json, quiet)
-    find_artifact(model)  # or it would only be missed once all is drawn
-    with make_room(folder) as place:
-        result = collections.measure_collection(place, count, model, console)
-    console.emit(result, collections.format_figures(result))
-    return 0
-
-
 def store(
     store: Annotated[Location, Option(parser=read_location, metavar="DIR|URL", help="a new collection for the bench")],
     count: Annotated[int, Option(parser=number(200), metavar="N", help="pictures")] = 20_000,
@@ -154,10 +131,3 @@ def demo(
         text += f"\nNext: diptych index add {shell_word(places['photos'])} --store {shell_word(folder / STORE)}"
     console.emit({"count": len(photos), **places}, text)
     return 0
-
-
-@contextmanager
-def make_room(folder: Path | None) -> Iterator[Path]:
-    """A folder that lasts as long as the bench, inside the named one."""
-    with tempfile.TemporaryDirectory(dir=folder, prefix="diptych-bench-") as name:
-        yield Path(name)

@@ -35,7 +35,7 @@ _CUTS = 50  # pictures that are cut out of one drawn scene
 _CALL = """
 import json, sys
 from pathlib import Path
-from diptych.bench import collection
+from diptych_studies.benchmarks import collection
 Path(sys.argv[1]).write_text(json.dumps(getattr(collection, sys.argv[2])(*sys.argv[3:])))
 """
 
