@@ -2,8 +2,7 @@
 
 The service runs in a process of its own, as `diptych serve` starts it. Each of its rounds is held to engine and library
 measured right before and right after: a machine that is now faster and now slower must not be taken for the service.
-They are asked by as many callers as are best for them, one or several but never more than there are clients, which is
-found out first: the better of two measurements would be too good. Of several rounds the median counts.
+They are asked by four callers, or by as many as there are clients. Of several rounds the median counts.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -39,38 +37,6 @@ _START = 120.0
 
 Call = Callable[[], object]
 Ask = Callable[[http.client.HTTPConnection], http.client.HTTPResponse]
-
-
-@dataclass
-class Tally:
-    """Measurements by the clients of one round: seconds from the first try to the answer, and refusals by 429 between
-    them.
-    """
-
-    seconds: list[float] = field(default_factory=list)
-    refused: int = 0
-    elapsed: float = 0.0
-
-    @classmethod
-    def merge_tallies(cls, tallies: Sequence[Tally], elapsed: float) -> Tally:
-        """Merge the tallies of several clients, or of several rounds."""
-        seconds = [one for tally in tallies for one in tally.seconds]
-        return cls(seconds, sum(tally.refused for tally in tallies), elapsed)
-
-    @property
-    def rate(self) -> float:
-        """Answers a second."""
-        return len(self.seconds) / self.elapsed
-
-    def summary(self) -> dict[str, float]:
-        """Requests and pairs a second, latencies in milliseconds."""
-        latencies = np.percentile(self.seconds, [50, 95, 99]) * 1000
-        return {
-            "requests_per_second": round(self.rate, 2),
-            "pairs_per_second": round(self.rate * CANDIDATES, 1),
-            **{f"p{share}": round(float(value), 1) for share, value in zip((50, 95, 99), latencies, strict=True)},
-            "refused": self.refused,
-        }
 
 
 def measure_load(
@@ -105,26 +71,22 @@ def measure_load(
 
 def format_figures(result: dict[str, Any]) -> str:
     """Format the figures as tables for people."""
-    names = {
-        "rerank": ("/v1/rerank, 100 stored pictures", "engine"),
-        "search": ("/v1/search with a JPEG", "library"),
-    }
     lines = []
-    for kind, (name, bare) in names.items():
+    for kind, name in (("rerank", "/v1/rerank, 100 stored pictures"), ("search", "/v1/search with a JPEG")):
         rows = [
             (
                 count,
                 f"{one['requests_per_second']:.1f}",
                 f"{one['pairs_per_second']:,.0f}",
-                f"{one['alone']['pairs_per_second']:,.0f} ({one['alone']['callers']})",
-                f"{one['share']:.0%} ({one['shares'][0]:.0%} to {one['shares'][-1]:.0%})",
+                f"{one['alone']['pairs_per_second']:,.0f}",
+                f"{one['share']:.0%}",
                 *(f"{one[share]:.0f}" for share in ("p50", "p95", "p99")),
                 one["refused"],
             )
             for count, one in result[kind].items()
         ]
-        header = ("clients", "requests/s", "pairs/s", f"{bare} alone (callers)", "share", "p50 ms", "p95 ms", "p99 ms")
-        lines += [name, format_table((*header, "429"), rows)]
+        header = ("clients", "requests/s", "pairs/s", "without HTTP", "share", "p50 ms", "p95 ms", "p99 ms", "429")
+        lines += [name, format_table(header, rows)]
     return "\n".join(lines)
 
 
@@ -158,89 +120,99 @@ def _measure_rounds(
     port: int, ask: Ask, call: Call, clients: int, seconds: float, rounds: int, tick: Call
 ) -> dict[str, Any]:
     """Rounds of so many clients of the service, each held to the bare `call` before and after it."""
-    callers = max({1, min(CALLERS, clients)}, key=lambda count: _measure_alone(call, count, seconds))
-    alone = [_measure_alone(call, callers, seconds)]
+    alone = [_measure_alone(call, min(CALLERS, clients), seconds)]
     tick()
-    tallies: list[Tally] = []
+    latencies: list[float] = []
     shares: list[float] = []
+    refused = 0
     for _ in range(rounds):
-        tallies.append(_measure_service(port, ask, clients, seconds))
-        alone.append(_measure_alone(call, callers, seconds))
-        shares.append(tallies[-1].rate / float(np.mean(alone[-2:])))
+        answered, more = _measure_service(port, ask, clients, seconds)
+        alone.append(_measure_alone(call, min(CALLERS, clients), seconds))
+        shares.append(len(answered) / seconds / float(np.mean(alone[-2:])))
+        latencies += answered
+        refused += more
         tick()
+    rate = len(latencies) / (rounds * seconds)
+    percentiles = np.percentile(latencies, [50, 95, 99]) * 1000
     return {
-        **Tally.merge_tallies(tallies, sum(tally.elapsed for tally in tallies)).summary(),
+        "requests_per_second": round(rate, 2),
+        "pairs_per_second": round(rate * CANDIDATES, 1),
+        **{f"p{share}": round(float(value), 1) for share, value in zip((50, 95, 99), percentiles, strict=True)},
+        "refused": refused,
         "share": round(float(np.median(shares)), 3),
         "shares": [round(share, 3) for share in sorted(shares)],
-        "alone": {
-            "callers": callers,
-            "pairs_per_second": round(float(np.median(alone)) * CANDIDATES, 1),
-            "spread": [round(rate * CANDIDATES, 1) for rate in (min(alone), max(alone))],
-        },
+        "alone": {"pairs_per_second": round(float(np.median(alone)) * CANDIDATES, 1)},
     }
 
 
-def _measure_service(port: int, ask: Ask, clients: int, seconds: float) -> Tally:
-    """`clients` that ask, each again as soon as it has its answer; who is told to come back later does."""
+def _measure_service(port: int, ask: Ask, clients: int, seconds: float) -> tuple[list[float], int]:
+    """Measure `clients` that ask again as soon as they are answered, and refused ones when they are told to.
 
-    def run_client(tally: Tally, begin: float, end: float) -> None:
+    Gives the seconds of each answer, and the number of refusals by 429.
+    """
+    refusals: list[float] = []
+
+    def run_client(begin: float, end: float) -> Iterator[float]:
         with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
             while perf_counter() < end:
                 began = perf_counter()
                 answer = ask(connection)
                 said = answer.read()
                 while answer.status == 429 and perf_counter() < end:
-                    tally.refused += perf_counter() > begin
+                    if (now := perf_counter()) > begin:
+                        refusals.append(now)
                     time.sleep(min(float(answer.headers["Retry-After"]), max(0.0, end - perf_counter())))
                     answer = ask(connection)
                     said = answer.read()
                 if answer.status not in (200, 429):
                     raise BenchError(f"the service answered {answer.status}: {said[:300].decode(errors='replace')}")
-                if answer.status == 200 and begin <= (done := perf_counter()) < end:
-                    tally.seconds.append(done - began)
+                if answer.status == 200:
+                    yield began
 
-    return _run_together(run_client, clients, seconds)
+    return _run_together(run_client, clients, seconds), len(refusals)
 
 
 def _measure_alone(call: Call, callers: int, seconds: float) -> float:
     """Measure the calls a second without any HTTP."""
 
-    def run_caller(tally: Tally, begin: float, end: float) -> None:
+    def run_caller(begin: float, end: float) -> Iterator[float]:
         while perf_counter() < end:
             began = perf_counter()
             call()
-            if begin <= (done := perf_counter()) < end:
-                tally.seconds.append(done - began)
+            yield began
 
-    return _run_together(run_caller, callers, seconds).rate
+    return len(_run_together(run_caller, callers, seconds)) / seconds
 
 
-def _run_together(work: Callable[[Tally, float, float], None], count: int, seconds: float) -> Tally:
-    """Run `work` in `count` threads for so many seconds, after a warm-up that does not count, and merge their tallies.
+def _run_together(work: Callable[[float, float], Iterator[float]], count: int, seconds: float) -> list[float]:
+    """Run `work` in `count` threads for so many seconds, after a warm-up that does not count.
 
-    Raises what one of them raised, and BenchError if nothing was done.
+    `work` yields the beginning of each thing that is done; gives the seconds that each took. Raises what one of them
+    raised, and BenchError if nothing was done.
     """
     begin = perf_counter() + _WARM
-    tallies = [Tally() for _ in range(count)]
+    end = begin + seconds
+    took: list[float] = []
     faults: list[Exception] = []
 
-    def run_one(tally: Tally) -> None:
+    def run_one() -> None:
         try:
-            work(tally, begin, begin + seconds)
+            for began in work(begin, end):
+                if begin <= (done := perf_counter()) < end:
+                    took.append(done - began)
         except Exception as fault:
             faults.append(fault)
 
-    threads = [threading.Thread(target=run_one, args=(tally,)) for tally in tallies]
+    threads = [threading.Thread(target=run_one) for _ in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     if faults:
         raise faults[0]
-    crowd = Tally.merge_tallies(tallies, seconds)
-    if not crowd.seconds:
+    if not took:
         raise BenchError(f"nothing was done within {seconds:g} s; measure for longer")
-    return crowd
+    return took
 
 
 @contextmanager

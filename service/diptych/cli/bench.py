@@ -100,31 +100,21 @@ def store(
 def demo(
     folder: Annotated[
         Path,
-        Argument(
-            metavar="DIR",
-            help="a new or empty folder, or one with an earlier demonstration",
-        ),
+        Argument(metavar="DIR", help="a new or empty folder, or one with an earlier demonstration"),
     ],
     count: Annotated[int, Option(metavar="N", help="pictures in the collection")] = 240,
     seed: Annotated[int, Option(metavar="N", help="random seed")] = 0,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Draw a demonstration collection to index and search.
-
-    Interrupted, the same command goes on where it was.
-    """
+    """Draw a demonstration collection to index and search."""
     from diptych.bench.demo.collection import STORE, draw_collection
     from diptych_runtime.session import thread_count
 
     console = Console(as_json, quiet)
     # A process takes half a second to begin, in which it would draw six pictures.
     processes = min(thread_count(), count // 40)
-    try:
-        photos = draw_collection(folder, count=count, seed=seed, quiet=console.is_silent, processes=processes)
-    except KeyboardInterrupt:
-        console.remark("interrupted; the same command goes on from here")
-        return 130
+    photos = draw_collection(folder, count=count, seed=seed, quiet=console.is_silent, processes=processes)
     places = {"photos": folder / "photos", "queries": folder / "queries", "truth": folder / "truth.csv"}
     text = f"{format_count(len(photos), 'picture')} in {places['photos']}, to find with {places['queries']}"
     if not console.is_silent:

@@ -274,7 +274,7 @@ def estimate(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Estimate the cost of many pictures from the cost of one here."""
+    """Estimate the cost of many pictures from those of one."""
     from diptych_studies.benchmarks import estimate as estimates
 
     console = Console(as_json, quiet)
