@@ -21,22 +21,16 @@ class ProgressBar(Generic[T]):
     def __init__(
         self, iterable: Iterable[T], total: int | None, unit: str, desc: str, initial: int, *, shown: bool
     ) -> None:
-        self._iterable, self._total, self.n, self._initial = iterable, total, initial, initial
+        self._iterable, self.total, self.n, self._initial = iterable, total, initial, initial
         self._unit, self._desc = unit, desc
         self.leave = True  # it stays on the screen once it is closed
         self._began = self._said = monotonic()
         self._line = display.open_bar(desc, unit, total, initial) if shown and sys.stderr.isatty() else None
         self._is_written = shown and self._line is None
 
-    @property
-    def total(self) -> int | None:
-        """The count at which it is full; None if that is unknown."""
-        return self._total
-
-    @total.setter
-    def total(self, total: int | None) -> None:
-        self._total = total
-        self.update(0)
+    def set_total(self, total: int | None) -> None:
+        """Set the count at which it is full; None if that is unknown."""
+        self.total = total
 
     def describe(self, text: str) -> None:
         """Write this before the bar."""
@@ -47,10 +41,10 @@ class ProgressBar(Generic[T]):
         """So many more are done."""
         self.n += count
         if self._line is not None:
-            display.update_bar(self._line, total=self._total, completed=self.n, description=self._desc)
+            display.update_bar(self._line, total=self.total, completed=self.n, description=self._desc)
         elif self._is_written and (now := monotonic()) - self._said >= _SAID:
             self._said, rate = now, self._measure_rate(now)
-            left = f", {_format_clock((self._total - self.n) / rate)} left" if self._total and rate else ""
+            left = f", {_format_clock((self.total - self.n) / rate)} left" if self.total and rate else ""
             self._write_line(f"{_format_rate(rate)}{left}")
 
     def close(self) -> None:
@@ -59,7 +53,7 @@ class ProgressBar(Generic[T]):
             display.close_bar(self._line, leave=self.leave)
         elif self._is_written and self.leave and self._said > self._began:  # a short one says nothing
             now = monotonic()
-            end = "stopped" if self._total and self.n < self._total else "over"
+            end = "stopped" if self.total and self.n < self.total else "over"
             self._write_line(f"{_format_rate(self._measure_rate(now))}, {end} after {_format_clock(now - self._began)}")
         self._line, self._is_written = None, False
 
@@ -68,7 +62,7 @@ class ProgressBar(Generic[T]):
 
     def _write_line(self, rest: str) -> None:
         before = f"{self._desc}: " if self._desc else ""
-        print(f"{before}{_format_count(self.n, self._total, self._unit)}{rest}", file=sys.stderr, flush=True)
+        print(f"{before}{_format_count(self.n, self.total, self._unit)}{rest}", file=sys.stderr, flush=True)
 
     def __iter__(self) -> Iterator[T]:
         with self:

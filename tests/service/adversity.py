@@ -89,7 +89,7 @@ ROWS = (
     Row("dedupe {in} --undo {in}/moved.jsonl", "diptych.dedupe.actions.undo_log:move_file", "{in}/moved.jsonl"),
     Row("dedupe {out} --undo {in}/elsewhere.jsonl", "diptych.dedupe.actions.undo_log:move_file", "{in}/elsewhere.jsonl", ("9.jpg",), ("cannot be put back",)),
     Row("dedupe {in} --empty {in}/trash.jsonl", "diptych.dedupe.actions.undo_log:_remove_empty_folders", "{in}/trash.jsonl"),
-    Row("doctor --store {out}/store", "diptych.cli.doctor:open_scorer", store=True, reads=None),
+    Row("doctor --store {out}/store", "diptych.cli.options:open_scorer", store=True, reads=None),
     Row("bench --rounds 3", MODEL, again=False, **_COMPUTED),
     Row("bench load --clients 1 --seconds 1", MODEL, again=False, **_COMPUTED),
     Row("bench collection --count 100 --folder {out}", "diptych_studies.benchmarks.collection:draw_cuts", writes=("bench",), again=False, **_COMPUTED, threads=False),

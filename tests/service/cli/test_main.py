@@ -90,7 +90,7 @@ def test_ctrl_c_and_want_of_memory_are_one_line(diptych, monkeypatch, raised, co
     def stop(*_):
         raise raised
 
-    monkeypatch.setattr("diptych.cli.doctor.open_scorer", stop)
+    monkeypatch.setattr("diptych.cli.options.open_scorer", stop)
     result = diptych("doctor")
     assert (result.code, result.out, result.err.count("\n")) == (code, "", 1)
     assert result.err.startswith(said)

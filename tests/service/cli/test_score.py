@@ -53,7 +53,7 @@ def score(diptych, model, gallery, monkeypatch, stdin):
     ],
 )
 def test_wrong_usage_says_what_was_expected_before_any_model_is_loaded(score, monkeypatch, arguments, said):
-    monkeypatch.setattr("diptych.cli.score.open_scorer", lambda *_, **__: pytest.fail("a model was loaded"))
+    monkeypatch.setattr("diptych.cli.options.open_scorer", lambda *_, **__: pytest.fail("a model was loaded"))
     result = score(*arguments)
     assert (result.code, result.out) == (2, "")
     assert said in result.err
