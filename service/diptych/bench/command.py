@@ -98,7 +98,9 @@ def _run_program(
 ) -> str:
     done = run_process([sys.executable, "-P", *program, *words], tick=tick, env=os.environ | dict(environment))
     if done.returncode:
-        reason = _find_message((done.stderr or done.stdout).decode(errors="replace").strip())
+        reason = (done.stderr or done.stdout).decode(errors="replace").strip()
+        with suppress(ValueError, KeyError, TypeError):  # with --json it is part of a document
+            reason = json.loads(reason)["error"]["message"]
         raise BenchError(f"`diptych {words[0]}` ended with {done.returncode}: {reason}")
     return done.stdout.decode()
 
@@ -118,11 +120,3 @@ def _end_process(process: subprocess.Popen[Any]) -> None:
         for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
             with suppress(BrokenPipeError):
                 pipe.close()
-
-
-def _find_message(said: str) -> str:
-    """Find the message of an error, which with `--json` is part of a document."""
-    try:
-        return str(json.loads(said)["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return said

@@ -35,14 +35,6 @@ def search(
     candidates: Annotated[
         int, Option(parser=number(0), metavar="N", help="candidates to re-rank; 0 ranks by embeddings alone")
     ] = 100,
-    early_stop: Annotated[
-        float | None,
-        Option(
-            parser=options.probability,
-            metavar="P",
-            help="stop re-ranking once --top candidates have this score: faster, approximate",
-        ),
-    ] = None,
     filter: options.Filter = None,
     question: options.Question = THING,
     urls: options.Urls = False,
@@ -64,7 +56,7 @@ def search(
     (picture,) = options.read_pictures([query], urls=urls)
     scorer = options.open_scorer(options.model_of(model, store), provider, threads, question=question, urls=urls)
     with Collection.open(store, scorer, read_only=True) as collection:
-        result = collection.search(picture, top=top, candidates=candidates, early_stop=early_stop, filter=filter)
+        result = collection.search(picture, top=top, candidates=candidates, filter=filter)
         total, scorer = len(collection), collection.scorer
     alarms = scorer.runtime.question_settings.alarm_rate(total)
     rows = [

@@ -480,7 +480,7 @@ BLOOMS = [0.0, 0.03, 0.07, 0.11, 0.14, 0.60, 0.66, 0.72, 0.78, 0.84, 0.90, 0.95]
 
 
 def draw_still_life(canvas: Canvas, layout: np.random.Generator) -> None:
-    """Fruit, bottles, bowls and a vase of flowers on a wooden table in window light."""
+    """Fruit on a wooden table in window light."""
     paint, rng = canvas.paint, canvas.rng
     hue, edge, from_left = layout.uniform(), layout.uniform(0.56, 0.68), bool(layout.integers(2))
     wall = make_colour(hue, layout.uniform(0.1, 0.4), layout.uniform(0.5, 0.8))
@@ -490,36 +490,13 @@ def draw_still_life(canvas: Canvas, layout: np.random.Generator) -> None:
     bright, dark = mix_colours(wall, (1, 0.96, 0.88), 0.35), mix_colours(wall, (0.05, 0.05, 0.1), 0.5)
     canvas.wash(canvas.gradient((0, bright), (1, dark), along=side + 0.25 * canvas.y))
     canvas.pixels *= (1 + 0.035 * canvas.noise(0.3, 6))[..., None]
-    slant = layout.uniform(0.25, 0.5) * (1 if from_left else -1)
-    for pane in range(4):
-        x, y = canvas.aspect * (0.32 if from_left else 0.5) + 0.16 * (pane % 2), 0.08 + 0.2 * (pane // 2)
-        right = x + 0.13
-        points = [(x, y), (right, y + 0.13 * slant), (right, y + 0.16 + 0.13 * slant), (x, y + 0.16)]
-        paint(points, (1.0, 0.95, 0.82), 0.28, soft=0.012)
     grain = canvas.noise(0.09, 5, stretch=9)
     table = canvas.gradient((edge, mix_colours(wood, (1, 0.95, 0.85), 0.3)), (1, mix_colours(wood, BLACK, 0.25)))
     paint(box(-0.1, edge, canvas.aspect + 0.1, 1.1), table * (1 + 0.09 * grain)[..., None])
     paint(box(-0.1, edge - 0.01, canvas.aspect + 0.1, edge + 0.012), BLACK, 0.25, soft=0.006)
-    if layout.uniform() < 0.4:
-        corners = ((0.2, edge + 0.08), (0.85, edge + 0.08), (0.95, 1.05), (0.08, 1.05))
-        cloth = [(canvas.aspect * across, y) for across, y in corners]
-        weave = 0.06 * np.sign(np.sin(canvas.x * 70) * np.sin(canvas.y * 90))[..., None]
-        paint(
-            cloth,
-            np.asarray(mix_colours((0.95, 0.94, 0.9), make_colour(hue + 0.5, 0.6, 0.7), 0.3), np.float32) + weave,
-            soft=0.002,
-        )
-    slots = np.linspace(0.16, canvas.aspect - 0.16, int(layout.integers(3, 5)))
-    tall = layout.choice(["bottle", "vase", "jug"], len(slots))
-    tints = layout.uniform(size=len(slots))
-    for x, kind, tint in zip(slots, tall, tints, strict=True):
-        if rng.uniform() < 0.72:
-            _draw_vessel(
-                canvas, x + rng.uniform(-0.04, 0.04), edge + 0.07, str(kind), make_colour(tint, 0.45, 0.6), light
-            )
     fruits = layout.uniform(size=3)
-    for y in np.sort(rng.uniform(edge + 0.12, 0.93, int(layout.integers(3, 8)))):
-        x, radius = rng.uniform(0.14, canvas.aspect - 0.14), rng.uniform(0.055, 0.085)
+    for y in np.sort(rng.uniform(edge - 0.02, 0.93, int(layout.integers(5, 14)))):
+        x, radius = rng.uniform(0.14, canvas.aspect - 0.14), rng.uniform(0.055, 0.105)
         _draw_fruit(canvas, x, y, radius, float(fruits[rng.integers(len(fruits))]), light)
 
 
@@ -660,40 +637,12 @@ def _draw_fruit(canvas: Canvas, x: float, y: float, radius: float, kind: float, 
         paint(leaf, (0.28, 0.45, 0.18))
 
 
-def _draw_vessel(canvas: Canvas, x: float, foot: float, kind: str, colour: Colour, light: tuple[float, float]) -> None:
-    """A turned vessel: the outline is a profile of half-widths over height, shaded as a cylinder."""
-    paint, rng = canvas.paint, canvas.rng
-    profiles = {
-        "bottle": (0.46, [0.062, 0.066, 0.066, 0.064, 0.045, 0.022, 0.020, 0.024]),
-        "vase": (0.30, [0.045, 0.075, 0.095, 0.095, 0.075, 0.045, 0.036, 0.05]),
-        "jug": (0.25, [0.08, 0.1, 0.105, 0.1, 0.085, 0.07, 0.066, 0.072]),
-    }
-    tall, profile = profiles[kind]
-    tall *= rng.uniform(0.85, 1.12)
-    heights = np.linspace(0, 1, 40)
-    half = np.interp(heights, np.linspace(0, 1, len(profile)), profile)
-    half = np.convolve(np.pad(half, 3, "edge"), np.ones(7) / 7, "valid")
-    y = foot - heights * tall
-    outline = np.concatenate([np.stack([x - half, y], -1), np.stack([x + half, y], -1)[::-1]])
-    widest = float(half.max())
-
-    def shade_cylinder(at_x: np.ndarray, at_y: np.ndarray) -> np.ndarray:
-        local = np.interp((foot - at_y) / tall, heights, half)
-        u = ((at_x - x) / local).clip(-1, 1)
-        lit = 0.32 + 0.62 * np.sqrt(1 - u * u) + 0.34 * u * light[0]
-        spark = np.exp(-((u - 0.5 * np.sign(light[0])) ** 2) / 0.012) * 0.38
-        band = 0.12 * (np.abs((foot - at_y) / tall - 0.4) < 0.10)
-        return (lit - band)[..., None] * np.asarray(colour, np.float32) + spark[..., None]
-
-    paint(ellipse(x - light[0] * widest, foot, widest * 1.7, 0.022), (0.04, 0.02, 0.03), 0.5, soft=0.014)
-    if kind == "vase":
-        hue = rng.choice(BLOOMS)
-        for dx, dy in rng.uniform((-0.11, 0.06), (0.11, 0.2), (7, 2)):
-            paint(stroke((x, foot - tall), (x + dx, foot - tall - dy), 0.008), (0.24, 0.40, 0.18))
-            _draw_blossom(canvas, x + dx, foot - tall - dy, 0.045, 6, hue, 0.95)
-    paint(outline, shade_cylinder)
-    paint(ellipse(x, foot - tall, float(half[-1]), float(half[-1]) * 0.22), mix_colours(colour, BLACK, 0.6))
-
-
-OUTDOORS = {"landscape": draw_landscape, "coast": draw_coast, "night": draw_night, "town": draw_town}
-SCENES = OUTDOORS | {"still-life": draw_still_life, "flowers": draw_flowers, "poster": draw_poster}
+SCENES = {
+    "landscape": draw_landscape,
+    "coast": draw_coast,
+    "night": draw_night,
+    "town": draw_town,
+    "still-life": draw_still_life,
+    "flowers": draw_flowers,
+    "poster": draw_poster,
+}
