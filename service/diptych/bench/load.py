@@ -1,8 +1,6 @@
-"""`diptych bench load`: requests and pairs a second of the service under many clients, beside the bare engine.
+"""`diptych bench load`: requests, pairs and latencies of the service under many clients.
 
-The service runs in a process of its own, as `diptych serve` starts it. Each of its rounds is held to engine and library
-measured right before and right after: a machine that is now faster and now slower must not be taken for the service.
-They are asked by four callers, or by as many as there are clients. Of several rounds the median counts.
+The service runs in a process of its own, as `diptych serve` starts it.
 """
 
 from __future__ import annotations
@@ -31,16 +29,20 @@ from diptych.console import format_table
 from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
 
-CALLERS = 4  # at most; with more of them the bare engine does no more
 _WARM = 1.0  # seconds before anything counts
 _START = 120.0
 
-Call = Callable[[], object]
 Ask = Callable[[http.client.HTTPConnection], http.client.HTTPResponse]
 
 
 def measure_load(
-    scorer: Scorer, clients: Sequence[int], seconds: float, model: str, tick: Call = lambda: None, *, rounds: int = 1
+    scorer: Scorer,
+    clients: Sequence[int],
+    seconds: float,
+    model: str,
+    tick: Callable[[], object] = lambda: None,
+    *,
+    rounds: int = 1,
 ) -> dict[str, Any]:
     """Measure the service under load, `seconds` a round. Raises BenchError if it fails to start or errs."""
     with tempfile.TemporaryDirectory() as folder:
@@ -48,22 +50,10 @@ def measure_load(
         store = Path(folder, "store")
         with Collection.open(store, scorer, create=True) as collection:
             ids = [added.id for added in collection.add(photos)]
-            tokens = np.stack([collection.panel(id)[0] for id in ids])
-        photo = resize_photo(photos[0])
-        asks = {"rerank": _make_rerank(ids), "search": _make_search(photo)}
-        with (
-            run_service(store, model, scorer.runtime.threads) as (port, _),
-            Collection.open(store, scorer, read_only=True) as collection,
-        ):
-            bare: dict[str, Call] = {
-                "rerank": lambda: scorer.logits(tokens[:1], tokens[1:]),
-                "search": lambda: collection.search(photo, candidates=CANDIDATES),
-            }
+        asks = {"rerank": _make_rerank(ids), "search": _make_search(resize_photo(photos[0]))}
+        with run_service(store, model, scorer.runtime.threads) as (port, _):
             kinds = {
-                kind: {
-                    str(count): _measure_rounds(port, ask, bare[kind], count, seconds, rounds, tick)
-                    for count in clients
-                }
+                kind: {str(count): _measure_rounds(port, ask, count, seconds, rounds, tick) for count in clients}
                 for kind, ask in asks.items()
             }
     return {"model": scorer.runtime.name, "threads": scorer.runtime.threads, "candidates": CANDIDATES, **kinds}
@@ -78,14 +68,12 @@ def format_figures(result: dict[str, Any]) -> str:
                 count,
                 f"{one['requests_per_second']:.1f}",
                 f"{one['pairs_per_second']:,.0f}",
-                f"{one['alone']['pairs_per_second']:,.0f}",
-                f"{one['share']:.0%}",
                 *(f"{one[share]:.0f}" for share in ("p50", "p95", "p99")),
                 one["refused"],
             )
             for count, one in result[kind].items()
         ]
-        header = ("clients", "requests/s", "pairs/s", "without HTTP", "share", "p50 ms", "p95 ms", "p99 ms", "429")
+        header = ("clients", "requests/s", "pairs/s", "p50 ms", "p95 ms", "p99 ms", "429")
         lines += [name, format_table(header, rows)]
     return "\n".join(lines)
 
@@ -117,18 +105,13 @@ def _make_post(path: str, body: bytes, type: str) -> Ask:
 
 
 def _measure_rounds(
-    port: int, ask: Ask, call: Call, clients: int, seconds: float, rounds: int, tick: Call
+    port: int, ask: Ask, clients: int, seconds: float, rounds: int, tick: Callable[[], object]
 ) -> dict[str, Any]:
-    """Rounds of so many clients of the service, each held to the bare `call` before and after it."""
-    alone = [_measure_alone(call, min(CALLERS, clients), seconds)]
-    tick()
+    """The rates of some rounds together, and the latencies in milliseconds."""
     latencies: list[float] = []
-    shares: list[float] = []
     refused = 0
     for _ in range(rounds):
-        answered, more = _measure_service(port, ask, clients, seconds)
-        alone.append(_measure_alone(call, min(CALLERS, clients), seconds))
-        shares.append(len(answered) / seconds / float(np.mean(alone[-2:])))
+        answered, more = _measure_round(port, ask, clients, seconds)
         latencies += answered
         refused += more
         tick()
@@ -139,71 +122,44 @@ def _measure_rounds(
         "pairs_per_second": round(rate * CANDIDATES, 1),
         **{f"p{share}": round(float(value), 1) for share, value in zip((50, 95, 99), percentiles, strict=True)},
         "refused": refused,
-        "share": round(float(np.median(shares)), 3),
-        "shares": [round(share, 3) for share in sorted(shares)],
-        "alone": {"pairs_per_second": round(float(np.median(alone)) * CANDIDATES, 1)},
     }
 
 
-def _measure_service(port: int, ask: Ask, clients: int, seconds: float) -> tuple[list[float], int]:
+def _measure_round(port: int, ask: Ask, clients: int, seconds: float) -> tuple[list[float], int]:
     """Measure `clients` that ask again as soon as they are answered, and refused ones when they are told to.
 
-    Gives the seconds of each answer, and the number of refusals by 429.
+    Gives the seconds from the first try to each answer, and the number of refusals by 429. Raises what a client raised,
+    and BenchError if nothing was answered.
     """
+    begin = perf_counter() + _WARM
+    end = begin + seconds
+    took: list[float] = []
     refusals: list[float] = []
+    faults: list[Exception] = []
 
-    def run_client(begin: float, end: float) -> Iterator[float]:
+    def run_client() -> None:
         with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
-            while perf_counter() < end:
-                began = perf_counter()
+            while (began := perf_counter()) < end:
                 answer = ask(connection)
                 said = answer.read()
-                while answer.status == 429 and perf_counter() < end:
-                    if (now := perf_counter()) > begin:
+                while answer.status == 429 and (now := perf_counter()) < end:
+                    if now > begin:
                         refusals.append(now)
                     time.sleep(min(float(answer.headers["Retry-After"]), max(0.0, end - perf_counter())))
                     answer = ask(connection)
                     said = answer.read()
                 if answer.status not in (200, 429):
                     raise BenchError(f"the service answered {answer.status}: {said[:300].decode(errors='replace')}")
-                if answer.status == 200:
-                    yield began
-
-    return _run_together(run_client, clients, seconds), len(refusals)
-
-
-def _measure_alone(call: Call, callers: int, seconds: float) -> float:
-    """Measure the calls a second without any HTTP."""
-
-    def run_caller(begin: float, end: float) -> Iterator[float]:
-        while perf_counter() < end:
-            began = perf_counter()
-            call()
-            yield began
-
-    return len(_run_together(run_caller, callers, seconds)) / seconds
-
-
-def _run_together(work: Callable[[float, float], Iterator[float]], count: int, seconds: float) -> list[float]:
-    """Run `work` in `count` threads for so many seconds, after a warm-up that does not count.
-
-    `work` yields the beginning of each thing that is done; gives the seconds that each took. Raises what one of them
-    raised, and BenchError if nothing was done.
-    """
-    begin = perf_counter() + _WARM
-    end = begin + seconds
-    took: list[float] = []
-    faults: list[Exception] = []
-
-    def run_one() -> None:
-        try:
-            for began in work(begin, end):
-                if begin <= (done := perf_counter()) < end:
+                if answer.status == 200 and begin <= (done := perf_counter()) < end:
                     took.append(done - began)
+
+    def note_fault() -> None:
+        try:
+            run_client()
         except Exception as fault:
             faults.append(fault)
 
-    threads = [threading.Thread(target=run_one) for _ in range(count)]
+    threads = [threading.Thread(target=note_fault) for _ in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -211,8 +167,8 @@ def _run_together(work: Callable[[float, float], Iterator[float]], count: int, s
     if faults:
         raise faults[0]
     if not took:
-        raise BenchError(f"nothing was done within {seconds:g} s; measure for longer")
-    return took
+        raise BenchError(f"nothing was answered within {seconds:g} s; measure for longer")
+    return took, len(refusals)
 
 
 @contextmanager

@@ -64,12 +64,12 @@ def load(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """The service under many clients, beside the bare engine."""
+    """The service under many clients."""
     from diptych.bench import load as loads
 
     console = Console(as_json, quiet)
     scorer = open_scorer(model, provider, threads)
-    with console.progress(total=2 * len(clients) * (rounds + 1), unit="round") as bar:
+    with console.progress(total=2 * len(clients) * rounds, unit="round") as bar:
         result = loads.measure_load(scorer, list(clients), seconds, model, bar.update, rounds=rounds)
     console.emit(result, loads.format_figures(result))
     return 0

@@ -40,9 +40,7 @@ def test_a_command_gives_its_output_and_its_peak_memory() -> None:
     assert read_peak_bytes() > 2**22
 
 
-def test_a_command_that_fails_ends_it_with_its_words_and_what_is_added_to_the_environment_reaches_it() -> None:
-    with pytest.raises(BenchError, match=r"`diptych score` ended with 1: .*a\.jpg does not exist"):
-        run_command("score", "a.jpg", "b.jpg")
+def test_a_command_that_fails_ends_it_with_its_words_and_variables_reach_it() -> None:
     with pytest.raises(BenchError, match=r"`diptych score` ended with 1: a\.jpg does not exist$"):
         run_command("score", "a.jpg", "b.jpg", "--json")
     with pytest.raises(BenchError, match=r"`diptych index` ended with \d: .*/nowhere"):

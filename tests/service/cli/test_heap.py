@@ -34,11 +34,9 @@ print(text.value.count(b"<heap nr="))
 @pytest.mark.parametrize(
     ("how", "environment", "heaps"),
     [
-        ("one", {}, 1),
         ("one", {"MALLOC_ARENA_MAX": ""}, 1),
         ("one", {"MALLOC_ARENA_MAX": "4"}, 4),
         ("one", {"GLIBC_TUNABLES": "glibc.malloc.arena_max=4"}, 4),
-        ("as it comes", {"MALLOC_ARENA_MAX": "4"}, 4),
     ],
 )
 def test_all_threads_share_one_heap_unless_the_environment_says_otherwise(how, environment, heaps, monkeypatch):

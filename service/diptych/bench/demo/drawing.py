@@ -229,47 +229,26 @@ def draw_coast(canvas: Canvas, layout: np.random.Generator) -> None:
 
 
 def draw_night(canvas: Canvas, layout: np.random.Generator) -> None:
-    """Stars, a milky way or northern lights over pines, mountains and a lit cabin."""
-    paint = canvas.paint
-    hue, aurora = layout.uniform(0.55, 0.75), layout.uniform() < 0.45
-    deep, low = (
-        make_colour(hue, 0.8, 0.10),
-        make_colour(hue + layout.uniform(-0.12, 0.08), 0.6, layout.uniform(0.3, 0.5)),
-    )
+    """Stars and a milky way over pines and mountains, often with a moon."""
+    hue, tilt, rng = layout.uniform(0.55, 0.75), layout.uniform(-0.9, 0.9), canvas.rng
+    deep = make_colour(hue, 0.8, 0.10)
+    low = make_colour(hue + layout.uniform(-0.12, 0.08), 0.6, layout.uniform(0.3, 0.5))
     canvas.wash(canvas.gradient((0, deep), (0.75, low)))
-    tilt, rng = layout.uniform(-0.9, 0.9), canvas.rng
     across = (canvas.y - 0.35) * np.cos(tilt) - (canvas.x - canvas.aspect / 2) * np.sin(tilt)
-    if aurora:
-        for band in range(3):
-            curtain = 0.30 + 0.08 * band + 0.09 * np.sin(canvas.x * layout.uniform(2, 5) + rng.uniform(0, 6)) - canvas.y
-            curtain += 0.02 * canvas.noise(0.2, 3, stretch=0.5)
-            light = np.where(curtain > 0, np.exp(-curtain / 0.16), np.exp(curtain / 0.015)) * (
-                0.75 + 0.25 * np.sin(canvas.x * 60 + rng.uniform(0, 6))
-            )
-            canvas.wash(make_colour(0.36 + 0.1 * band + layout.uniform(0, 0.08), 0.6, 0.95), (0.5 * light).clip(0, 1))
-    else:
-        cloud = np.exp(-((across / 0.16) ** 2)) * (0.55 + 0.3 * canvas.noise(0.25, 6))
-        canvas.wash(make_colour(hue - 0.1, 0.25, 0.9), (0.45 * cloud).clip(0, 0.7))
+    cloud = np.exp(-((across / 0.16) ** 2)) * (0.55 + 0.3 * canvas.noise(0.25, 6))
+    canvas.wash(make_colour(hue - 0.1, 0.25, 0.9), (0.45 * cloud).clip(0, 0.7))
     draw_stars(canvas, int(layout.integers(250, 700)))
     if layout.uniform() < 0.5:
         x, y = layout.uniform(0.15, 0.85) * canvas.aspect, layout.uniform(0.12, 0.35)
         radius = layout.uniform(0.03, 0.07)
         canvas.glow(x, y, radius * 3.5, (0.8, 0.85, 1.0), 0.35)
-        paint(disc(x, y, radius), canvas.gradient((0, (0.98, 0.96, 0.88)), (1, (0.8, 0.8, 0.8))))
-        for _ in range(5):
-            spot = rng.uniform(-0.5, 0.5, 2) * radius
-            paint(ellipse(x + spot[0], y + spot[1], radius * 0.2, radius * 0.16), (0.72, 0.72, 0.72), 0.5, soft=0.003)
+        canvas.paint(disc(x, y, radius), canvas.gradient((0, (0.98, 0.96, 0.88)), (1, (0.8, 0.8, 0.8))))
     for share in (0.35, 0.7, 1.0):
         land = ridge(rng, canvas.aspect, 0.66 + 0.22 * share, 0.16 * (1.1 - share), rough=0.65 - 0.25 * share)
-        paint(land, mix_colours(low, (0.01, 0.015, 0.03), 0.35 + 0.6 * share))
+        canvas.paint(land, mix_colours(low, (0.01, 0.015, 0.03), 0.35 + 0.6 * share))
         if share > 0.5:
             pines = mix_colours(low, (0.01, 0.02, 0.03), 0.75 + 0.2 * share)
             draw_wood(canvas, land, int(layout.integers(15, 45)), 0.05 + 0.09 * share**2, pines, True)
-    if layout.uniform() < 0.6:
-        x = rng.uniform(0.25, canvas.aspect - 0.25)
-        canvas.glow(x, 0.9, 0.13, (1.0, 0.65, 0.25), 0.5)
-        paint([(x - 0.07, 0.93), (x, 0.84), (x + 0.07, 0.93)], (1.0, 0.72, 0.32))
-        paint([(x - 0.07, 0.93), (x, 0.84), (x - 0.012, 0.93)], (0.8, 0.42, 0.16))
 
 
 def draw_town(canvas: Canvas, layout: np.random.Generator) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,12 +15,9 @@ from diptych.console import Console, byte_size, format_count, format_section
 from diptych.errors import StoreError
 from diptych.store.index.layout import Kind
 from diptych.store.location import Address
-from diptych_runtime.errors import ArtifactError
-from diptych_runtime.paths import shell_word
 
 if TYPE_CHECKING:
     from diptych.scoring.scorer import Scorer
-    from diptych.store.records import Record
     from diptych.store.reports import RebuildReport
 
 
@@ -60,10 +56,6 @@ def rebuild(
         raise BadParameter("--allow-removal is about what --drop-missing removes; name that too")
     console = Console(as_json, quiet)
     failed: list[dict[str, Any]] = []
-
-    def note_failure(record: Record, error: Exception) -> None:
-        failed.append({"id": record.id, "path": record.path, "reason": str(error)})
-
     options.check_store(store)
     name, adopts = _choose_model(model, store)
     scorer = options.open_scorer(name, provider, threads)
@@ -76,11 +68,10 @@ def rebuild(
             allow_removal=allow_removal,
             index=kind,
             adopted=full_name(name) if adopts and own_calibration(name) is None else None,
-            on_error=note_failure,
+            on_error=lambda record, error: failed.append({"id": record.id, "path": record.path, "reason": str(error)}),
             on_progress=bar.update,
         )
     lines = _report_lines(report, scorer, [entry["reason"] for entry in failed], drop=drop_missing)
-    lines += _stale_calibration(store, scorer)
     console.emit({**asdict(report), "failures": failed, "dropped": drop_missing}, "\n".join(lines))
     return 1 if report.failed > report.removed else 0
 
@@ -123,19 +114,6 @@ def _report_lines(report: RebuildReport, scorer: Scorer, reasons: list[str], *, 
         still = f"{format_count(report.foreign, 'picture')} still of another model"
         lines.append(f"{still}: put their files back or use --drop-missing, and run this again, to search the others")
     return lines
-
-
-def _stale_calibration(store: options.Location, scorer: Scorer) -> list[str]:
-    """A line about a collection's own calibration, if it was made over another model than it has now."""
-    from diptych_runtime.own_calibration import OwnCalibration
-
-    own = None
-    with suppress(ArtifactError):  # a damaged one is named where it is used
-        own = OwnCalibration.load_beside(store) if isinstance(store, Path) else None
-    if own is None or own.fits(scorer.runtime.released):
-        return []
-    again = f"`diptych calibrate --store {shell_word(store)}` makes it anew from the same labels"
-    return [f"verdicts as released: the calibration was made over another model ({own.model}, {own.revision}); {again}"]
 
 
 def backup(
