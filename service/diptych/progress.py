@@ -85,41 +85,38 @@ class Display:
 
     def __init__(self) -> None:
         self._progress: Any = None
-        self._open: set[int] = set()
         self._drawn_at = 0.0
 
-    def open_bar(self, desc: str, unit: str, total: int | None, initial: int) -> int:
-        """Open a bar; returns its number."""
+    def open_bar(self, desc: str, unit: str, total: int | None, initial: int) -> tuple[Any, int]:
+        """Open a bar; returns rich's display and its number there."""
         if self._progress is None:
             self._progress = _new_progress()
             self._progress.start()
-        line = self._progress.add_task(desc, total=total, completed=initial, unit=unit)
-        self._open.add(line)
+        task = self._progress.add_task(desc, total=total, completed=initial, unit=unit)
         self._progress.refresh()
-        return line
+        return self._progress, task
 
-    def update_bar(self, line: int, **state: Any) -> None:
+    def update_bar(self, bar: tuple[Any, int], **state: Any) -> None:
         """Change a bar, if it is open, and draw it if it was not drawn just now."""
-        if line in self._open:
-            self._progress.update(line, **state)
+        progress, task = bar
+        if progress is self._progress:
+            progress.update(task, **state)
             if (now := monotonic()) - self._drawn_at >= _REDRAWN:
                 self._drawn_at = now
-                self._progress.refresh()
+                progress.refresh()
 
-    def close_bar(self, line: int, *, leave: bool) -> None:
+    def close_bar(self, bar: tuple[Any, int], *, leave: bool) -> None:
         """Draw a bar for the last time."""
-        if line not in self._open:
-            return
-        self._open.remove(line)
-        self._progress.stop_task(line)
-        if not leave:
-            self._progress.remove_task(line)
-        if not self._open:
-            self.close_all()
+        progress, task = bar
+        if progress is self._progress:
+            progress.stop_task(task)
+            if not leave:
+                progress.remove_task(task)
+            if all(one.stop_time is not None for one in progress.tasks):
+                self.close_all()
 
     def close_all(self) -> None:
         """End the display; the bars stay on the terminal as they are."""
-        self._open.clear()
         if self._progress is not None:
             progress, self._progress = self._progress, None
             progress.live.transient = not progress.tasks  # or an empty line would stay
