@@ -105,17 +105,8 @@ def inspect_model(name: str) -> dict[str, Any]:
     manifest = Manifest.load(directory)
     for file in manifest.digests:
         manifest.read_checked(directory, file)
-    return {
-        "name": manifest.name,
-        "revision": manifest.revision,
-        "panel_size": manifest.panel_size,
-        "token_shape": list(manifest.token_shape),
-        "embedding_dim": manifest.embedding_dim,
-        "opset": manifest.opset,
-        "files": sorted(manifest.digests),
-        "thresholds": manifest.thresholds,
-        "questions": {name: asdict(question) for name, question in manifest.questions.items()},
-    }
+    questions = {name: asdict(question) for name, question in manifest.questions.items()}
+    return {"name": manifest.name, "revision": manifest.revision, "files": [*manifest.digests], "questions": questions}
 
 
 def measure_speed(scorer: Scorer) -> dict[str, Any]:

@@ -125,10 +125,8 @@ def rerank(
         raise BadParameter("standard input (-) has one picture; name the others by their files")
     omissions = Omissions()
     candidates, refused = _list_candidates(candidates, Exclusion(tuple(exclude), include_hidden), omissions)
-    (first,), others = (
-        options.read_pictures([query], urls=urls),
-        options.read_pictures(candidates, urls=urls, damaged=True),
-    )
+    (first,) = options.read_pictures([query], urls=urls)
+    others = options.read_pictures(candidates, urls=urls, damaged=True)
     scorer = options.open_scorer(model, provider, threads, question=question, urls=urls)
     readable = list(range(len(others)))
     try:
