@@ -127,6 +127,10 @@ class _Lazy:
 
     run = refusal = ""
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The arguments and options, and that for help."""
+        return _set_reader(super().get_params(ctx))  # pyright: ignore[reportAttributeAccessIssue]
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words of a command line; raises a usage error."""
         if self.refusal and not ctx.resilient_parsing:
@@ -137,7 +141,7 @@ class _Lazy:
         """Write commands, arguments and options, the options that name a panel in a section of its own."""
         commands = [(name, command.short_help) for name, command in getattr(self, "commands", {}).items()]
         sections: dict[str, list[tuple[str, str]]] = {"Commands": commands, "Arguments": [], "Options": []}
-        for param in self.get_params(ctx):  # pyright: ignore[reportAttributeAccessIssue]
+        for param in self.get_params(ctx):
             name, help = param.get_help_record(ctx)
             if isinstance(param, TyperArgument):
                 sections["Arguments"].append((f"{param.metavar}{'...' * (param.nargs == -1)}", help))
@@ -198,7 +202,6 @@ def make_root(run: Callable[..., object]) -> Commands:
     app = Typer(cls=Commands, callback=run, name=run.__name__, context_settings=settings, rich_markup_mode=None)
     made = get_command(app)
     assert isinstance(made, Commands)
-    _set_reader(made.params)
     return made
 
 

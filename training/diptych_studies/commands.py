@@ -18,9 +18,7 @@ def register(commands: Commands) -> None:
         "Copies found over the milliseconds of a search, beside the usual alternatives",
     )
     bench.add("diptych_studies.benchmarks.cli:labels", "The worth of labels: calibration and fine-tuning")
-    commands.add(
-        "diptych_studies.benchmarks.cli:estimate", "Estimate the cost of many pictures from the cost of one here"
-    )
+    commands.add("diptych_studies.benchmarks.cli:estimate", "Estimate the cost of many pictures from those of one")
     study = commands.group("study", "Train and compare variants alike in all but one part")
     study.add("diptych_studies.cli:mixers", "Every operator in MSAC's place, on Omniglot or on photos")
     study.add(

@@ -21,6 +21,9 @@ from diptych_runtime.paths import given_path
 
 if TYPE_CHECKING:
     from diptych.dedupe.find import OnPairs
+    from diptych.labelling.calibrate import Fitted
+    from diptych.labelling.table import LabelledRow
+    from diptych.scoring.scorer import Scorer
 
 
 def label(
@@ -120,9 +123,7 @@ def calibrate(
     if remove:
         others = {"--labels": labels, "-o": output, "--plot": plot, "--force": force}
         return _remove_calibration(Console(as_json, quiet), store, others)
-    from diptych.collection.collection import Collection
     from diptych.errors import NotBetterError
-    from diptych.labelling.calibrate import calibrate_collection, calibrate_files
     from diptych.labelling.chart import reliability_svg
     from diptych.labelling.table import read_labels
     from diptych.labelling.terminal import calibration_json, calibration_text
@@ -141,11 +142,7 @@ def calibrate(
     named = full_name(model) if scorer.runtime.own is None else scorer.runtime.own.model
     refusal = None
     try:
-        if rows is not None:
-            fitted = calibrate_files(scorer, rows, model=named, force=force)
-        else:
-            with Collection.open(store, scorer.with_calibration(None), read_only=True) as collection:
-                fitted = calibrate_collection(collection, model=named, force=force)
+        fitted = _fit_calibration(scorer, rows, store, named, force=force)
         fitted.calibration.save(target)
     except NotBetterError as error:
         fitted, refusal = error.fitted, error
@@ -202,6 +199,16 @@ def _check_target(labels: str | None, store: Path, output: Path | None, plot: Pa
     if plot is not None and plot.resolve() == target.resolve():
         raise BadParameter(f"--plot and the calibration are both {target}; give them names of their own")
     return target
+
+
+def _fit_calibration(scorer: Scorer, rows: list[LabelledRow] | None, store: Path, model: str, *, force: bool) -> Fitted:
+    from diptych.collection.collection import Collection
+    from diptych.labelling.calibrate import calibrate_collection, calibrate_files
+
+    if rows is not None:
+        return calibrate_files(scorer, rows, model=model, force=force)
+    with Collection.open(store, scorer.with_calibration(None), read_only=True) as collection:
+        return calibrate_collection(collection, model=model, force=force)
 
 
 def _export_labels(console: Console, store: Path, target: str) -> int:

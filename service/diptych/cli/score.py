@@ -89,7 +89,6 @@ def score(
     """
     from diptych.batch.job import Job
     from diptych.pictures.sources import make_fetcher
-    from diptych_runtime.decoder import SUFFIXES
 
     console = Console(as_json, quiet)
     if len(inputs) > 2:
@@ -106,14 +105,8 @@ def score(
         options.remark_calibration(console.remark, scorer.runtime)
         return 0
     (table,) = inputs
-    if output is None or Path(table).suffix.lower() in SUFFIXES or Path(table).is_dir():
-        raise BadParameter(
-            f"expected two pictures, or a table of pairs (.csv, .tsv, .jsonl, .parquet or -) and -o OUT; got {table!r} "
-            f"{'without -o' if output is None else 'as a table'}"
-        )
-    if output != "-":
-        options.check_output(output, inputs)
-    kind = format or _choose_format(output)
+    output = _check_output(table, output)
+    kind = _choose_format(output, format)
     streamed = "-" in (table, output)
     if streamed and (resume or workers or engine == "ray"):
         raise BadParameter(
@@ -121,12 +114,6 @@ def score(
             "cannot be resumed or shared out"
         )
     options.check_engine(engine, address, workers)
-    if kind == "parquet":
-        from diptych.batch.tables.arrow import import_arrow
-
-        import_arrow()
-        if output == "-":
-            raise BatchError("Parquet cannot be written to standard output; choose csv or jsonl, or a file")
     asked = question or THING
     began = perf_counter()
     try:
@@ -152,6 +139,20 @@ def score(
         console.remark("interrupted" if streamed else "interrupted; the same command with --resume goes on from here")
         return 130
     return _print_table(console, data, output, perf_counter() - began)
+
+
+def _check_output(table: str, output: str | None) -> str:
+    """The output for a table of pairs. Ends with a usage error where there is none, or no table."""
+    from diptych_runtime.decoder import SUFFIXES
+
+    if output is None or Path(table).suffix.lower() in SUFFIXES or Path(table).is_dir():
+        raise BadParameter(
+            f"expected two pictures, or a table of pairs (.csv, .tsv, .jsonl, .parquet or -) and -o OUT; got {table!r} "
+            f"{'without -o' if output is None else 'as a table'}"
+        )
+    if output != "-":
+        options.check_output(output, [table])
+    return output
 
 
 def _print_table(console: Console, data: dict[str, Any], output: str, seconds: float) -> int:
@@ -237,11 +238,16 @@ def _show_bar(console: Console, unit: str, count: int | None, done: int) -> Iter
         yield shown.update
 
 
-def _choose_format(output: str) -> str:
-    """Choose the format of an output by its ending."""
+def _choose_format(output: str, format: Format | None) -> str:
+    """The format that is named, or else that of the output's ending. Raises BatchError where it cannot be written."""
+    from diptych.batch.tables.arrow import import_arrow
     from diptych.batch.tables.read import kind_of
 
-    ending = "csv" if output == "-" else kind_of(output)
-    if ending is None:
+    kind = format or ("csv" if output == "-" else kind_of(output))
+    if kind is None:
         raise BadParameter(f"{output} ends in none of .csv, .tsv, .jsonl and .parquet; say which with --format")
-    return ending
+    if kind == "parquet":
+        import_arrow()
+        if output == "-":
+            raise BatchError("Parquet cannot be written to standard output; choose csv or jsonl, or a file")
+    return kind

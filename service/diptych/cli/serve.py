@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from diptych.collection.collection import Collection
     from diptych.collection.registry import Collections as Registry
     from diptych.http.middleware.auth import Key
+    from diptych.scoring.scorer import Scorer
     from diptych_runtime.runtime import Runtime
 
 
@@ -43,6 +44,10 @@ _Sync = Annotated[
         envvar="DIPTYCH_SYNC",
     ),
 ]
+_Create = Annotated[
+    bool, Option("--create", help="create the collection, or ROOT, if it does not exist", envvar="DIPTYCH_CREATE")
+]
+_Port = Annotated[int, Option(parser=number(0, 65535), metavar="N", help="port, 0 for any", envvar="DIPTYCH_PORT")]
 _SyncEvery = Annotated[
     float,
     Option(parser=options.seconds, metavar="SECONDS", help="time between runs of --sync", envvar="DIPTYCH_SYNC_EVERY"),
@@ -52,13 +57,9 @@ _SyncEvery = Annotated[
 def serve(
     store: options.AnyStore = None,
     collections: options.Collections = None,
-    create: Annotated[
-        bool, Option("--create", help="create the collection, or ROOT, if it does not exist", envvar="DIPTYCH_CREATE")
-    ] = False,
+    create: _Create = False,
     host: Annotated[str, Option(metavar="ADDRESS", help="address to listen on", envvar="DIPTYCH_HOST")] = "127.0.0.1",
-    port: Annotated[
-        int, Option(parser=number(0, 65535), metavar="N", help="port, 0 for any", envvar="DIPTYCH_PORT")
-    ] = 8000,
+    port: _Port = 8000,
     open: Annotated[
         bool,
         Option("--open", help="let whoever reaches an address of this machine in, without keys", envvar="DIPTYCH_OPEN"),
@@ -124,10 +125,7 @@ def serve(
         if collections is not None:
             stored = stack.enter_context(Registry.open(collections, scorer, load=load, most=most))
         elif store is not None:
-            reading = not create and isinstance(store, Path) and not _is_writable(store)
-            stored = stack.enter_context(Collection.open(store, scorer, create=create, read_only=reading))
-            if reading:
-                say(f"{store} cannot be written: it is served for reading only")
+            stored = stack.enter_context(_open_collection(store, scorer, say, create=create))
         _introduce_service(say, stored, runtime, settings.keys)
         say(f"http://{f'[{host}]' if ':' in host else host}:{sockets[0].getsockname()[1]}/")
         if isinstance(stored, Collection) and sync:
@@ -136,6 +134,18 @@ def serve(
             stack.enter_context(Follower(stored, sync, sync_every, exclusion, keep_days=keep_metadata))
         run(create_app(stored, scorer, settings=settings), sockets, settings)
     return 0
+
+
+def _open_collection(
+    store: options.Location, scorer: Scorer, say: Callable[[str], object], *, create: bool
+) -> Collection:
+    """The collection at a place, for reading only where it cannot be written."""
+    from diptych.collection.collection import Collection
+
+    reading = not create and isinstance(store, Path) and not _is_writable(store)
+    if reading:
+        say(f"{store} cannot be written: it is served for reading only")
+    return Collection.open(store, scorer, create=create, read_only=reading)
 
 
 def _introduce_service(

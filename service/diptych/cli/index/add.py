@@ -62,10 +62,8 @@ def add(
     from diptych_runtime.folders import Exclusion
 
     options.check_engine(engine, address)
-    if engine == "ray" and dry_run:
-        raise BadParameter("--dry-run looks at the pictures here; leave --engine ray out")
-    if engine == "ray" and isinstance(store, Address):
-        raise BadParameter("--engine ray fills a folder; for Milvus run the command on each machine with its share")
+    if engine == "ray" and (dry_run or isinstance(store, Address)):
+        raise BadParameter("--engine ray fills a folder; for Milvus, or with --dry-run, leave it out")
     console = Console(as_json, quiet)
     named = [path for path in paths if str(path) != "-"]
     missing = [path for path in named if not os.path.lexists(path)]
@@ -84,9 +82,7 @@ def add(
         options.to_add_to(store, scorer, model, dry_run=dry_run) as collection,
     ):
         if isinstance(store, Path) and (others := find_strangers(store)):
-            console.remark(
-                f"{store} holds what is not Diptych's: {list_names(others)}; a store is best alone in its folder"
-            )
+            console.remark(f"{store} holds what is not Diptych's: {list_names(others)}; a store is best alone")
         with console.progress(total=len(files), unit="picture", desc="adding") as bar:
 
             def refuse_picture(path: Path, error: PictureError) -> None:
@@ -106,12 +102,10 @@ def add(
                 interrupted = True
         total = len(collection)
     data = tally.data() | omissions.data() | {"interrupted": interrupted, "total": total}
-    if metadata:
-        data["metadata_without_picture"] = strays
-    lines = tally.lines()
-    lines += format_section(f"{format_count(len(strays), 'line')} of {metadata} without a picture among these:", strays)
-    lines += [*omissions.lines(), f"{format_count(total, 'picture')} in {store}"]
-    console.emit(data, "\n".join(lines))
+    data |= {"metadata_without_picture": strays} if metadata else {}
+    without = f"{format_count(len(strays), 'line')} of {metadata} without a picture among these:"
+    lines = [*tally.lines(), *format_section(without, strays), *omissions.lines()]
+    console.emit(data, "\n".join([*lines, f"{format_count(total, 'picture')} in {store}"]))
     if tally.damaged:
         console.remark(damage_text(tally.damaged))
     if interrupted:
