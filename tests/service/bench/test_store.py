@@ -8,7 +8,7 @@ from diptych.bench.store import format_figures
 
 @pytest.fixture(params=["folder", *SERVERS])
 def where(request, tmp_path):
-    return tmp_path / "store" if request.param == "folder" else request.getfixturevalue(request.param).place("bench")
+    return tmp_path / "bench" if request.param == "folder" else request.getfixturevalue(request.param).place("bench")
 
 
 def test_a_place_is_filled_searched_and_emptied_again_and_one_with_pictures_left_alone(
