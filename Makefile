@@ -46,7 +46,9 @@ run: ## index pictures and serve them with the web page; without PHOTOS=folder a
 	else folder=$$(cd "$$PHOTOS" && pwd); fi && \
 	set -- $${STORE:+--store "$$STORE"} && files=$$(find "$$folder" -mindepth 1 -name '.*' -prune -o ! -type d -print | wc -l) && \
 	if [ "$$files" -eq 0 ]; then echo "make run: there is no file in $$folder; name a folder of pictures with PHOTOS=, or leave it out for a demonstration" >&2; exit 1; fi && \
-	echo "Indexing $$((files)) files of $$folder into $${STORE:-your default collection}: about $$((files / 600 + 1)) min, at 10 pictures a second. Ctrl-C keeps what is done." && \
+	if $(VENV)/bin/diptych index stats "$$@" >/dev/null 2>&1; then takes="only new pictures take time"; \
+	else takes="about $$((files / 600 + 1)) min, at 10 pictures a second"; fi && \
+	echo "Indexing $$((files)) files of $$folder into $${STORE:-your default collection}: $$takes. Ctrl-C keeps what is done." && \
 	{ $(VENV)/bin/diptych index add "$$folder" "$$@" || \
 	  { [ $$? -eq 1 ] && $(VENV)/bin/diptych index stats "$$@" >/dev/null 2>&1; }; } && \
 	if [ -z "$$PHOTOS" ]; then example=$$(ls demo/queries/*-edited.jpg | head -n 1); else \

@@ -217,8 +217,8 @@ def test_every_line_of_curl_runs(pictures: Path, service: str, tmp_path: Path) -
 
 RUN_ELSEWHERE = {
     "serve": "service/cli/test_serve.py",
-    "train": "service/adversity.py",
-    "evaluate": "service/adversity.py",
+    "train": "endurance/adversity.py",
+    "evaluate": "endurance/adversity.py",
 }
 
 

@@ -117,10 +117,11 @@ def test_make_run_suggests_a_picture_that_was_taken_up(installed: Path, photo_by
     said = make(*words, cwd=installed)
     assert said.returncode != 0
     assert f"no picture could be read in {photos}" in said.stderr
+    assert f"Indexing 2 files of {photos} into store: about 1 min" in said.stdout
     (photos / "b.jpg").write_bytes(photo_bytes(1))
     said = make(*words, cwd=installed)
     assert said.returncode == 0, said.stderr
-    assert f"Indexing 3 files of {photos} into store: about 1 min" in said.stdout
+    assert f"Indexing 3 files of {photos} into store: only new pictures take time" in said.stdout
     assert f'-F "image=@{photos / "b.jpg"}"' in said.stdout
     assert "1 added" in said.stdout
 

@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from typer import BadParameter, Option, Typer, TyperException
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer import BadParameter, Option, Typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 from typer.main import get_command
 
 from diptych_runtime.paths import given_path
@@ -120,23 +120,12 @@ def _set_reader(params: list[Any]) -> list[Any]:
 
 
 class _Lazy:
-    """What commands and groups of commands have in common: they are loaded when they are named.
+    """A command of typer that is loaded when it is named, from its function `run`, as "module:function".
 
-    `run` is the function that is the command, as "module:function"; `refusal` is the reason why it cannot be run.
+    `refusal` is the reason why it cannot be run.
     """
 
     run = refusal = ""
-
-    def load_command(self: Any) -> Any:
-        """Load the parameters, the help and the callback of the command's function."""
-        if self.run:
-            module, _, function = self.run.partition(":")
-            app = Typer(add_completion=False, rich_markup_mode=None)
-            app.command()(getattr(import_module(module), function))
-            made: Any = get_command(app)
-            self.params, self.callback, self.help, self.run = made.params, made.callback, made.help, ""
-            _set_reader(self.params)
-        return self
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The arguments and options, and that for help."""
@@ -146,33 +135,18 @@ class _Lazy:
         """Read the words of a command line; raises a usage error."""
         if self.refusal and not ctx.resilient_parsing:
             ctx.fail(self.refusal)
-        try:
-            return super().parse_args(ctx, args)  # pyright: ignore[reportAttributeAccessIssue]
-        except TyperException as error:
-            if getattr(error, "ctx", ctx) is None:  # not all of typer's errors know their command
-                error.ctx = ctx  # pyright: ignore[reportAttributeAccessIssue]
-            raise
+        return super().parse_args(ctx, args)  # pyright: ignore[reportAttributeAccessIssue]
 
-    def collect_usage_pieces(self: Any, ctx: Any) -> list[str]:
-        """The words after the command's name in the line of usage."""
-        arguments, required = [], []
-        for param in self.params:
-            if not isinstance(param, TyperOption):
-                arguments.append(_format_parameter(param) if param.required else f"[{_format_parameter(param)}]")
-            elif param.required:
-                required.append(f"{param.opts[0]} {_format_parameter(param)}")
-        return ["[OPTIONS]", *required, *arguments]
-
-    def format_options(self: Any, ctx: Any, formatter: Any) -> None:
+    def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write commands, arguments and options, the options that name a panel in a section of its own."""
-        sections: dict[str, list[tuple[str, str]]] = {"Commands": [], "Arguments": [], "Options": []}
-        for name, command in getattr(self, "commands", {}).items():
-            sections["Commands"].append((name, command.short_help))
+        commands = [(name, command.short_help) for name, command in getattr(self, "commands", {}).items()]
+        sections: dict[str, list[tuple[str, str]]] = {"Commands": commands, "Arguments": [], "Options": []}
         for param in self.get_params(ctx):
-            option = isinstance(param, TyperOption)
-            if record := param.get_help_record(ctx):
-                title = param.rich_help_panel or ("Options" if option else "Arguments")
-                sections.setdefault(title, []).append(record if option else (_format_parameter(param), record[1]))
+            name, help = param.get_help_record(ctx)
+            if isinstance(param, TyperArgument):
+                sections["Arguments"].append((f"{param.metavar}{'...' * (param.nargs == -1)}", help))
+            else:
+                sections.setdefault(param.rich_help_panel or "Options", []).append((name, help))
         for title, records in sections.items():
             if records:
                 with formatter.section(title):
@@ -190,34 +164,36 @@ class Commands(_Lazy, TyperGroup):
     the exit code. For the help of the group the summary is enough, the first sentence of that docstring.
     """
 
-    def add(self, run: str, summary: str) -> None:
+    def add(self, run: str, summary: str, *, name: str = "", refusal: str = "") -> None:
         """Add a command; it has the name of its function."""
-        name = run.partition(":")[2]
+        name = name or run.partition(":")[2]
         self.commands[name] = command = Command(name, short_help=summary, rich_markup_mode=None)
-        command.run = run
+        command.run, command.refusal = run, refusal
+
+    def refuse(self, name: str, summary: str, reason: str) -> None:
+        """Add a command that this installation lacks: whatever is asked of it, the answer is the reason."""
+        self.add("", summary, name=name, refusal=reason)
 
     def group(self, name: str, summary: str, *, alone: str = "") -> Commands:
         """The group of this name, made by whichever package asks first; `alone` it is the command of this function."""
         group = self.commands.get(name)
         if not isinstance(group, Commands):
-            settings = {"short_help": summary, "help": f"{summary}.", "invoke_without_command": bool(alone)}
-            group = self.commands[name] = Commands(name=name, rich_markup_mode=None, **settings)
+            settings: dict[str, Any] = {"short_help": summary, "help": f"{summary}.", "rich_markup_mode": None}
+            group = self.commands[name] = Commands(name=name, invoke_without_command=bool(alone), **settings)
             group.run = alone
         return group
-
-    def refuse(self, name: str, summary: str, reason: str) -> None:
-        """Add a command that this installation lacks: whatever is asked of it, the answer is the reason."""
-        self.commands[name] = command = Command(name, short_help=summary, rich_markup_mode=None)
-        command.refusal = reason
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of this name, loaded; None if there is none."""
         command: Any = self.commands.get(cmd_name)
-        return command and command.load_command()
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The words after the group's name in the line of usage."""
-        return [*super().collect_usage_pieces(ctx), "[COMMAND] ..." if self.invoke_without_command else "COMMAND ..."]
+        if command is not None and command.run:
+            module, _, function = command.run.partition(":")
+            app = Typer(add_completion=False, rich_markup_mode=None)
+            app.command()(getattr(import_module(module), function))
+            made: Any = get_command(app)
+            command.params, command.callback, command.help = _set_reader(made.params), made.callback, made.help
+            command.run = ""
+        return command
 
 
 def make_root(run: Callable[..., object]) -> Commands:
@@ -244,7 +220,3 @@ def parse_words(commands: Commands, words: Sequence[str]) -> Any:
         name, command, rest = group.resolve_command(context, rest)
         context = command.make_context(name, rest, parent=context)
     return context
-
-
-def _format_parameter(param: Any) -> str:
-    return f"{param.metavar or ''}{'...' * (param.nargs == -1)}"

@@ -129,14 +129,8 @@ class SettingsError(DiptychError):
     code = "settings"
 
 
-class EstimateError(DiptychError):
-    """A load that no number of machines can bear."""
-
-    code = "estimate"
-
-
 class BenchError(DiptychError):
-    """A measurement that cannot be made as asked."""
+    """A measurement or an estimate that cannot be made as asked."""
 
     code = "bench"
 

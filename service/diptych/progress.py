@@ -21,22 +21,16 @@ class ProgressBar(Generic[T]):
     def __init__(
         self, iterable: Iterable[T], total: int | None, unit: str, desc: str, initial: int, *, shown: bool
     ) -> None:
-        self._iterable, self._total, self.n, self._initial = iterable, total, initial, initial
+        self._iterable, self.total, self.n, self._initial = iterable, total, initial, initial
         self._unit, self._desc = unit, desc
         self.leave = True  # it stays on the screen once it is closed
         self._began = self._said = monotonic()
         self._line = display.open_bar(desc, unit, total, initial) if shown and sys.stderr.isatty() else None
         self._is_written = shown and self._line is None
 
-    @property
-    def total(self) -> int | None:
-        """The count at which it is full; None if that is unknown."""
-        return self._total
-
-    @total.setter
-    def total(self, total: int | None) -> None:
-        self._total = total
-        self.update(0)
+    def set_total(self, total: int | None) -> None:
+        """Set the count at which it is full; None if that is unknown."""
+        self.total = total
 
     def describe(self, text: str) -> None:
         """Write this before the bar."""
@@ -47,10 +41,10 @@ class ProgressBar(Generic[T]):
         """So many more are done."""
         self.n += count
         if self._line is not None:
-            display.update_bar(self._line, total=self._total, completed=self.n, description=self._desc)
+            display.update_bar(self._line, total=self.total, completed=self.n, description=self._desc)
         elif self._is_written and (now := monotonic()) - self._said >= _SAID:
             self._said, rate = now, self._measure_rate(now)
-            left = f", {_format_clock((self._total - self.n) / rate)} left" if self._total and rate else ""
+            left = f", {_format_clock((self.total - self.n) / rate)} left" if self.total and rate else ""
             self._write_line(f"{_format_rate(rate)}{left}")
 
     def close(self) -> None:
@@ -59,7 +53,7 @@ class ProgressBar(Generic[T]):
             display.close_bar(self._line, leave=self.leave)
         elif self._is_written and self.leave and self._said > self._began:  # a short one says nothing
             now = monotonic()
-            end = "stopped" if self._total and self.n < self._total else "over"
+            end = "stopped" if self.total and self.n < self.total else "over"
             self._write_line(f"{_format_rate(self._measure_rate(now))}, {end} after {_format_clock(now - self._began)}")
         self._line, self._is_written = None, False
 
@@ -68,7 +62,7 @@ class ProgressBar(Generic[T]):
 
     def _write_line(self, rest: str) -> None:
         before = f"{self._desc}: " if self._desc else ""
-        print(f"{before}{_format_count(self.n, self._total, self._unit)}{rest}", file=sys.stderr, flush=True)
+        print(f"{before}{_format_count(self.n, self.total, self._unit)}{rest}", file=sys.stderr, flush=True)
 
     def __iter__(self) -> Iterator[T]:
         with self:
@@ -91,41 +85,38 @@ class Display:
 
     def __init__(self) -> None:
         self._progress: Any = None
-        self._open: set[int] = set()
         self._drawn_at = 0.0
 
-    def open_bar(self, desc: str, unit: str, total: int | None, initial: int) -> int:
-        """Open a bar; returns its number."""
+    def open_bar(self, desc: str, unit: str, total: int | None, initial: int) -> tuple[Any, int]:
+        """Open a bar; returns rich's display and its number there."""
         if self._progress is None:
             self._progress = _new_progress()
             self._progress.start()
-        line = self._progress.add_task(desc, total=total, completed=initial, unit=unit)
-        self._open.add(line)
+        task = self._progress.add_task(desc, total=total, completed=initial, unit=unit)
         self._progress.refresh()
-        return line
+        return self._progress, task
 
-    def update_bar(self, line: int, **state: Any) -> None:
+    def update_bar(self, bar: tuple[Any, int], **state: Any) -> None:
         """Change a bar, if it is open, and draw it if it was not drawn just now."""
-        if line in self._open:
-            self._progress.update(line, **state)
+        progress, task = bar
+        if progress is self._progress:
+            progress.update(task, **state)
             if (now := monotonic()) - self._drawn_at >= _REDRAWN:
                 self._drawn_at = now
-                self._progress.refresh()
+                progress.refresh()
 
-    def close_bar(self, line: int, *, leave: bool) -> None:
+    def close_bar(self, bar: tuple[Any, int], *, leave: bool) -> None:
         """Draw a bar for the last time."""
-        if line not in self._open:
-            return
-        self._open.remove(line)
-        self._progress.stop_task(line)
-        if not leave:
-            self._progress.remove_task(line)
-        if not self._open:
-            self.close_all()
+        progress, task = bar
+        if progress is self._progress:
+            progress.stop_task(task)
+            if not leave:
+                progress.remove_task(task)
+            if all(one.stop_time is not None for one in progress.tasks):
+                self.close_all()
 
     def close_all(self) -> None:
         """End the display; the bars stay on the terminal as they are."""
-        self._open.clear()
         if self._progress is not None:
             progress, self._progress = self._progress, None
             progress.live.transient = not progress.tasks  # or an empty line would stay

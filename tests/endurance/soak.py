@@ -33,8 +33,8 @@ import numpy as np
 from PIL import Image
 
 from diptych import Collection, Scorer
-from diptych.bench.collection import draw_cuts
 from diptych.bench.load import run_service
+from diptych_studies.benchmarks.collection import draw_cuts
 
 KEPT, LATE, EVERY = 60, 90.0, 5.0
 GONE = (ConnectionError, http.client.HTTPException)

@@ -38,7 +38,7 @@ DEPENDS_ON = (
     "export/diptych_export/cli.py",
     "training/diptych_training/cli.py",
     "training/diptych_training/run.py",
-    "tests/service/adversity.py",
+    "tests/endurance/adversity.py",
 )
 
 CHILD = Path(__file__).with_name("adverse.py")

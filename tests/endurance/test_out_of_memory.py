@@ -13,8 +13,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import pytest
-from memory_limit import MemoryLimit, memory_limit
-from part_works import greedy
+from memory_limit import MemoryLimit, greedy, memory_limit
 from PIL import Image
 from soak import children
 from started import until_ready
@@ -30,7 +29,7 @@ DEPENDS_ON = (
     "service/diptych/batch/workers",
     "service/diptych/http",
     "service/diptych/scoring",
-    "tests/service/memory_limit.py",
+    "tests/endurance/memory_limit.py",
 )
 
 MIB = 2**20

@@ -16,7 +16,7 @@ from diptych import Collection, Scorer
 from diptych.batch.job import Job
 from diptych.batch.workers.executor import Serial
 from diptych.batch.workers.tasks import WorkerConfig
-from diptych.bench.collection import draw_cuts
+from diptych_studies.benchmarks.collection import draw_cuts
 
 DEPENDS_ON = ("service/diptych/batch", "service/diptych/collection", "service/diptych/dedupe")
 

@@ -5,8 +5,6 @@ import signal
 import time
 from pathlib import Path
 
-from memory_limit import MemoryLimit
-
 from diptych.errors import BatchError
 
 
@@ -22,16 +20,6 @@ def once(number: int, *, folder: Path) -> int:
         except FileExistsError:
             return number
         os.kill(os.getpid(), signal.SIGKILL)
-    return number
-
-
-def greedy(number: int, *, group: MemoryLimit, folder: Path | None) -> int:
-    """Takes more memory than it may at the third part, with a folder once, else always."""
-    if number == 3 and not (folder is not None and (folder / "met").exists()):
-        if folder is not None:
-            (folder / "met").touch()
-        group.put(os.getpid(), 16)
-        bytearray(200 * 2**20)
     return number
 
 

@@ -54,3 +54,13 @@ def test_what_is_not_committed_is_seen_by_no_reader_and_undone_by_an_error(store
     assert store.sequence() == 0
     with pytest.raises(StoreError, match="no such table: nowhere; look into it with `diptych index verify`"):
         store._fetch_all("SELECT * FROM nowhere")
+
+
+def test_a_full_disk_is_said_to_be_full_and_not_damaged(store):
+    store.insert([new(1)])
+    with store.reading() as connection:  # which the next write uses too
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count={pages}")
+    with pytest.raises(StoreError, match="disk is full; make room and run it again"):
+        store.insert([new(number) for number in range(2, 2000)])
+    assert store.count() == 1

@@ -13,8 +13,6 @@ from diptych.console import (
     byte_size,
     close_bars,
     escape_lines,
-    format_count,
-    format_percent,
     format_table,
     one_line,
     open_text,
@@ -31,12 +29,6 @@ def test_results_go_to_standard_output_as_text_or_as_one_json_document(capsys):
     assert json.loads(capsys.readouterr().out) == {"count": 3, "scores": [0.5], "path": str(Path("a/b")), "name": "Zoë"}
 
 
-def test_remarks_go_to_standard_error_and_not_at_all_when_quiet(capsys):
-    for console, said in ((Console(), "hello\n"), (Console(quiet=True), ""), (Console(json=True), "")):
-        console.remark("hello")
-        assert capsys.readouterr() == ("", said)
-
-
 @pytest.mark.parametrize(
     ("count", "text"),
     [(0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (999_400, "999 kB"), (999_999, "1 MB"), (2.5e15, "2,500 TB")],
@@ -45,25 +37,14 @@ def test_bytes_have_the_unit_that_fits(count, text):
     assert byte_size(count) == text
 
 
-def test_counts_and_shares_are_as_people_write_them():
-    assert [format_count(count, "group") for count in (0, 1, 2000)] == ["0 groups", "1 group", "2,000 groups"]
-    assert format_count(1, "copy", "copies") == "1 copy"
-    assert [format_percent(share) for share in (0.00055, 0.01, 0.1234, 0.999, 1.0)] == [
-        "0.055%",
-        "1%",
-        "12%",
-        "100%",
-        "100%",
-    ]
-
-
 @pytest.mark.parametrize(
     ("console", "shown"), [(Console(), True), (Console(quiet=True), False), (Console(json=True), False)]
 )
-def test_progress_is_drawn_unless_silent_and_never_changes_the_items(console, shown, terminal):
+def test_remarks_and_bars_are_shown_unless_silent_and_never_change_the_items(console, shown, terminal):
     stderr = terminal()
+    console.remark("hello")
     assert list(console.progress(range(3), 3, "pair", "scoring")) == [0, 1, 2]
-    assert ("scoring" in stderr.getvalue()) is shown
+    assert ("hello" in stderr.getvalue(), "scoring" in stderr.getvalue()) == (shown, shown)
 
 
 def test_a_remark_stands_above_the_bars_as_one_line_and_the_cursor_is_never_hidden(terminal):
@@ -95,11 +76,8 @@ def test_pairs_keypoints_and_closer_looks_have_a_bar_each(terminal):
         bars.keypoints(0, 3)(0)
         assert "finding keypoints" not in stderr.getvalue()
         bars.keypoints(4, 3)(4)
-        assert "looking closer" not in stderr.getvalue()
         for missing in (3, 0, 2):
             bars.closer_looks(missing, 7)(missing)
-        bars.settling(0)(0)
-        assert "comparing in full size" not in stderr.getvalue()
         bars.settling(2)(2)
     said = stderr.getvalue()
     assert "34/34 pairs" in said
@@ -147,12 +125,8 @@ def test_a_text_is_read_from_regular_files_alone_and_no_line_without_an_end(tmp_
 
 
 def test_a_table_sets_numbers_to_the_right_and_words_to_the_left():
-    assert format_table(("name", "share"), [("a", 5), ("longer", "12.5%")]).splitlines() == [
-        "name    share",
-        "a           5",
-        "longer  12.5%",
-    ]
-    assert format_table(("name",), []) == "name"
+    rows = [("a", 5), ("longer", "12.5%")]
+    assert format_table(("name", "share"), rows) == "name    share\na           5\nlonger  12.5%"
 
 
 NAME = "a\nb\x1b[2Jc\x9b31m\r\u202e\u200b.jpg"
@@ -165,9 +139,9 @@ def test_a_name_is_one_line_that_no_terminal_obeys():
     assert escape_lines(f"x\n{NAME}") == "x\na\n" + SHOWN[3:]
 
 
-@pytest.mark.parametrize("code", [0xAD, 0x61C, 0x180E, 0x202E, 0x2060, 0x2064, 0x206A, 0x206F, 0xE0001, 0xE007F])
-def test_what_is_not_seen_is_escaped_in_text_and_in_json(code, capsys):
-    name = f"a{chr(code)}b"
+def test_what_is_not_seen_is_escaped_in_text_and_in_json(capsys):
+    hidden = [0x1B, 0x9B, 0xAD, 0x61C, 0x180E, 0x202E, 0x2060, 0x2064, 0x206A, 0x206F, 0xE0001, 0xE007F]
+    name = "".join(map(chr, hidden))
     assert ast.literal_eval(f"'{one_line(name)}'") == name
     Console(json=True).emit([name], "")
     said = capsys.readouterr().out
@@ -179,7 +153,3 @@ def test_whatever_is_said_goes_to_the_terminal_as_such_lines(capsys):
     Console().emit({}, "\x1b[2J\x07")
     Console().remark("\x1b]0;title\x07")
     assert capsys.readouterr() == ("\\x1b[2J\\x07\n", "\\x1b]0;title\\x07\n")
-    Console(json=True).emit({"path": NAME}, "")
-    said = capsys.readouterr().out
-    assert json.loads(said) == {"path": NAME}
-    assert not set(said) & {"\x1b", "\x9b", "\r"}

@@ -34,13 +34,9 @@ def planted(tmp_path) -> Path:
     (folder / "checkpoint").mkdir()
     for name in ("config.json", "weights.safetensors"):
         (folder / "checkpoint" / name).write_text("{}")
-    plant(folder, *sys.stdlib_module_names, *OTHERS)
-    return folder
-
-
-def plant(folder: Path, *modules: str) -> None:
-    for module in modules:
+    for module in (*sys.stdlib_module_names, *OTHERS):
         (folder / f"{module}.py").write_text(f"open({str(folder / 'ran')!r}, 'a').write({module + ' '!r})\n")
+    return folder
 
 
 def run(planted: Path, *command: object) -> subprocess.CompletedProcess[str]:
@@ -50,27 +46,19 @@ def run(planted: Path, *command: object) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_a_checkpoint_is_exported_without_a_look_at_the_current_folder(planted, artifact, collection):
+def test_commands_and_the_processes_that_they_start_do_not_look_there(planted, artifact, collection):
     collection.close()
     done = run(planted, SCRIPT, "models", "use", "checkpoint", "--store", collection.directory)
     assert (done.returncode, "checkpoint could not be exported" in done.stderr) == (1, True)
+    for words in (("a.png", "b.png", "--urls"), ("pairs.csv", "-o", "scores.csv", "--workers", "1")):
+        done = run(planted, SCRIPT, "score", *words, "--model", artifact, "--threads", 1)
+        assert (done.returncode, done.stderr) == (0, done.stderr)
 
 
-@pytest.mark.parametrize(
-    "words", [("a.png", "b.png", "--urls"), ("pairs.csv", "-o", "scores.csv", "--workers", "1", "--no-closer-look")]
-)
-def test_processes_that_decode_and_score_do_not_look_there(planted, artifact, words):
-    done = run(planted, SCRIPT, "score", *words, "--model", artifact, "--threads", 1)
-    assert (done.returncode, done.stderr) == (0, done.stderr)
-
-
-def test_a_program_that_uses_the_library_starts_none_that_look_there(planted, tmp_path):
+def test_programs_that_use_the_library_and_python_with_the_option_m_do_not_either(planted, tmp_path):
     (tmp_path / "program.py").write_text(_LIBRARY)
     done = run(planted, sys.executable, tmp_path / "program.py")
     assert done.returncode == 0, done.stderr
-
-
-def test_python_with_the_option_m_is_safe_after_its_own_start(planted):
     for module in {*sys.stdlib_module_names, *OTHERS} - {"string", "json", "numpy", "typer"}:
         (planted / f"{module}.py").unlink()
     done = run(planted, sys.executable, "-m", "diptych", "score", "a.png", "nowhere.png")

@@ -127,16 +127,7 @@ def test_the_service_listens_where_it_is_told_and_connects_to_nothing(
     assert [*home.iterdir(), *temporary.iterdir(), *Path.cwd().iterdir()] == []
 
 
-# Every module of `diptych_export` imports the package first, which suffices; with torch two of them take seconds.
-@pytest.mark.parametrize(
-    "module",
-    [
-        "diptych_runtime.session",
-        "diptych_export",
-        pytest.param("diptych_export.parity", marks=pytest.mark.slow),
-        pytest.param("diptych_export.precision", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("module", ["diptych_runtime.session", "diptych_export"])
 def test_onnx_runtime_keeps_nothing_of_this_user_whichever_module_imports_it_first(module, home, environment):
     kept = {name: value for name, value in environment.items() if not name.startswith(("XDG_", "ORT_"))}
     program = (

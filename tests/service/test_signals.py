@@ -57,8 +57,6 @@ def test_under_nohup_a_closed_terminal_ends_nothing(waiting):
     process.send_signal(signal.SIGHUP)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.5)
-    process.terminate()
-    assert process.wait(20) == 0
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])

@@ -10,6 +10,7 @@ def register(commands: Commands) -> None:
     bench = commands.group("bench", "Measure costs on this machine")  # the service's, which is there first
     bench.add("diptych_studies.benchmarks.cli:operators", "Time, memory and FLOPs of MSAC and its rivals")
     bench.add("diptych_studies.benchmarks.cli:resnets", "Attention ResNets counted beside their paper's table")
+    bench.add("diptych_studies.benchmarks.cli:collection", "Fill, open and search a large collection")
     bench.add("diptych_studies.benchmarks.cli:score", "A large table of pairs, in processes and on Ray nodes")
     bench.add("diptych_studies.benchmarks.cli:dedupe", "Duplicates of known origin, beside hashes")
     bench.add(
@@ -26,6 +27,7 @@ def register(commands: Commands) -> None:
         "diptych_studies.cli:duplicates",
         "Duplicates proposed where nothing was planted, and where copies were",
     )
+    commands.add("diptych_studies.benchmarks.cli:estimate", "Estimate the cost of many pictures from those of one")
     study = commands.group("study", "Train and compare variants alike in all but one part")
     study.add("diptych_studies.cli:mixers", "Every operator in MSAC's place, on Omniglot or on photos")
     study.add(

@@ -34,6 +34,7 @@ def _register_studies(commands: Commands) -> None:
         commands.refuse("study", "Train and compare variants of the network; needs a checkout", reason)
         for name in ("calibration", "duplicates"):
             commands.group("evaluate", "Measure a model").refuse(name, "Kinds of pictures; needs a checkout", reason)
+        commands.refuse("estimate", "Estimate the cost of many pictures; needs a checkout", reason)
     else:
         import_module("diptych_studies.commands").register(commands)
 

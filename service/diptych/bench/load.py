@@ -1,9 +1,6 @@
-"""`diptych bench load`: requests and pairs a second of the service under many clients, beside the bare engine.
+"""`diptych bench load`: requests, pairs and latencies of the service under many clients.
 
-The service runs in a process of its own, as `diptych serve` starts it. Each of its rounds is held to engine and library
-measured right before and right after: a machine that is now faster and now slower must not be taken for the service.
-They are asked by as many callers as are best for them, one or several but never more than there are clients, which is
-found out first: the better of two measurements would be too good. Of several rounds the median counts.
+The service runs in a process of its own, as `diptych serve` starts it.
 """
 
 from __future__ import annotations
@@ -18,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -33,48 +29,20 @@ from diptych.console import format_table
 from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
 
-CALLERS = 4  # at most; with more of them the bare engine does no more
 _WARM = 1.0  # seconds before anything counts
 _START = 120.0
 
-Call = Callable[[], object]
 Ask = Callable[[http.client.HTTPConnection], http.client.HTTPResponse]
 
 
-@dataclass
-class Tally:
-    """Measurements by the clients of one round: seconds from the first try to the answer, and refusals by 429 between
-    them.
-    """
-
-    seconds: list[float] = field(default_factory=list)
-    refused: int = 0
-    elapsed: float = 0.0
-
-    @classmethod
-    def merge_tallies(cls, tallies: Sequence[Tally], elapsed: float) -> Tally:
-        """Merge the tallies of several clients, or of several rounds."""
-        seconds = [one for tally in tallies for one in tally.seconds]
-        return cls(seconds, sum(tally.refused for tally in tallies), elapsed)
-
-    @property
-    def rate(self) -> float:
-        """Answers a second."""
-        return len(self.seconds) / self.elapsed
-
-    def summary(self) -> dict[str, float]:
-        """Requests and pairs a second, latencies in milliseconds."""
-        latencies = np.percentile(self.seconds, [50, 95, 99]) * 1000
-        return {
-            "requests_per_second": round(self.rate, 2),
-            "pairs_per_second": round(self.rate * CANDIDATES, 1),
-            **{f"p{share}": round(float(value), 1) for share, value in zip((50, 95, 99), latencies, strict=True)},
-            "refused": self.refused,
-        }
-
-
 def measure_load(
-    scorer: Scorer, clients: Sequence[int], seconds: float, model: str, tick: Call = lambda: None, *, rounds: int = 1
+    scorer: Scorer,
+    clients: Sequence[int],
+    seconds: float,
+    model: str,
+    tick: Callable[[], object] = lambda: None,
+    *,
+    rounds: int = 1,
 ) -> dict[str, Any]:
     """Measure the service under load, `seconds` a round. Raises BenchError if it fails to start or errs."""
     with tempfile.TemporaryDirectory() as folder:
@@ -82,22 +50,10 @@ def measure_load(
         store = Path(folder, "store")
         with Collection.open(store, scorer, create=True) as collection:
             ids = [added.id for added in collection.add(photos)]
-            tokens = np.stack([collection.panel(id)[0] for id in ids])
-        photo = resize_photo(photos[0])
-        asks = {"rerank": _make_rerank(ids), "search": _make_search(photo)}
-        with (
-            run_service(store, model, scorer.runtime.threads) as (port, _),
-            Collection.open(store, scorer, read_only=True) as collection,
-        ):
-            bare: dict[str, Call] = {
-                "rerank": lambda: scorer.logits(tokens[:1], tokens[1:]),
-                "search": lambda: collection.search(photo, candidates=CANDIDATES),
-            }
+        asks = {"rerank": _make_rerank(ids), "search": _make_search(resize_photo(photos[0]))}
+        with run_service(store, model, scorer.runtime.threads) as (port, _):
             kinds = {
-                kind: {
-                    str(count): _measure_rounds(port, ask, bare[kind], count, seconds, rounds, tick)
-                    for count in clients
-                }
+                kind: {str(count): _measure_rounds(port, ask, count, seconds, rounds, tick) for count in clients}
                 for kind, ask in asks.items()
             }
     return {"model": scorer.runtime.name, "threads": scorer.runtime.threads, "candidates": CANDIDATES, **kinds}
@@ -105,26 +61,20 @@ def measure_load(
 
 def format_figures(result: dict[str, Any]) -> str:
     """Format the figures as tables for people."""
-    names = {
-        "rerank": ("/v1/rerank, 100 stored pictures", "engine"),
-        "search": ("/v1/search with a JPEG", "library"),
-    }
     lines = []
-    for kind, (name, bare) in names.items():
+    for kind, name in (("rerank", "/v1/rerank, 100 stored pictures"), ("search", "/v1/search with a JPEG")):
         rows = [
             (
                 count,
                 f"{one['requests_per_second']:.1f}",
                 f"{one['pairs_per_second']:,.0f}",
-                f"{one['alone']['pairs_per_second']:,.0f} ({one['alone']['callers']})",
-                f"{one['share']:.0%} ({one['shares'][0]:.0%} to {one['shares'][-1]:.0%})",
                 *(f"{one[share]:.0f}" for share in ("p50", "p95", "p99")),
                 one["refused"],
             )
             for count, one in result[kind].items()
         ]
-        header = ("clients", "requests/s", "pairs/s", f"{bare} alone (callers)", "share", "p50 ms", "p95 ms", "p99 ms")
-        lines += [name, format_table((*header, "429"), rows)]
+        header = ("clients", "requests/s", "pairs/s", "p50 ms", "p95 ms", "p99 ms", "429")
+        lines += [name, format_table(header, rows)]
     return "\n".join(lines)
 
 
@@ -155,92 +105,70 @@ def _make_post(path: str, body: bytes, type: str) -> Ask:
 
 
 def _measure_rounds(
-    port: int, ask: Ask, call: Call, clients: int, seconds: float, rounds: int, tick: Call
+    port: int, ask: Ask, clients: int, seconds: float, rounds: int, tick: Callable[[], object]
 ) -> dict[str, Any]:
-    """Rounds of so many clients of the service, each held to the bare `call` before and after it."""
-    callers = max({1, min(CALLERS, clients)}, key=lambda count: _measure_alone(call, count, seconds))
-    alone = [_measure_alone(call, callers, seconds)]
-    tick()
-    tallies: list[Tally] = []
-    shares: list[float] = []
+    """The rates of some rounds together, and the latencies in milliseconds."""
+    latencies: list[float] = []
+    refused = 0
     for _ in range(rounds):
-        tallies.append(_measure_service(port, ask, clients, seconds))
-        alone.append(_measure_alone(call, callers, seconds))
-        shares.append(tallies[-1].rate / float(np.mean(alone[-2:])))
+        answered, more = _measure_round(port, ask, clients, seconds)
+        latencies += answered
+        refused += more
         tick()
+    rate = len(latencies) / (rounds * seconds)
+    percentiles = np.percentile(latencies, [50, 95, 99]) * 1000
     return {
-        **Tally.merge_tallies(tallies, sum(tally.elapsed for tally in tallies)).summary(),
-        "share": round(float(np.median(shares)), 3),
-        "shares": [round(share, 3) for share in sorted(shares)],
-        "alone": {
-            "callers": callers,
-            "pairs_per_second": round(float(np.median(alone)) * CANDIDATES, 1),
-            "spread": [round(rate * CANDIDATES, 1) for rate in (min(alone), max(alone))],
-        },
+        "requests_per_second": round(rate, 2),
+        "pairs_per_second": round(rate * CANDIDATES, 1),
+        **{f"p{share}": round(float(value), 1) for share, value in zip((50, 95, 99), percentiles, strict=True)},
+        "refused": refused,
     }
 
 
-def _measure_service(port: int, ask: Ask, clients: int, seconds: float) -> Tally:
-    """`clients` that ask, each again as soon as it has its answer; who is told to come back later does."""
+def _measure_round(port: int, ask: Ask, clients: int, seconds: float) -> tuple[list[float], int]:
+    """Measure `clients` that ask again as soon as they are answered, and refused ones when they are told to.
 
-    def run_client(tally: Tally, begin: float, end: float) -> None:
+    Gives the seconds from the first try to each answer, and the number of refusals by 429. Raises what a client raised,
+    and BenchError if nothing was answered.
+    """
+    begin = perf_counter() + _WARM
+    end = begin + seconds
+    took: list[float] = []
+    refusals: list[float] = []
+    faults: list[Exception] = []
+
+    def run_client() -> None:
         with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
-            while perf_counter() < end:
-                began = perf_counter()
+            while (began := perf_counter()) < end:
                 answer = ask(connection)
                 said = answer.read()
-                while answer.status == 429 and perf_counter() < end:
-                    tally.refused += perf_counter() > begin
+                while answer.status == 429 and (now := perf_counter()) < end:
+                    if now > begin:
+                        refusals.append(now)
                     time.sleep(min(float(answer.headers["Retry-After"]), max(0.0, end - perf_counter())))
                     answer = ask(connection)
                     said = answer.read()
                 if answer.status not in (200, 429):
                     raise BenchError(f"the service answered {answer.status}: {said[:300].decode(errors='replace')}")
                 if answer.status == 200 and begin <= (done := perf_counter()) < end:
-                    tally.seconds.append(done - began)
+                    took.append(done - began)
 
-    return _run_together(run_client, clients, seconds)
-
-
-def _measure_alone(call: Call, callers: int, seconds: float) -> float:
-    """Measure the calls a second without any HTTP."""
-
-    def run_caller(tally: Tally, begin: float, end: float) -> None:
-        while perf_counter() < end:
-            began = perf_counter()
-            call()
-            if begin <= (done := perf_counter()) < end:
-                tally.seconds.append(done - began)
-
-    return _run_together(run_caller, callers, seconds).rate
-
-
-def _run_together(work: Callable[[Tally, float, float], None], count: int, seconds: float) -> Tally:
-    """Run `work` in `count` threads for so many seconds, after a warm-up that does not count, and merge their tallies.
-
-    Raises what one of them raised, and BenchError if nothing was done.
-    """
-    begin = perf_counter() + _WARM
-    tallies = [Tally() for _ in range(count)]
-    faults: list[Exception] = []
-
-    def run_one(tally: Tally) -> None:
+    def note_fault() -> None:
         try:
-            work(tally, begin, begin + seconds)
+            run_client()
         except Exception as fault:
             faults.append(fault)
 
-    threads = [threading.Thread(target=run_one, args=(tally,)) for tally in tallies]
+    threads = [threading.Thread(target=note_fault) for _ in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     if faults:
         raise faults[0]
-    crowd = Tally.merge_tallies(tallies, seconds)
-    if not crowd.seconds:
-        raise BenchError(f"nothing was done within {seconds:g} s; measure for longer")
-    return crowd
+    if not took:
+        raise BenchError(f"nothing was answered within {seconds:g} s; measure for longer")
+    return took, len(refusals)
 
 
 @contextmanager

@@ -83,22 +83,13 @@ def format_figures(result: dict[str, Any]) -> str:
         ("adding", f"{result['added_per_second']:,.0f}/s", f"{BATCH} at once: {half:.0f} ms", f"p99 {most:.0f} ms"),
         ("removing", f"{result['removed_per_second']:,.0f}/s", "", ""),
         *(
-            (_NAMES[stage], "", f"{half:.1f} ms", f"p99 {most:.1f} ms")
+            (f"candidates: {stage}", "", f"{half:.1f} ms", f"p99 {most:.1f} ms")
             for stage, (half, most) in result["milliseconds"].items()
         ),
         (f"recall@{CANDIDATES}", f"{result['recall']:.4f}", "", ""),
     ]
     head = f"{result['count']:,} pictures in {result['store']}, {result['token_bytes']:,} bytes of tokens each"
     return "\n".join([result["processor"], head, format_table(("", "", "time", ""), rows)])
-
-
-_NAMES = {
-    "nearest": f"{CANDIDATES} candidates",
-    "tokens": "their tokens",
-    "records": "their records",
-    "whole": "all three",
-    "filtered": f"candidates of one kind in {_KINDS}",
-}
 
 
 def _draw_pictures(embeddings: np.ndarray, runtime: Runtime) -> Iterator[NewPicture]:

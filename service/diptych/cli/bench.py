@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,8 +13,6 @@ from diptych.command_tree import Json, Quiet, number, one_of
 from diptych.console import Console, format_count
 from diptych.errors import BenchError
 from diptych_runtime.paths import shell_word
-
-Folder = Annotated[Path | None, Option("--folder", metavar="DIR", help="a folder for temporary files, 12 KB a picture")]
 
 
 def bench(
@@ -68,33 +64,14 @@ def load(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """The service under many clients, beside the bare engine."""
+    """The service under many clients."""
     from diptych.bench import load as loads
 
     console = Console(as_json, quiet)
     scorer = open_scorer(model, provider, threads)
-    with console.progress(total=2 * len(clients) * (rounds + 1), unit="round") as bar:
+    with console.progress(total=2 * len(clients) * rounds, unit="round") as bar:
         result = loads.measure_load(scorer, list(clients), seconds, model, bar.update, rounds=rounds)
     console.emit(result, loads.format_figures(result))
-    return 0
-
-
-def collection(
-    count: Annotated[int, Option(parser=number(100), metavar="N", help="small pictures to draw")] = 100_000,
-    folder: Folder = None,
-    model: Model = "photo",
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> int:
-    """Fill, open and search a large collection."""
-    from diptych.bench import collection as collections
-    from diptych_runtime.models import find_artifact
-
-    console = Console(as_json, quiet)
-    find_artifact(model)  # or it would only be missed once all is drawn
-    with make_room(folder) as place:
-        result = collections.measure_collection(place, count, model, console)
-    console.emit(result, collections.format_figures(result))
     return 0
 
 
@@ -123,41 +100,24 @@ def store(
 def demo(
     folder: Annotated[
         Path,
-        Argument(
-            metavar="DIR",
-            help="a new or empty folder, or one with an earlier demonstration",
-        ),
+        Argument(metavar="DIR", help="a new or empty folder, or one with an earlier demonstration"),
     ],
     count: Annotated[int, Option(metavar="N", help="pictures in the collection")] = 240,
     seed: Annotated[int, Option(metavar="N", help="random seed")] = 0,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Draw a demonstration collection to index and search.
-
-    Interrupted, the same command goes on where it was.
-    """
+    """Draw a demonstration collection to index and search."""
     from diptych.bench.demo.collection import STORE, draw_collection
     from diptych_runtime.session import thread_count
 
     console = Console(as_json, quiet)
     # A process takes half a second to begin, in which it would draw six pictures.
     processes = min(thread_count(), count // 40)
-    try:
-        photos = draw_collection(folder, count=count, seed=seed, quiet=console.is_silent, processes=processes)
-    except KeyboardInterrupt:
-        console.remark("interrupted; the same command goes on from here")
-        return 130
+    photos = draw_collection(folder, count=count, seed=seed, quiet=console.is_silent, processes=processes)
     places = {"photos": folder / "photos", "queries": folder / "queries", "truth": folder / "truth.csv"}
     text = f"{format_count(len(photos), 'picture')} in {places['photos']}, to find with {places['queries']}"
     if not console.is_silent:
         text += f"\nNext: diptych index add {shell_word(places['photos'])} --store {shell_word(folder / STORE)}"
     console.emit({"count": len(photos), **places}, text)
     return 0
-
-
-@contextmanager
-def make_room(folder: Path | None) -> Iterator[Path]:
-    """A folder that lasts as long as the bench, inside the named one."""
-    with tempfile.TemporaryDirectory(dir=folder, prefix="diptych-bench-") as name:
-        yield Path(name)

@@ -11,17 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from diptych.cli import options
 from diptych.cli.index.contents import index_text
-from diptych.cli.options import (
-    AnyStore,
-    Collections,
-    Model,
-    Provider,
-    Threads,
-    check_one_of,
-    named_or_default,
-    open_scorer,
-)
 from diptych.command_tree import Json, Quiet
 from diptych.console import Console, format_count
 from diptych.store.location import Location
@@ -36,11 +27,11 @@ _PAIRS = 16
 
 
 def doctor(
-    store: AnyStore = None,
-    collections: Collections = None,
-    model: Model = "photo",
-    provider: Provider = "auto",
-    threads: Threads = None,
+    store: options.AnyStore = None,
+    collections: options.Collections = None,
+    model: options.Model = "photo",
+    provider: options.Provider = "auto",
+    threads: options.Threads = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -52,15 +43,15 @@ def doctor(
     from diptych_runtime.decoder import FORMATS
     from diptych_runtime.models import bundled_models
 
-    check_one_of({"--store (or DIPTYCH_STORE)": store, "--collections": collections})
-    store = named_or_default(store, collections)
+    options.check_one_of({"--store (or DIPTYCH_STORE)": store, "--collections": collections})
+    store = options.named_or_default(store, collections)
     problems: list[str] = []
     report: dict[str, Any] = {
         "versions": find_versions(),
         "threads": thread_facts(),
         "limits": {**asdict(picture_limits()), "formats": list(FORMATS)},
         "models": [_try_inspection(problems, lambda name=name: inspect_model(name)) for name in bundled_models()],
-        "runtime": _try_inspection(problems, lambda: measure_speed(open_scorer(model, provider, threads))),
+        "runtime": _try_inspection(problems, lambda: measure_speed(options.open_scorer(model, provider, threads))),
         "store": None if store is None else _try_inspection(problems, lambda: inspect_store(store, problems)),
         "collections": collections and _try_inspection(problems, lambda: inspect_root(collections, problems)),
     }
@@ -94,10 +85,15 @@ def thread_facts() -> dict[str, Any]:
     from diptych_runtime.session import cgroup_quota, thread_count
 
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    quota = cgroup_quota()
     used = thread_count()
     reason = "the cores this process may run on" if used == allowed else "the CPU quota of its control group"
-    return {"used": used, "reason": reason, "host_cores": os.cpu_count(), "allowed_cores": allowed, "quota": quota}
+    return {
+        "used": used,
+        "reason": reason,
+        "host_cores": os.cpu_count(),
+        "allowed_cores": allowed,
+        "quota": cgroup_quota(),
+    }
 
 
 def inspect_model(name: str) -> dict[str, Any]:
@@ -109,17 +105,8 @@ def inspect_model(name: str) -> dict[str, Any]:
     manifest = Manifest.load(directory)
     for file in manifest.digests:
         manifest.read_checked(directory, file)
-    return {
-        "name": manifest.name,
-        "revision": manifest.revision,
-        "panel_size": manifest.panel_size,
-        "token_shape": list(manifest.token_shape),
-        "embedding_dim": manifest.embedding_dim,
-        "opset": manifest.opset,
-        "files": sorted(manifest.digests),
-        "thresholds": manifest.thresholds,
-        "questions": {name: asdict(question) for name, question in manifest.questions.items()},
-    }
+    questions = {name: asdict(question) for name, question in manifest.questions.items()}
+    return {"name": manifest.name, "revision": manifest.revision, "files": [*manifest.digests], "questions": questions}
 
 
 def measure_speed(scorer: Scorer) -> dict[str, Any]:
@@ -183,39 +170,25 @@ def _time_best(work: Callable[[], object]) -> float:
     return round(1000 * min(timeit.repeat(work, number=1, repeat=3)), 3)
 
 
-def _describe_thresholds(question: dict[str, Any]) -> list[str]:
-    """The lowest probability of each verdict of a question, and the share of each sort of negatives that reaches it."""
-    from diptych_runtime.calibration.verdicts import verdict_thresholds
-
-    stated = (question["verification"] or question["after_look"] or question)["thresholds"]
-    lines = [", ".join(f"{name} from {least:.5f}" for name, least in verdict_thresholds(stated).items())]
-    for sort, known in question["negatives"].items():
-        shares = ", ".join(f"{float(rate):.2%} reach {bar:.5f}" for rate, bar in known.items())
-        lines.append(f"{sort} negatives: {shares or 'too few were measured'}")
-    return lines
-
-
 def _format_report(report: dict[str, Any]) -> str:
     limits, threads, runtime = report["limits"], report["threads"], report["runtime"]
-    lines = [
-        ("versions", ", ".join(f"{name} {found or 'not installed'}" for name, found in report["versions"].items()))
-    ]
     cores = f"host {threads['host_cores']}, allowed {threads['allowed_cores']}, quota {threads['quota'] or 'none'}"
-    lines.append(("threads", f"{threads['used']}: {threads['reason']} ({cores})"))
     sizes = f"{limits['bytes'] / 2**20:.0f} MiB, {limits['pixels'] / 1e6:.0f} megapixels"
-    lines.append(("limits", f"{sizes}, sides from {limits['side']} pixels; {', '.join(limits['formats'])}"))
-    models = [model for model in report["models"] if model]
-    intact = [f"{model['name']} ({model['revision']}, digests right)" for model in models]
-    lines.append(("models", ", ".join(intact) or "none bundled"))
-    for model in models:
-        for name, question in model["questions"].items():
-            lines += [("", f"{model['name']}, {name}: {text}") for text in _describe_thresholds(question)]
+    models = [f"{model['name']} ({model['revision']}, digests right)" for model in report["models"] if model]
+    lines = [
+        ("versions", ", ".join(f"{name} {found or 'not installed'}" for name, found in report["versions"].items())),
+        ("threads", f"{threads['used']}: {threads['reason']} ({cores})"),
+        ("limits", f"{sizes}, sides from {limits['side']} pixels; {', '.join(limits['formats'])}"),
+        ("models", ", ".join(models) or "none bundled"),
+    ]
     if runtime:
-        lines.append(("provider", f"{runtime['provider']} ({runtime['provider_reason']})"))
-        lines.append(("attention", runtime["attention_path"]))
-        lines.append(("pairs", runtime["pair_path"]))
         speed = f"{runtime['panel_ms']:.2f} ms a picture, {runtime['pair_ms']:.2f} ms a pair"
-        lines.append(("speed", f"{runtime['model']}: {speed}"))
+        lines += [
+            ("provider", f"{runtime['provider']} ({runtime['provider_reason']})"),
+            ("attention", runtime["attention_path"]),
+            ("pairs", runtime["pair_path"]),
+            ("speed", f"{runtime['model']}: {speed}"),
+        ]
     for store in filter(None, [report["store"], *(report["collections"] or {}).values()]):
         pictures = format_count(store["pictures"], "picture")
         lines.append(("store", f"{store['directory']}: {pictures}; index {index_text(store['index'])}"))

@@ -11,18 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import BadParameter, Option
 
-from diptych.cli.options import (
-    Provider,
-    Question,
-    StoredModel,
-    StoreFolder,
-    Threads,
-    check_one_of,
-    check_output,
-    check_store,
-    model_of,
-    open_scorer,
-)
+from diptych.cli import options
 from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console, PairBars, escape_lines, format_count, open_text
 from diptych.errors import StoreError
@@ -38,8 +27,8 @@ if TYPE_CHECKING:
 
 
 def label(
-    store: StoreFolder,
-    question: Question = COPY,
+    store: options.StoreFolder,
+    question: options.Question = COPY,
     count: Annotated[
         int | None,
         Option(parser=number(1), metavar="N", help="stop after this many answers", show_default="until you quit"),
@@ -53,9 +42,9 @@ def label(
             "--import", parser=given_path, metavar="PAIRS.csv", help="import labels from a table, - from standard input"
         ),
     ] = None,
-    model: StoredModel = None,
-    provider: Provider = "auto",
-    threads: Threads = None,
+    model: options.StoredModel = None,
+    provider: options.Provider = "auto",
+    threads: options.Threads = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -63,7 +52,7 @@ def label(
 
     Every answer is saved at once; the same command continues later. Pictures are opened only when you type o.
     """
-    check_one_of({"--export": export, "--import": taken})
+    options.check_one_of({"--export": export, "--import": taken})
     console = Console(as_json, quiet)
     if export is not None:
         return _export_labels(console, store, export)
@@ -75,8 +64,8 @@ def label(
     from diptych.dedupe.pair_cache import LEDGER, PairCache
     from diptych.labelling.terminal import Dialogue
 
-    check_store(store)
-    scorer = open_scorer(model_of(model, store), provider, threads, question=question)
+    options.check_store(store)
+    scorer = options.open_scorer(options.model_of(model, store), provider, threads, question=question)
     with (
         Collection.open(store, scorer) as collection,
         PairCache(collection.directory / LEDGER, scorer.runtime.scores_revision) as ledger,
@@ -98,7 +87,7 @@ def label(
 
 
 def calibrate(
-    store: StoreFolder,
+    store: options.StoreFolder,
     labels: Annotated[
         str | None,
         Option(
@@ -119,10 +108,10 @@ def calibrate(
     remove: Annotated[
         bool, Option("--remove", help="remove the calibration of the collection: the model is as released again")
     ] = False,
-    question: Question = COPY,
-    model: StoredModel = None,
-    provider: Provider = "auto",
-    threads: Threads = None,
+    question: options.Question = COPY,
+    model: options.StoredModel = None,
+    provider: options.Provider = "auto",
+    threads: options.Threads = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -136,15 +125,19 @@ def calibrate(
         return _remove_calibration(Console(as_json, quiet), store, others)
     from diptych.errors import NotBetterError
     from diptych.labelling.chart import reliability_svg
+    from diptych.labelling.table import read_labels
     from diptych.labelling.terminal import calibration_json, calibration_text
     from diptych_runtime.atomic import write_atomic
     from diptych_runtime.models import full_name
 
     target = _check_target(labels, store, output, plot)
     console = Console(as_json, quiet)
-    rows = None if labels is None else _read_rows(labels, question)
-    model = model_of(model, store)
-    scorer = open_scorer(model, provider, threads)
+    rows = None
+    if labels is not None:
+        with open_text(labels, newline="") as stream:
+            rows = list(read_labels(stream, labels, question))
+    model = options.model_of(model, store)
+    scorer = options.open_scorer(model, provider, threads)
     # A bundled model is named as it is, an artifact by its absolute path.
     named = full_name(model) if scorer.runtime.own is None else scorer.runtime.own.model
     refusal = None
@@ -169,10 +162,8 @@ def calibrate(
         if console.json:  # which has said so
             return 1
         raise refusal
-    if output is None:
-        console.remark("commands use it from now on, and a running service once it starts again")
-    else:
-        console.remark(f"use it wherever a model is named: --model {target}")
+    in_use = "commands use it from now on, and a running service once it starts again"
+    console.remark(in_use if output is None else f"use it wherever a model is named: --model {target}")
     return 0
 
 
@@ -182,7 +173,7 @@ def _remove_calibration(console: Console, store: Path, others: Mapping[str, obje
 
     if named := [name for name, given in others.items() if given]:
         raise BadParameter(f"--remove removes a calibration, and {named[0]} is for a new one; leave one of them out")
-    check_store(store)
+    options.check_store(store)
     removed = remove_calibration(store)
     done = "its calibration is removed" if removed else "it has no calibration of its own"
     console.emit({"store": str(store), "removed": removed}, f"{store}: {done}; the model is as released")
@@ -203,18 +194,11 @@ def _check_target(labels: str | None, store: Path, output: Path | None, plot: Pa
         way = "name a file for the calibration with -o" if labels else "name a table of labels with --labels"
         raise StoreError(f"{store} holds no collection; name one with --store, or {way}")
     for path in filter(None, (output, plot)):
-        check_output(path, [labels] if labels else [])
+        options.check_output(path, [labels] if labels else [])
     target = output or store / CALIBRATION
     if plot is not None and plot.resolve() == target.resolve():
         raise BadParameter(f"--plot and the calibration are both {target}; give them names of their own")
     return target
-
-
-def _read_rows(labels: str, question: str) -> list[LabelledRow]:
-    from diptych.labelling.table import read_labels
-
-    with open_text(labels, newline="") as stream:
-        return list(read_labels(stream, labels, question))
 
 
 def _fit_calibration(scorer: Scorer, rows: list[LabelledRow] | None, store: Path, model: str, *, force: bool) -> Fitted:
@@ -233,7 +217,7 @@ def _export_labels(console: Console, store: Path, target: str) -> int:
     from diptych_runtime.atomic import replacing_file
 
     if target != "-":
-        check_output(target)
+        options.check_output(target)
     with SqliteBackend.open(store, read_only=True) as backend:
         found = backend.labels()
     if target == "-":

@@ -92,25 +92,11 @@ _STORE: dict[str, Any] = {
 }
 Store = Annotated[Location, Option(**_STORE, default_factory=default_store, show_default=_DEFAULT_STORE)]
 AnyStore = Annotated[Location | None, Option(**_STORE, show_default=f"{_DEFAULT_STORE}, if it is there")]
-StoreFolder = Annotated[
-    Path,
-    Option(
-        parser=read_folder,
-        metavar="DIR",
-        help="the folder of the collection, on this machine",
-        default_factory=default_store,
-        show_default=_DEFAULT_STORE,
-        envvar="DIPTYCH_STORE",
-    ),
-]
+_FOLDER = {"parser": read_folder, "metavar": "DIR", "help": "the folder of the collection, on this machine"}
+StoreFolder = Annotated[Path, Option(**_STORE | _FOLDER, default_factory=default_store, show_default=_DEFAULT_STORE)]
+_ROOT = "a folder that holds the folders of several collections"
 Collections = Annotated[
-    Path | None,
-    Option(
-        parser=read_folder,
-        metavar="ROOT",
-        help="a folder that holds the folders of several collections",
-        envvar="DIPTYCH_COLLECTIONS",
-    ),
+    Path | None, Option(parser=read_folder, metavar="ROOT", help=_ROOT, envvar="DIPTYCH_COLLECTIONS")
 ]
 _MODEL: dict[str, Any] = {
     "parser": given_path,
@@ -121,16 +107,8 @@ _MODEL: dict[str, Any] = {
 Model = Annotated[str, Option(**_MODEL)]
 StoredModel = Annotated[str | None, Option(**_MODEL, show_default="the collection's, or photo")]
 Provider = Annotated[ProviderName, Option(help="hardware that the model runs on", envvar="DIPTYCH_PROVIDER")]
-Threads = Annotated[
-    int | None,
-    Option(
-        parser=number(1, 1024),
-        metavar="N",
-        help="processor threads",
-        show_default="all that this process may use",
-        envvar="DIPTYCH_THREADS",
-    ),
-]
+_THREADS: dict[str, Any] = {"help": "processor threads", "show_default": "all that this process may use"}
+Threads = Annotated[int | None, Option(parser=number(1, 1024), metavar="N", envvar="DIPTYCH_THREADS", **_THREADS)]
 _QUESTION = "is one picture made from the other (copy), or do both show the same thing?"
 Question = Annotated[Asked, Option(help=_QUESTION)]
 AnyQuestion = Annotated[Asked | None, Option(help=_QUESTION, show_default="thing; of two pictures both")]
@@ -145,15 +123,8 @@ Filter = Annotated[
     ),
 ]
 Engine = Annotated[Literal["local", "ray"], Option(help="where the computation runs", envvar="DIPTYCH_ENGINE")]
-ClusterAddress = Annotated[
-    str | None,
-    Option(
-        metavar="HOST:PORT",
-        help="address of the Ray cluster",
-        show_default="a cluster on this machine",
-        envvar="DIPTYCH_ADDRESS",
-    ),
-]
+_ADDRESS: dict[str, Any] = {"help": "address of the Ray cluster", "show_default": "a cluster on this machine"}
+ClusterAddress = Annotated[str | None, Option(metavar="HOST:PORT", envvar="DIPTYCH_ADDRESS", **_ADDRESS)]
 Exclude = Annotated[
     Sequence[str],
     Option(
@@ -163,20 +134,12 @@ Exclude = Annotated[
         envvar="DIPTYCH_EXCLUDE",
     ),
 ]
-IncludeHidden = Annotated[
-    bool,
-    Option(
-        "--include-hidden",
-        help="take in hidden files, and folders like trash cans, snapshots and thumbnails",
-        envvar="DIPTYCH_INCLUDE_HIDDEN",
-    ),
-]
+_HIDDEN = "take in hidden files, and folders like trash cans, snapshots and thumbnails"
+IncludeHidden = Annotated[bool, Option("--include-hidden", help=_HIDDEN, envvar="DIPTYCH_INCLUDE_HIDDEN")]
 DryRun = Annotated[bool, Option("--dry-run", help="check everything and write nothing", envvar="DIPTYCH_DRY_RUN")]
 Strict = Annotated[bool, Option("--strict", help="exit with 1 if any file was refused", envvar="DIPTYCH_STRICT")]
-Checksum = Annotated[
-    bool,
-    Option("--checksum", help="read every file, even if its size and time are unchanged", envvar="DIPTYCH_CHECKSUM"),
-]
+_CHECKSUM = "read every file, even if its size and time are unchanged"
+Checksum = Annotated[bool, Option("--checksum", help=_CHECKSUM, envvar="DIPTYCH_CHECKSUM")]
 KeepMetadata = Annotated[
     int,
     Option(

@@ -8,25 +8,11 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
-from diptych.cli.options import (
-    AnyQuestion,
-    ClusterAddress,
-    Engine,
-    Model,
-    Provider,
-    Threads,
-    Urls,
-    check_engine,
-    check_output,
-    open_engine,
-    open_scorer,
-    read_pictures,
-    remark_calibration,
-)
+from diptych.cli import options
 from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console, format_count
 from diptych.errors import BatchError
@@ -34,7 +20,6 @@ from diptych_runtime.calibration.questions import THING
 from diptych_runtime.paths import given_path
 
 if TYPE_CHECKING:
-    from diptych.batch.job import Report
     from diptych.scoring.scorer import Scorer
     from diptych_runtime.judgement import Judgement
 
@@ -87,14 +72,14 @@ def score(
     ] = False,
     force: Annotated[bool, Option("--force", help="start again and replace the output")] = False,
     workers: _Workers = None,
-    engine: Engine = "local",
-    address: ClusterAddress = None,
-    question: AnyQuestion = None,
+    engine: options.Engine = "local",
+    address: options.ClusterAddress = None,
+    question: options.AnyQuestion = None,
     closer_look: _CloserLook = True,
-    urls: Urls = False,
-    model: Model = "photo",
-    provider: Provider = "auto",
-    threads: Threads = None,
+    urls: options.Urls = False,
+    model: options.Model = "photo",
+    provider: options.Provider = "auto",
+    threads: options.Threads = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -104,7 +89,6 @@ def score(
     """
     from diptych.batch.job import Job
     from diptych.pictures.sources import make_fetcher
-    from diptych_runtime.decoder import SUFFIXES
 
     console = Console(as_json, quiet)
     if len(inputs) > 2:
@@ -115,58 +99,60 @@ def score(
                 "--output, --format, --resume, --force, --no-closer-look, --workers, --engine and --address "
                 "belong to a table of pairs, and here are two pictures"
             )
-        pictures = read_pictures(inputs, urls=urls)
-        scorer = open_scorer(model, provider, threads, question=question, urls=urls)
+        pictures = options.read_pictures(inputs, urls=urls)
+        scorer = options.open_scorer(model, provider, threads, question=question, urls=urls)
         _score_pair(console, scorer, inputs, pictures, every=question is None)
-        remark_calibration(console.remark, scorer.runtime)
+        options.remark_calibration(console.remark, scorer.runtime)
         return 0
     (table,) = inputs
-    if output is None or Path(table).suffix.lower() in SUFFIXES or Path(table).is_dir():
-        _refuse_alone(table)
-    if output != "-":
-        check_output(output, inputs)
-    kind = format or _choose_format(output)
+    output = _check_output(table, output)
+    kind = _choose_format(output, format)
     streamed = "-" in (table, output)
     if streamed and (resume or workers or engine == "ray"):
         raise BadParameter(
             "--resume, --workers and --engine ray need a table in a file and an output file; standard input and output "
             "cannot be resumed or shared out"
         )
-    check_engine(engine, address, workers)
-    if kind == "parquet":
-        from diptych.batch.tables.arrow import import_arrow
-
-        import_arrow()
-        if output == "-":
-            raise BatchError("Parquet cannot be written to standard output; choose csv or jsonl, or a file")
+    options.check_engine(engine, address, workers)
     asked = question or THING
     began = perf_counter()
     try:
         if streamed:
-            opened = partial(open_scorer, model, provider, threads, question=asked, urls=urls)
+            opened = partial(options.open_scorer, model, provider, threads, question=asked, urls=urls)
             how = {"fetch": make_fetcher(urls), "sides": columns, "closer_look": closer_look}
             data = _score_stream(console, opened, table, output, kind, force=force, **how)
         else:
-            executor, config = open_engine(engine, address, model, provider, threads, workers=workers, urls=urls)
+            executor, config = options.open_engine(
+                engine, address, model, provider, threads, workers=workers, urls=urls
+            )
             bar = partial(_show_bar, console)
             job = Job(Path(table), Path(output), kind, config, columns, asked, closer_look, bar, console.remark)
-            data = {"output": output, **_report_facts(job.run(executor, resume=resume, force=force))}
+            report = job.run(executor, resume=resume, force=force)
+            data = {
+                "output": output,
+                **{name: getattr(report.outcome, name) for name in ("pairs", "errors", "closer_looks", "pictures")},
+                "scored": report.scored,
+                "encoded": report.encoded,
+                "steps": {name: round(seconds, 3) for name, seconds in report.seconds.items()},
+            }
     except KeyboardInterrupt:
         console.remark("interrupted" if streamed else "interrupted; the same command with --resume goes on from here")
         return 130
     return _print_table(console, data, output, perf_counter() - began)
 
 
-def _report_facts(report: Report) -> dict[str, Any]:
-    return {
-        "pairs": report.outcome.pairs,
-        "errors": report.outcome.errors,
-        "closer_looks": report.outcome.closer_looks,
-        "pictures": report.outcome.pictures,
-        "scored": report.scored,
-        "encoded": report.encoded,
-        "steps": {name: round(seconds, 3) for name, seconds in report.seconds.items()},
-    }
+def _check_output(table: str, output: str | None) -> str:
+    """The output for a table of pairs. Ends with a usage error where there is none, or no table."""
+    from diptych_runtime.decoder import SUFFIXES
+
+    if output is None or Path(table).suffix.lower() in SUFFIXES or Path(table).is_dir():
+        raise BadParameter(
+            f"expected two pictures, or a table of pairs (.csv, .tsv, .jsonl, .parquet or -) and -o OUT; got {table!r} "
+            f"{'without -o' if output is None else 'as a table'}"
+        )
+    if output != "-":
+        options.check_output(output, [table])
+    return output
 
 
 def _print_table(console: Console, data: dict[str, Any], output: str, seconds: float) -> int:
@@ -216,8 +202,6 @@ def _score_pair(
         console.remark(damage_text(damaged))
     if len(answers) == 2:
         console.remark("copy: one picture is made from the other; thing: both show the same thing")
-        if len({one["relevance_score"] for one in answers.values()}) == 1:
-            console.remark("thing is at least as probable as copy, because a copy shows the same thing")
 
 
 def _to_answer(judgement: Judgement) -> dict[str, Any]:
@@ -254,29 +238,16 @@ def _show_bar(console: Console, unit: str, count: int | None, done: int) -> Iter
         yield shown.update
 
 
-def _refuse_alone(name: str) -> NoReturn:
-    """Refuse one argument that is no table of pairs, or has no output."""
+def _choose_format(output: str, format: Format | None) -> str:
+    """The format that is named, or else that of the output's ending. Raises BatchError where it cannot be written."""
+    from diptych.batch.tables.arrow import import_arrow
     from diptych.batch.tables.read import kind_of
 
-    if name == "-" or kind_of(name) is not None:
-        raise BadParameter(
-            "a table of pairs needs -o OUT.csv, OUT.jsonl or OUT.parquet, or -o - for standard output; to score two "
-            "pictures name both"
-        )
-    alone = "has nothing to be scored against" if name and Path(name).exists() else "does not exist"
-    raise BadParameter(
-        f"{name or repr(name)} {alone}: name two pictures, or a .csv, .tsv, .jsonl or .parquet file of pairs and "
-        "-o OUT; `diptych search` finds what is like a picture, `diptych dedupe` copies in a folder"
-    )
-
-
-def _choose_format(output: str) -> str:
-    """Choose the format of an output by its ending."""
-    if output == "-":
-        return "csv"
-    from diptych.batch.tables.read import kind_of
-
-    ending = kind_of(output)
-    if ending is None:
+    kind = format or ("csv" if output == "-" else kind_of(output))
+    if kind is None:
         raise BadParameter(f"{output} ends in none of .csv, .tsv, .jsonl and .parquet; say which with --format")
-    return ending
+    if kind == "parquet":
+        import_arrow()
+        if output == "-":
+            raise BatchError("Parquet cannot be written to standard output; choose csv or jsonl, or a file")
+    return kind

@@ -10,26 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
-from diptych.cli.options import (
-    Exclude,
-    Filter,
-    IncludeHidden,
-    Model,
-    Provider,
-    QueryPicture,
-    Question,
-    Store,
-    StoredModel,
-    Threads,
-    Urls,
-    check_output,
-    check_store,
-    model_of,
-    open_scorer,
-    probability,
-    read_pictures,
-    remark_calibration,
-)
+from diptych.cli import options
 from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console, format_count, format_percent, format_section, format_table, verdict_limits
 from diptych_runtime.calibration.questions import THING
@@ -48,26 +29,18 @@ if TYPE_CHECKING:
 
 
 def search(
-    query: QueryPicture,
-    store: Store,
+    query: options.QueryPicture,
+    store: options.Store,
     top: Annotated[int, Option(parser=number(1), metavar="N", help="number of matches")] = 10,
     candidates: Annotated[
         int, Option(parser=number(0), metavar="N", help="candidates to re-rank; 0 ranks by embeddings alone")
     ] = 100,
-    early_stop: Annotated[
-        float | None,
-        Option(
-            parser=probability,
-            metavar="P",
-            help="stop re-ranking once --top candidates have this score: faster, approximate",
-        ),
-    ] = None,
-    filter: Filter = None,
-    question: Question = THING,
-    urls: Urls = False,
-    model: StoredModel = None,
-    provider: Provider = "auto",
-    threads: Threads = None,
+    filter: options.Filter = None,
+    question: options.Question = THING,
+    urls: options.Urls = False,
+    model: options.StoredModel = None,
+    provider: options.Provider = "auto",
+    threads: options.Threads = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -79,11 +52,11 @@ def search(
     from diptych_runtime.judgement import CLOSER_LOOKS
 
     console = Console(as_json, quiet)
-    check_store(store)
-    (picture,) = read_pictures([query], urls=urls)
-    scorer = open_scorer(model_of(model, store), provider, threads, question=question, urls=urls)
+    options.check_store(store)
+    (picture,) = options.read_pictures([query], urls=urls)
+    scorer = options.open_scorer(options.model_of(model, store), provider, threads, question=question, urls=urls)
     with Collection.open(store, scorer, read_only=True) as collection:
-        result = collection.search(picture, top=top, candidates=candidates, early_stop=early_stop, filter=filter)
+        result = collection.search(picture, top=top, candidates=candidates, filter=filter)
         total, scorer = len(collection), collection.scorer
     alarms = scorer.runtime.question_settings.alarm_rate(total)
     rows = [
@@ -122,20 +95,20 @@ def search(
 
 
 def rerank(
-    query: QueryPicture,
+    query: options.QueryPicture,
     candidates: Annotated[
         list[str], Argument(parser=given_path, metavar="CANDIDATE", help="picture files, and folders of them")
     ],
     top: Annotated[
         int | None, Option(parser=number(1), metavar="N", help="number of results", show_default="all")
     ] = None,
-    exclude: Exclude = (),
-    include_hidden: IncludeHidden = False,
-    question: Question = THING,
-    urls: Urls = False,
-    model: Model = "photo",
-    provider: Provider = "auto",
-    threads: Threads = None,
+    exclude: options.Exclude = (),
+    include_hidden: options.IncludeHidden = False,
+    question: options.Question = THING,
+    urls: options.Urls = False,
+    model: options.Model = "photo",
+    provider: options.Provider = "auto",
+    threads: options.Threads = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -152,8 +125,9 @@ def rerank(
         raise BadParameter("standard input (-) has one picture; name the others by their files")
     omissions = Omissions()
     candidates, refused = _list_candidates(candidates, Exclusion(tuple(exclude), include_hidden), omissions)
-    (first,), others = read_pictures([query], urls=urls), read_pictures(candidates, urls=urls, damaged=True)
-    scorer = open_scorer(model, provider, threads, question=question, urls=urls)
+    (first,) = options.read_pictures([query], urls=urls)
+    others = options.read_pictures(candidates, urls=urls, damaged=True)
+    scorer = options.open_scorer(model, provider, threads, question=question, urls=urls)
     readable = list(range(len(others)))
     try:
         ranking = scorer.rank(first, others, top)
@@ -238,11 +212,11 @@ def explain(
         int | None,
         Option(parser=number(0), metavar="N", help="list the N strongest links", show_default="24, in words"),
     ] = None,
-    question: Question = THING,
-    urls: Urls = False,
-    model: Model = "photo",
-    provider: Provider = "auto",
-    threads: Threads = None,
+    question: options.Question = THING,
+    urls: options.Urls = False,
+    model: options.Model = "photo",
+    provider: options.Provider = "auto",
+    threads: options.Threads = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -259,9 +233,9 @@ def explain(
     if output:
         if Path(output).suffix.lower() not in explanation.ENDINGS:
             raise BadParameter(f"-o must end in {', '.join(explanation.ENDINGS)}, as it is a picture; got {output}")
-        check_output(output, (a, b), picture=True)
-    sides = read_pictures([a, b], urls=urls)
-    scorer = open_scorer(model, provider, threads, question=question, urls=urls)
+        options.check_output(output, (a, b), picture=True)
+    sides = options.read_pictures([a, b], urls=urls)
+    scorer = options.open_scorer(model, provider, threads, question=question, urls=urls)
     tokens = scorer.panels(sides).tokens
     most = _LINKS if links is None else links
     found = explanation.explain_pair(
@@ -290,7 +264,7 @@ def explain(
         },
         "\n".join(lines),
     )
-    remark_calibration(console.remark, scorer.runtime)
+    options.remark_calibration(console.remark, scorer.runtime)
     return 0
 
 
@@ -309,7 +283,7 @@ def _explanation_lines(
         lines.append(said)
     lines.append(
         f"{found.crossing:.0%} of the network's attention goes to the other picture, over {found.grid[0]} x "
-        f"{found.grid[1]} patches each" + ("; most of all it relates" if places and not every else "")
+        f"{found.grid[1]} patches each"
     )
     if places and every:
         rows = [("{},{}".format(*one), "{},{}".format(*other), f"{share:.4f}") for one, other, share in places]
@@ -317,10 +291,7 @@ def _explanation_lines(
     elif places:
         parts = explanation.related_parts(found)[:_PARTS]
         lines += [f"  {part.first} of A with {part.second} of B ({format_count(part.links, 'link')})" for part in parts]
-        lines.append(
-            f"the strongest of {format_count(len(places), 'link')} from patch to patch; --links N lists N of them, "
-            "--json all, and -o OUT.png draws them"
-        )
+        lines.append("--links N lists links from patch to patch, --json all, and -o OUT.png draws them")
     return lines
 
 
@@ -332,7 +303,7 @@ def _remark_verdicts(console: Console, scorer: Scorer) -> None:
     """Say which question is answered, from which score on each verdict is given, and if scores are no probabilities."""
     asked = f"question: {scorer.runtime.question}; " if len(scorer.runtime.questions) > 1 else ""
     console.remark(asked + verdict_limits(scorer.thresholds))
-    remark_calibration(console.remark, scorer.runtime)
+    options.remark_calibration(console.remark, scorer.runtime)
 
 
 def _remark_looks(console: Console, looks: Sequence[CloserLook | None], *, spent: bool = False) -> None:

@@ -12,29 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, BadParameter, Option
 
-from diptych.cli.options import (
-    AnyStore,
-    Collections,
-    Exclude,
-    IncludeHidden,
-    KeepMetadata,
-    Location,
-    Provider,
-    StoredModel,
-    Threads,
-    check_one_of,
-    default_store,
-    model_of,
-    named_or_default,
-    open_scorer,
-    remark_calibration,
-    seconds,
-)
+from diptych.cli import options
 from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console, format_count
 from diptych.errors import SettingsError, StoreError
 from diptych.store.location import Address
-from diptych.store.sqlite.schema import DATABASE, is_collection, missing_error
+from diptych.store.sqlite.schema import DATABASE
 
 if TYPE_CHECKING:
     from diptych.collection.collection import Collection
@@ -61,22 +44,22 @@ _Sync = Annotated[
         envvar="DIPTYCH_SYNC",
     ),
 ]
+_Create = Annotated[
+    bool, Option("--create", help="create the collection, or ROOT, if it does not exist", envvar="DIPTYCH_CREATE")
+]
+_Port = Annotated[int, Option(parser=number(0, 65535), metavar="N", help="port, 0 for any", envvar="DIPTYCH_PORT")]
 _SyncEvery = Annotated[
     float,
-    Option(parser=seconds, metavar="SECONDS", help="time between two runs of --sync", envvar="DIPTYCH_SYNC_EVERY"),
+    Option(parser=options.seconds, metavar="SECONDS", help="time between runs of --sync", envvar="DIPTYCH_SYNC_EVERY"),
 ]
 
 
 def serve(
-    store: AnyStore = None,
-    collections: Collections = None,
-    create: Annotated[
-        bool, Option("--create", help="create the collection, or ROOT, if it does not exist", envvar="DIPTYCH_CREATE")
-    ] = False,
+    store: options.AnyStore = None,
+    collections: options.Collections = None,
+    create: _Create = False,
     host: Annotated[str, Option(metavar="ADDRESS", help="address to listen on", envvar="DIPTYCH_HOST")] = "127.0.0.1",
-    port: Annotated[
-        int, Option(parser=number(0, 65535), metavar="N", help="port, 0 for any", envvar="DIPTYCH_PORT")
-    ] = 8000,
+    port: _Port = 8000,
     open: Annotated[
         bool,
         Option("--open", help="let whoever reaches an address of this machine in, without keys", envvar="DIPTYCH_OPEN"),
@@ -84,12 +67,12 @@ def serve(
     config: _Config = None,
     sync: _Sync = None,
     sync_every: _SyncEvery = 60,
-    keep_metadata: KeepMetadata = 90,
-    exclude: Exclude = (),
-    include_hidden: IncludeHidden = False,
-    model: StoredModel = None,
-    provider: Provider = "auto",
-    threads: Threads = None,
+    keep_metadata: options.KeepMetadata = 90,
+    exclude: options.Exclude = (),
+    include_hidden: options.IncludeHidden = False,
+    model: options.StoredModel = None,
+    provider: options.Provider = "auto",
+    threads: options.Threads = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -99,14 +82,15 @@ def serve(
     collection that cannot be written is served for reading only. An address that other machines may reach needs keys
     (DIPTYCH_KEYS), or --open.
     """
-    check_one_of({"--store (or DIPTYCH_STORE)": store, "--collections": collections})
-    check_one_of({"--sync, which is for one collection,": sync, "--collections": collections})
-    store = named_or_default(store, collections)
+    options.check_one_of({"--store (or DIPTYCH_STORE)": store, "--collections": collections})
+    options.check_one_of({"--sync, which is for one collection,": sync, "--collections": collections})
+    store = options.named_or_default(store, collections)
     if store is None and collections is None and (sync or create):
-        store = default_store()
+        store = options.default_store()
     if sync and isinstance(store, Address):
         raise BadParameter(f"--sync needs a collection in a folder; expected a folder for --store, got {store}")
     from diptych.collection.collection import Collection
+    from diptych.collection.registry import Collections as Registry
     from diptych.collection.sync.follow import Follower
     from diptych.http.app import create_app
     from diptych.http.connections import limit_open_collections
@@ -128,16 +112,20 @@ def serve(
         create = create or bool(sync)
         if not create:
             _check_there(store, collections)
-        runtime = open_scorer(model_of(model, store), provider, threads).runtime
+        runtime = options.open_scorer(options.model_of(model, store), provider, threads).runtime
         # Two at least: a picture that hangs must not hold up all others.
         workers = stack.enter_context(
             DecodePool(max(2, runtime.threads), seconds=settings.decode_seconds, memory=settings.decode_memory)
         )
         scorer_of = partial(Scorer, limits=settings.picture_limits, decoder=workers)
         scorer = scorer_of(runtime)
-        load = None if model else lambda name: scorer_of(open_scorer(name, provider, threads).runtime)
+        load = None if model else lambda name: scorer_of(options.open_scorer(name, provider, threads).runtime)
         most = limit_open_collections(settings.open_collections)
-        stored = _open_served(stack, store, collections, scorer, say, create=create, load=load, most=most)
+        stored: Collection | Registry | None = None
+        if collections is not None:
+            stored = stack.enter_context(Registry.open(collections, scorer, load=load, most=most))
+        elif store is not None:
+            stored = stack.enter_context(_open_collection(store, scorer, say, create=create))
         _introduce_service(say, stored, runtime, settings.keys)
         say(f"http://{f'[{host}]' if ':' in host else host}:{sockets[0].getsockname()[1]}/")
         if isinstance(stored, Collection) and sync:
@@ -148,31 +136,16 @@ def serve(
     return 0
 
 
-def _open_served(
-    stack: ExitStack,
-    place: Location | None,
-    root: Path | None,
-    scorer: Scorer,
-    say: Callable[[str], object],
-    *,
-    create: bool,
-    load: Callable[[str], Scorer] | None,
-    most: int,
-) -> Collection | Registry | None:
-    """Open the collection at a place, or those below a root; None where neither is named.
-
-    `load` opens the models of collections that have others.
-    """
+def _open_collection(
+    store: options.Location, scorer: Scorer, say: Callable[[str], object], *, create: bool
+) -> Collection:
+    """The collection at a place, for reading only where it cannot be written."""
     from diptych.collection.collection import Collection
-    from diptych.collection.registry import Collections
 
-    if place is None:
-        return None if root is None else stack.enter_context(Collections.open(root, scorer, load=load, most=most))
-    reading = not create and isinstance(place, Path) and not _is_writable(place)
-    stored = stack.enter_context(Collection.open(place, scorer, create=create, read_only=reading))
+    reading = not create and isinstance(store, Path) and not _is_writable(store)
     if reading:
-        say(f"{place} cannot be written: it is served for reading only")
-    return stored
+        say(f"{store} cannot be written: it is served for reading only")
+    return Collection.open(store, scorer, create=create, read_only=reading)
 
 
 def _introduce_service(
@@ -185,9 +158,9 @@ def _introduce_service(
         theirs = one.scorer.runtime
         by = "" if theirs.revision == runtime.revision else f", model {theirs.name} ({theirs.revision})"
         say(f"{name}: {format_count(len(one), 'picture')} in {one.name}{by}")
-        remark_calibration(say, theirs)
+        options.remark_calibration(say, theirs)
     if stored is None:
-        remark_calibration(say, runtime)
+        options.remark_calibration(say, runtime)
         say("no collection; `diptych index add PICTURES` makes one")
     say(f"model {runtime.name} ({runtime.revision}) on {runtime.provider}, {format_count(runtime.threads, 'thread')}")
     say(f"attention by {runtime.attention_path}; pairs in {runtime.pair_path}")
@@ -195,10 +168,10 @@ def _introduce_service(
     say(f"keys: {who}" if who else "no keys: whoever reaches the port may use it")
 
 
-def _check_there(store: Location | None, collections: Path | None) -> None:
+def _check_there(store: options.Location | None, collections: Path | None) -> None:
     """Raise StoreError where a misspelt name would make an empty collection."""
-    if isinstance(store, Path) and not is_collection(store):
-        raise missing_error(store.absolute())
+    if store is not None:
+        options.check_store(store)
     if collections is not None and not collections.is_dir():
         raise StoreError(
             f"expected a folder with the folders of collections, and {collections} is none; --create makes it"

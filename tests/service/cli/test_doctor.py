@@ -1,11 +1,6 @@
 import shutil
-from dataclasses import asdict, replace
 
-from diptych.cli import doctor
 from diptych.store.sqlite.schema import DATABASE
-from diptych_runtime.calibration.verdicts import verdict_thresholds
-from diptych_runtime.manifest import Manifest
-from diptych_runtime.models import find_artifact
 
 
 def test_doctor_says_what_runs_and_how_fast_and_looks_into_a_collection(diptych, store, model):
@@ -13,26 +8,9 @@ def test_doctor_says_what_runs_and_how_fast_and_looks_into_a_collection(diptych,
     assert {"versions", "threads", "limits", "models", "runtime", "store", "collections", "problems"} == set(report)
     assert report["versions"]["diptych"]
     assert report["threads"]["used"] >= 1
-    assert report["threads"]["reason"]
-    assert report["limits"]["side"] == 8
-    runtime = report["runtime"]
-    assert runtime["provider"] == "CPUExecutionProvider"
-    assert runtime["panel_ms"] > 0
-    assert runtime["pair_ms"] > 0
+    assert report["runtime"]["provider"] == "CPUExecutionProvider"
+    assert min(report["runtime"]["panel_ms"], report["runtime"]["pair_ms"]) > 0
     assert (report["store"]["pictures"], report["store"]["healthy"]) == (12, True)
-
-
-def test_doctor_says_from_where_on_each_verdict_is_and_which_negatives_reach_what(diptych, model):
-    said = diptych("doctor", *model).out
-    photo = Manifest.load(find_artifact("photo")).questions["copy"]
-    least = verdict_thresholds(photo.effective_thresholds)
-    assert f"photo, copy: same from {least['same']:.5f}, likely from {least['likely']:.5f}, unsure from 0.50000" in said
-    assert "omniglot, match: same from" in said
-    measured = replace(photo, negatives={"random": {"0.001": 0.25}, "nearest": {"0.01": 0.5, "0.001": 0.9}})
-    assert doctor._describe_thresholds(asdict(measured))[1:] == [
-        "random negatives: 0.10% reach 0.25000",
-        "nearest negatives: 1.00% reach 0.50000, 0.10% reach 0.90000",
-    ]
 
 
 def test_doctor_names_what_is_wrong_and_exits_with_1(diptych, tmp_path):

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import shutil
 from xml.etree import ElementTree
 
 import numpy as np
@@ -58,27 +57,6 @@ def test_answers_are_kept_and_a_later_run_goes_on(diptych, store, scorer, option
         assert len(collection.labels("thing")) == 2
 
 
-def test_a_plot_never_takes_the_place_of_its_calibration(diptych, store, tmp_path, options):
-    for output, plot in ((["-o", tmp_path / "own.json"], tmp_path / "." / "own.json"), ([], store / CALIBRATION)):
-        refused = diptych("calibrate", "--store", store, *output, "--plot", plot, *options)
-        assert refused.code == 2 - (not output)
-        assert not plot.exists()
-
-
-def test_pairs_are_chosen_under_a_bar_before_the_question(diptych, store, options, types, terminal):
-    stderr = terminal()
-    types("q")
-    assert diptych("label", "--store", store, *options).code == 0
-    shown = stderr.getvalue()
-    assert 0 <= shown.index("choosing pairs") < shown.index("Is one a copy of the other")
-
-
-def test_without_a_store_calibrate_reads_the_labels_of_the_default_one(diptych, labelled, options, data_home):
-    shutil.copytree(labelled, data_home / "diptych")
-    made = diptych("calibrate", "--force", *options, "--json")
-    assert (made.code, made.json["calibration"]) == (0, str(data_home / "diptych" / CALIBRATION))
-
-
 def test_labels_go_out_and_come_in(diptych, labelled, tmp_path, types):
     written = diptych("label", "--store", labelled, "--export", tmp_path / "pairs.csv", "--json")
     assert written.json == {"labels": 66, "table": str(tmp_path / "pairs.csv")}
@@ -89,11 +67,7 @@ def test_labels_go_out_and_come_in(diptych, labelled, tmp_path, types):
     assert again.json == {"new": 0, "known": 66}
     types("image_a,image_b,answer", f"{rows[0]['image_a']},{rows[0]['image_b']},?")
     assert diptych("label", "--store", labelled, "--import", "-").out == "1 label imported, 0 already known\n"
-    both = diptych("label", "--store", labelled, "--import", "-", "--export", "-")
-    assert (both.code, both.out) == (2, "")
-    refused = diptych("label", "--store", labelled, "--export", labelled / "collection.sqlite")
-    assert refused.code == 1
-    assert "belongs to the collection" in refused.err
+    assert diptych("label", "--store", labelled, "--import", "-", "--export", "-").code == 2
 
 
 def test_a_calibration_of_a_collection_makes_its_verdicts(diptych, labelled, options, tmp_path, gallery):
@@ -137,32 +111,27 @@ def test_a_calibration_of_a_table_needs_no_collection(diptych, labelled, options
 
 
 def test_a_calibration_that_is_no_better_is_not_installed_unless_it_is_forced_and_is_removed_again(
-    diptych, labelled, options, tmp_path, monkeypatch
+    diptych, labelled, options, monkeypatch
 ):
     monkeypatch.setattr(FittedQuestion, "is_better", property(lambda fit: False))
     words = ("calibrate", "--store", labelled, *options)
-    refused = diptych(*words, "--plot", tmp_path / "plot.svg")
-    assert (refused.code, (labelled / CALIBRATION).exists(), (tmp_path / "plot.svg").exists()) == (1, False, True)
+    refused = diptych(*words)
+    assert (refused.code, (labelled / CALIBRATION).exists()) == (1, False)
     assert "expected calibration error" in refused.out, "the figures are said"
-    assert "  stays as released\n" in refused.out
     assert "no calibration written\n" in refused.out
-    assert "do not show that a calibration is better than the one that the model has" in refused.err
     assert "--force" in refused.err
     told = diptych(*words, "--json")
     assert (told.code, told.json["calibration"], told.json["questions"]["match"]["better"]) == (1, None, False)
-    forced = diptych(*words, "--force")
-    assert (forced.code, "stays as released" in forced.out) == (0, False)
+    assert diptych(*words, "--force").code == 0
     before = (labelled / CALIBRATION).read_bytes()
     again = diptych(*words)
     assert (again.code, f"{labelled / CALIBRATION} stays as it is" in again.err) == (1, True)
     assert (labelled / CALIBRATION).read_bytes() == before
-    removed = diptych("calibrate", "--store", labelled, "--remove")
-    assert (removed.code, removed.out) == (0, f"{labelled}: its calibration is removed; the model is as released\n")
-    assert not (labelled / CALIBRATION).exists()
-    (labelled / CALIBRATION).write_text("damaged")
-    assert diptych("calibrate", "--store", labelled, "--remove", "--json").json["removed"]
-    none = diptych("calibrate", "--store", labelled, "--remove", "--json")
-    assert (none.code, none.json["removed"]) == (0, False)
+    for content, removed in ((before, True), (b"damaged", True), (None, False)):
+        if content:
+            (labelled / CALIBRATION).write_bytes(content)
+        assert diptych("calibrate", "--store", labelled, "--remove", "--json").json["removed"] == removed
+        assert not (labelled / CALIBRATION).exists()
 
 
 @pytest.mark.parametrize(
@@ -170,18 +139,10 @@ def test_a_calibration_that_is_no_better_is_not_installed_unless_it_is_forced_an
     [
         (("--remove", "--force"), 2, "--remove removes a calibration, and --force is for a new one"),
         (("--remove", "--store", "nowhere"), 1, "holds no collection"),
-        (
-            (),
-            1,
-            "data-home/diptych holds no collection; name one with --store, or name a table of labels with --labels",
-        ),
-        (
-            ("--labels", "pairs.csv"),
-            1,
-            "holds no collection; name one with --store, or name a file for the calibration",
-        ),
+        ((), 1, "data-home/diptych holds no collection; name one with --store"),
+        (("--labels", "pairs.csv"), 1, "holds no collection; name one with --store"),
+        (("--labels", "pairs.csv", "-o", "own.json", "--plot", "./own.json"), 2, "give them names of their own"),
         (("--labels", "pairs.csv", "-o", "own.txt"), 2, "must end in .json"),
-        (("--store", "nowhere"), 1, "holds no collection"),
         (("--labels", "pairs.csv", "-o", "own.json"), 1, "error: pairs.csv: No such file or directory"),
     ],
 )
@@ -196,6 +157,5 @@ def test_what_is_missing_is_named(diptych, options, tmp_path, monkeypatch, words
 def test_too_few_labels_say_what_to_do_and_leave_no_file(diptych, store, options):
     done = diptych("calibrate", "--store", store, *options)
     assert done.code == 1
-    assert "needs at least 20 answers and 5 each of same and different, and has 0 same and 0 different" in done.err
     assert "Label more with `diptych label`" in done.err
     assert not (store / CALIBRATION).exists()

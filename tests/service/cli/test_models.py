@@ -34,15 +34,14 @@ def test_the_list_has_bundled_models_and_ones_own_with_revision_size_and_questio
 
 def test_a_model_of_ones_own_is_found_by_name_unless_a_folder_here_or_a_bundled_one_has_it(own, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert own_models() == ["better"]
     assert find_artifact("better") == own
     shutil.copytree(own, tmp_path / "better")
     assert str(find_artifact("better")) == "better"
     shutil.copytree(own, own.parent / "photo")
     assert own_models() == ["better"]
+    assert find_artifact("photo").parent.name == "models"
     monkeypatch.setenv("DIPTYCH_MODELS", str(tmp_path))
     assert own_models_folder() == tmp_path
-    assert find_artifact("photo").parent.name == "models"
 
 
 def test_from_then_on_commands_open_the_collection_with_it_unless_one_is_named(
@@ -55,10 +54,7 @@ def test_from_then_on_commands_open_the_collection_with_it_unless_one_is_named(
     assert kept == f"{store}: model better (0123456789ab); 12 pictures keep their features, 0 embedded anew"
     assert scored.startswith("pairs are scored in float32: ")
     picture = next(gallery.glob("*.jpg"))
-    found = diptych("search", picture, "--store", store, "--threads", 1, "--json")
-    assert found.code == 0
-    assert len(found.json["matches"]) == 10
-    assert diptych("index", "stats", "--store", store, "--json").json["adopted"] == "better"
+    assert len(diptych("search", picture, "--store", store, "--threads", 1, "--json").json["matches"]) == 10
     stats = diptych("index", "stats", "--store", store).out
     assert "  model     better (0123456789ab), 12 pictures\n  adopted   better\n" in stats
     named = diptych("search", picture, "--store", store, "--model", artifact, "--threads", 1)

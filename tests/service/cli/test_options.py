@@ -34,7 +34,6 @@ from diptych_runtime.session import thread_count
     ("kind", "good", "bad"),
     [
         (number(1, 9), [("1", 1), ("9", 9)], ["0", "10", "1.5", "many", ""]),
-        (number(3), [("3", 3), ("1000000", 1_000_000)], ["2", "-3"]),
         (options.seconds, [("0.5", 0.5), ("60", 60.0)], ["0", "-1", "nan", "inf", "1e7", "soon"]),
         (options.probability, [("1", 1.0), ("1e-9", 1e-9)], ["0", "1.01", "nan", "half"]),
         (amount, [("590", 590.0)], ["0", "inf", "nan", "1e13", "$5"]),
@@ -109,8 +108,6 @@ def test_the_options_of_an_engine_make_its_executor_and_its_configuration(tmp_pa
     engine, config = open_engine("local", None, "photo", "auto", 3, urls=True)
     assert isinstance(engine, Serial)
     assert (config.model, config.provider, config.threads, config.urls) == ("photo", "auto", 3, True)
-    with open_workers(Console(), "local", None, "photo", "auto", None) as workers:
-        assert workers is None
     monkeypatch.setitem(sys.modules, "ray", None)
     ray = open_workers(Console(), "ray", None, "photo", "auto", None)
     with pytest.raises(BatchError, match="needs Ray"), ray:
@@ -173,17 +170,11 @@ def test_no_folder_is_made_that_is_named_as_home_is_by_a_shell(diptych, artifact
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["index", "stats"], 1, "name a collection with --store or DIPTYCH_STORE, or set HOME"),
-        (
-            ["dedupe", "{gallery}"],
-            1,
-            "name a folder for features and scores with --store or XDG_CACHE_HOME, or set HOME",
-        ),
-        (["dedupe", "{gallery}", "--method", "phash"], 1, "with --store or XDG_CACHE_HOME, or set HOME"),
-        (["index", "stats", "--store", "~/store"], 2, "~/store is in your home folder, and you have none: set HOME"),
-        (["models", "list"], 0, ""),
-        (["score", "{gallery}/01.jpg", "{gallery}/02.jpg"], 0, ""),
-        (["score", "{gallery}/01.jpg", "{gallery}/02.jpg", "--model", "misspelt"], 2, "is neither a bundled model"),
+        ("index stats", 1, "name a collection with --store or DIPTYCH_STORE, or set HOME"),
+        ("dedupe {gallery} --method phash", 1, "with --store or XDG_CACHE_HOME, or set HOME"),
+        ("index stats --store ~/store", 2, "~/store is in your home folder, and you have none: set HOME"),
+        ("models list", 0, ""),
+        ("score {gallery}/01.jpg {gallery}/02.jpg", 0, ""),
     ],
 )
 def test_a_user_without_a_home_folder_is_told_what_to_name(diptych, gallery, monkeypatch, words, code, said):
@@ -193,20 +184,14 @@ def test_a_user_without_a_home_folder_is_told_what_to_name(diptych, gallery, mon
     for variable in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr("pwd.getpwuid", missing)
-    result = diptych(*(word.format(gallery=gallery) for word in words))
+    result = diptych(*words.format(gallery=gallery).split())
     assert (result.code, "Traceback" in result.err) == (code, False)
     assert said in result.err
 
 
-@pytest.mark.parametrize(
-    "locale",
-    [
-        pytest.param({"LC_ALL": "C"}, marks=pytest.mark.slow),
-        {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"},
-    ],
-)
-def test_names_in_utf8_are_read_and_written_under_every_locale(environment, gallery, tmp_path, locale):
+def test_names_in_utf8_are_read_and_written_under_every_locale(environment, gallery, tmp_path):
     (gallery / "01.jpg").rename(gallery / "Größe 写真.jpg")
+    locale = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
     variables = {**environment, "PYTHONCOERCECLOCALE": "0", **locale}
 
     def run(*words: object, text: str = "") -> subprocess.CompletedProcess[bytes]:

@@ -59,11 +59,6 @@ def test_embeddings_alone_are_ordered_by_their_cosine(search):
     assert "moved" not in result.err
 
 
-def test_search_stops_where_it_is_told_that_it_is_enough(search):
-    assert search("--top", 1, "--early-stop", "1e-9", "--json").json["reranked"] == 1
-    assert search("--early-stop", "0").code == 2
-
-
 def test_search_finds_what_meets_the_filter_and_says_where_nothing_does(search):
     assert search("--filter", '{"a": 1}').out == "no picture meets the filter\n"
     assert len(search("--filter", '{"a": {"$exists": false}}', "--json").json["matches"]) == 10
@@ -107,10 +102,8 @@ def test_a_picture_without_a_path_is_shown_by_its_id_and_an_empty_collection_say
     diptych, scorer, model, photo_bytes, gallery, tmp_path
 ):
     words = ("search", gallery / "01.jpg", "--store", tmp_path / "one", *model)
-    with Collection.open(tmp_path / "one", scorer, create=True):
+    with Collection.open(tmp_path / "one", scorer, create=True) as collection:
         assert diptych(*words).out == "the collection is empty\n"
-    assert diptych(*words, "--json").json["matches"] == []
-    with Collection.open(tmp_path / "one", scorer) as collection:
         id = collection.add(photo_bytes(3))[0].id
     assert cells(diptych(*words).out)[0][-1] == id
 
@@ -135,13 +128,9 @@ def test_rerank_orders_like_the_scorer_and_prints_the_names_as_they_were_given(
     results = diptych("rerank", "01.jpg", *names, *model, "--json").json["results"]
     assert [one["index"] for one in results] == [one["corpus_id"] for one in scorer.rank("01.jpg", names)]
     assert set(results[0]) == SCORES | {"index", "path"}
-    shown = diptych("rerank", "01.jpg", *names, *model).out
-    assert shown.splitlines()[0].split() == ["rank", "score", "verdict", "raw", "score", "path"]
-    rows = cells(shown)
+    rows = cells(diptych("rerank", "01.jpg", *names, *model).out)
     assert [row[4] for row in rows] == [names[one["index"]] for one in results]
     assert {row[2] for row in rows} <= set(VERDICTS)
-    same = {row[4]: row[3] for row in rows}
-    assert same["01.jpg"] == same["more/../01.jpg"]
     assert cells(diptych("rerank", "01.jpg", *names, "--top", 2, *model).out) == rows[:2]
 
 
@@ -166,26 +155,20 @@ def test_rerank_takes_folders_and_says_what_cannot_be_read_in_them(diptych, gall
 
 
 def test_explain_lists_links_and_draws_them(diptych, gallery, model, tmp_path):
-    out = tmp_path / "out.png"
-    pair = (gallery / "01.jpg", gallery / "02.jpg")
+    out, pair = tmp_path / "out.JPG", (gallery / "01.jpg", gallery / "02.jpg")
     said = diptych("explain", *pair, "-o", out, "--links", 3, *model)
     assert said.code == 0
     assert len([line for line in said.out.splitlines() if re.match(r"\d+,\d", line)]) == 3
     with Image.open(out) as picture:
-        assert picture.width == 2 * 480 + 24
-    assert diptych("explain", *pair, "-o", tmp_path / "out.JPG", *model).code == 0
-    with Image.open(tmp_path / "out.JPG") as picture:
         assert (picture.format, picture.width) == ("JPEG", 2 * 480 + 24)
     text = diptych("explain", *pair, "-o", tmp_path / "out.txt", *model)
     assert (text.code, (tmp_path / "out.txt").exists()) == (2, False)
-    assert "-o must end in .png, .jpg, .jpeg, as it is a picture" in text.err
     words = diptych("explain", *pair, *model).out.splitlines()
     assert words[0].startswith("match  0.")
     assert "of the network's attention goes to the other picture" in words[1]
     parts = [re.fullmatch(r"  ([a-z ]+) of A with ([a-z ]+) of B \((\d+) links?\)", line) for line in words[2:-1]]
     assert 0 < len(parts) <= 4
     assert all(parts)
-    assert "--links N lists" in words[-1]
     document = diptych("explain", *pair, "--links", 3, *model, "--json").json
     assert [set(link) for link in document["links"]] == [{"a", "b", "share"}] * 3
     assert document["overlay"] is None
@@ -229,26 +212,21 @@ def test_every_command_says_the_same_of_a_copy_as_score_does(diptych, looking):
     assert agree in diptych("explain", scene, copied, *asked[:-1]).out
 
 
-def test_a_search_says_what_it_could_not_look_at_and_calls_none_of_it_the_same(diptych, looking):
+def test_a_search_says_what_it_did_not_look_at_and_calls_none_of_it_the_same(diptych, looking, monkeypatch):
     (scene, copied, _), store, model = looking
-    copied.unlink()
-    said = diptych("search", scene, *store, "--question", "copy", *model)
-    assert "same" not in said.out
-    assert "1 not looked at more closely, as a file is not at hand: a copy is likely at most" in said.err
-    matches = diptych("search", scene, *store, "--question", "copy", *model, "--json").json["matches"]
-    assert {match["path"]: match["closer_look"] for match in matches}[str(copied)] == "not taken"
-
-
-def test_a_search_takes_so_many_closer_looks_at_most_and_says_so(diptych, looking, monkeypatch):
-    (scene, *_), store, model = looking
     words = ("search", scene, *store, "--question", "copy", *model)
     assert diptych(*words, "--json").json["closer_looks"] == 2
-    for module in (stages, judgement):
-        monkeypatch.setattr(module, "CLOSER_LOOKS", 1)
-    found = diptych(*words, "--json").json
-    assert found["closer_looks"] == 1
-    assert sorted(match["closer_look"] for match in found["matches"]) == ["not taken", "taken"]
-    assert "1 not looked at more closely, as a search takes 1 closer looks at most" in diptych(*words).err
+    with monkeypatch.context() as patch:
+        for module in (stages, judgement):
+            patch.setattr(module, "CLOSER_LOOKS", 1)
+        found = diptych(*words, "--json").json
+        assert found["closer_looks"] == 1
+        assert sorted(match["closer_look"] for match in found["matches"]) == ["not taken", "taken"]
+        assert "1 not looked at more closely, as a search takes 1 closer looks at most" in diptych(*words).err
+    copied.unlink()
+    said = diptych(*words)
+    assert "same" not in said.out
+    assert "1 not looked at more closely, as a file is not at hand: a copy is likely at most" in said.err
 
 
 def test_how_often_chance_alone_is_called_the_same_is_said_where_it_was_measured(
@@ -261,7 +239,6 @@ def test_how_often_chance_alone_is_called_the_same_is_said_where_it_was_measured
     assert found["alarm_rate"] == pytest.approx(12 * 0.001, rel=0.01)
     assert found["verdicts"] == {"same": 0.99, "likely": 0.97, "unsure": 0.5}
     said = diptych(*words, "--threads", 1).err
-    assert "\nverdicts: same from 0.99000, likely from 0.97000, unsure from 0.50000 on" in said
     assert "expect a false same in 1.2% of the searches for a picture that has no match here" in said
 
 
@@ -289,8 +266,6 @@ def test_a_match_says_that_its_file_changed_or_is_gone(search, gallery, photo_by
     states = {match["path"]: match["file_state"] for match in found["matches"]}
     odd = {str(gallery / "01.jpg"): "changed", str(gallery / "02.jpg"): "missing"}
     assert states == {path: odd.get(path, "unchanged") for path in states}
-    assert {match["path"]: match["file_state"] for match in found["candidates"]} == states
     shown = search("--top", 12)
     assert f"{gallery / '01.jpg'}  (changed since)\n" in shown.out
     assert f"{gallery / '02.jpg'}  (missing)\n" in shown.out
-    assert "changed, missing: the file is not the one that was read" in shown.err

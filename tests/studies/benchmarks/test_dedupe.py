@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from exported import drawn_collection
 
-from diptych.bench.command import run_command
 from diptych.cli.main import main
 from diptych.errors import BenchError
 from diptych_studies.benchmarks import dedupe
+from diptych_studies.benchmarks.command import run_command
 from diptych_studies.benchmarks.dedupe import EACH, HASHES, THRESHOLDS, close_pairs, figures, measure, text
 
 COUNT = 24

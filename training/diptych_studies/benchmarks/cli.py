@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
-from diptych.cli.bench import Folder, make_room
-from diptych.cli.options import Model, Question, Threads
-from diptych.command_tree import Json, Quiet, number, one_of
+from diptych.cli.options import Model, Provider, Question, Threads, open_scorer
+from diptych.command_tree import Json, Quiet, amount, number, one_of
 from diptych.console import Console, open_text
 from diptych.errors import BenchError
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.paths import given_path
+
+Folder = Annotated[Path | None, Option("--folder", metavar="DIR", help="a folder for temporary files, 12 KB a picture")]
+_MACHINE = "a machine, with cores like those here; the prices are assumed, name your own"
 
 
 def operators(
@@ -108,6 +113,25 @@ def score(
         )
     console.emit(result, tables.text(result))
     return 0 if result["same_bytes"] else 1
+
+
+def collection(
+    count: Annotated[int, Option(parser=number(100), metavar="N", help="small pictures to draw")] = 100_000,
+    folder: Folder = None,
+    model: Model = "photo",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Fill, open and search a large collection."""
+    from diptych_runtime.models import find_artifact
+    from diptych_studies.benchmarks import collection as collections
+
+    console = Console(as_json, quiet)
+    find_artifact(model)  # or it would only be missed once all is drawn
+    with make_room(folder) as place:
+        result = collections.measure_collection(place, count, model, console)
+    console.emit(result, collections.format_figures(result))
+    return 0
 
 
 def dedupe(
@@ -219,3 +243,54 @@ def labels(
         result = measure(place, setting, console.remark)
     console.emit(result, label_figures.text(result))
     return 0
+
+
+def estimate(
+    pictures: Annotated[
+        list[int], Argument(parser=number(1, 10**12), metavar="N", help="numbers of pictures, a column each")
+    ],
+    queries: Annotated[float, Option(parser=amount, metavar="Q", help="queries a second")] = 10.0,
+    candidates: Annotated[int, Option(parser=number(0, 10_000), metavar="N", help="candidates of a query")] = 100,
+    seconds: Annotated[
+        float, Option(parser=amount, metavar="S", help="time within which 99 of 100 answers come")
+    ] = 1.0,
+    cores: Annotated[int, Option(parser=number(1), metavar="N", help="processor cores", rich_help_panel=_MACHINE)] = 16,
+    memory: Annotated[float, Option(parser=amount, metavar="GIB", help="memory", rich_help_panel=_MACHINE)] = 64.0,
+    price: Annotated[
+        float, Option(parser=amount, metavar="USD", help="price a month", rich_help_panel=_MACHINE)
+    ] = 590.0,
+    disk_price: Annotated[
+        float, Option(parser=amount, metavar="USD", help="price of a GiB of disk", rich_help_panel=_MACHINE)
+    ] = 0.08,
+    free_reads: Annotated[
+        int, Option(parser=number(0), metavar="N", help="free disk reads a second", rich_help_panel=_MACHINE)
+    ] = 3000,
+    read_price: Annotated[
+        float, Option(parser=amount, metavar="USD", help="price of one more read a second", rich_help_panel=_MACHINE)
+    ] = 0.005,
+    model: Model = "photo",
+    provider: Provider = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Estimate the cost of many pictures from those of one."""
+    from diptych_studies.benchmarks import estimate as estimates
+
+    console = Console(as_json, quiet)
+    console.remark("measuring what one picture, one pair and one vector cost here ...")
+    figures = estimates.measure_figures(open_scorer(model, provider, threads))
+    machine = estimates.Machine(cores, memory, price, disk_price, free_reads, read_price)
+    loads = [estimates.Load(count, queries, candidates, seconds) for count in pictures]
+    plans = [estimates.plan_machines(figures, one, machine) for one in loads]
+    cases = [{**asdict(one), **asdict(plan)} for one, plan in zip(loads, plans, strict=True)]
+    data = {"figures": asdict(figures), "machine": asdict(machine), "estimates": cases}
+    console.emit(data, estimates.format_estimate(figures, machine, loads, plans))
+    return 0
+
+
+@contextmanager
+def make_room(folder: Path | None) -> Iterator[Path]:
+    """A folder that lasts as long as the bench, inside the named one."""
+    with tempfile.TemporaryDirectory(dir=folder, prefix="diptych-bench-") as name:
+        yield Path(name)

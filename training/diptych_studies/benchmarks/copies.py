@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from diptych.bench.command import run_command
 from diptych.bench.model import find_processor
 from diptych.console import QUIET, Console, format_count, format_table
 from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
+from diptych_studies.benchmarks.command import run_command
 from diptych_studies.benchmarks.searches import CANDIDATES, Copies, Search, searches
 
 # The encoder as ImageNet left it and late interaction have what the model has, the last two are what a cross-encoder of

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from diptych.bench.command import run_command
 from diptych.bench.model import find_processor
 from diptych.console import format_count, format_table
 from diptych.dedupe.groups import group_items, matches_of
@@ -34,6 +33,7 @@ from diptych_runtime.errors import PictureError
 from diptych_runtime.manifest import Manifest
 from diptych_runtime.models import find_artifact
 from diptych_runtime.session import thread_count
+from diptych_studies.benchmarks.command import run_command
 
 EACH = 6  # pictures of one photo, itself among them
 THRESHOLDS = ("auto", "0.95", "0.9", "0.7")

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from diptych.bench.command import run_command
 from diptych.bench.model import find_processor
 from diptych.collection.adoption import adopt_model
 from diptych.collection.collection import Collection
@@ -30,6 +29,7 @@ from diptych_runtime.decoder import PictureSource
 from diptych_runtime.judgement import needs_closer_look, question_probabilities
 from diptych_runtime.manifest import digest
 from diptych_runtime.models import OWN_MODELS
+from diptych_studies.benchmarks.command import run_command
 from diptych_studies.benchmarks.label_figures import Pairs, figures, gains
 
 NEAREST = 10  # pictures that each held-out one is paired with

@@ -18,11 +18,11 @@ import numpy as np
 
 from diptych.batch.parts.folder import folder_of
 from diptych.batch.tables.read import hash_file
-from diptych.bench.collection import draw_cuts
 from diptych.bench.command import start_process
 from diptych.bench.model import find_processor
 from diptych.console import QUIET, Console, format_table
 from diptych.errors import BenchError
+from diptych_studies.benchmarks.collection import draw_cuts
 
 _LOOK = 0.1  # seconds between two looks at the memory
 # Nodes of one processor each, and a head that computes nothing, until standard input ends.

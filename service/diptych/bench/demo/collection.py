@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
-import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,8 +11,7 @@ from io import BytesIO, StringIO
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, features
-from PIL import __version__ as pillow_version
+from PIL import Image
 
 from diptych.batch.workers.executor import RetryQueue
 from diptych.batch.workers.pool import Pool
@@ -24,12 +21,10 @@ from diptych.console import Console, format_count
 from diptych_runtime.atomic import temporary_path, write_atomic
 from diptych_runtime.errors import DiptychError
 
-PART = 4  # pictures that a process draws at a time
 SERIES = 5  # pictures that share palette and composition
 SIZES = [(480, 360), (480, 320), (360, 480), (400, 400), (448, 336)]
 QUALITY = 88
 STORE = "store"  # where one is told to index it, beside the pictures
-MARK = "drawing.json"  # the settings of a drawing, from before its first picture until it is complete
 
 logger = logging.getLogger(__name__)
 
@@ -59,8 +54,7 @@ def draw_collection(
     About one in twenty is an edited copy of another. `folder`/queries gets edited copies of one in eight of the rest
     and a few scenes that the collection does not have; `folder`/truth.csv (query, reference; file names) says which is
     which, with an empty reference for those. It is written last, so a folder that has it is complete. The same count
-    and seed give the same pictures, however many `processes` draw them and however often that was interrupted: what is
-    whole by then is kept.
+    and seed give the same pictures, however many `processes` draw them.
 
     Raises DemonstrationError for a count below 1 and for a folder with files that this call would not write.
     """
@@ -70,21 +64,18 @@ def draw_collection(
     photos, queries = plan_pictures(folder, count, seed)
     truth = folder / "truth.csv"
     pictures = [*photos, *queries]
-    _check_folder(folder, {*(picture.path for picture in pictures), truth, folder / MARK})
+    _check_folder(folder, {*(picture.path for picture in pictures), truth})
     for name in ("photos", "queries"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     truth.unlink(missing_ok=True)
-    left = find_missing(folder, pictures, count, seed)
-    done = len(pictures) - len(left)
-    with Console(quiet=quiet).progress(total=len(pictures), unit="picture", desc="drawing", initial=done) as bar:
-        for drawn in _draw_all(left, seed, processes):
-            bar.update(drawn)
+    with Console(quiet=quiet).progress(total=len(pictures), unit="picture", desc="drawing") as bar:
+        for _ in _draw_all(pictures, seed, processes):
+            bar.update()
     table = StringIO()
     writer = csv.writer(table)
     writer.writerow(["query", "reference"])
     writer.writerows((query.path.name, query.original.name if query.original else "") for query in queries)
     write_atomic(truth, table.getvalue().encode())
-    (folder / MARK).unlink()
     return [picture.path for picture in photos]
 
 
@@ -136,30 +127,23 @@ def _check_folder(folder: Path, planned: set[Path]) -> None:
 
 
 def _draw_all(pictures: Sequence[Picture], seed: int, processes: int) -> Iterator[int]:
-    """Draw and write the pictures, and yield how many more are there. Raises BatchError where processes are lost."""
+    """Draw and write the pictures, and yield the number of each. Raises BatchError where processes are lost."""
+    draw = partial(_write_picture, pictures, seed)
     if processes < 2:
-        for picture in pictures:
-            _write_picture(picture, seed)
-            yield 1
+        for number in range(len(pictures)):
+            draw(number)
+            yield number
         return
-    parts = [pictures[start : start + PART] for start in range(0, len(pictures), PART)]
-    names = [f"{part[0].path.name} and what follows" for part in parts]
-    attempts = RetryQueue(range(len(parts)), names.__getitem__, logger.warning)
+    attempts = RetryQueue(range(len(pictures)), lambda number: pictures[number].path.name, logger.warning)
     with Pool(processes) as pool:
-        for number in pool.run(partial(_write_part, parts, seed), attempts):
-            yield len(parts[number])
+        yield from pool.run(draw, attempts)
 
 
-def _write_part(parts: Sequence[Sequence[Picture]], seed: int, number: int) -> None:
-    for picture in parts[number]:
-        _write_picture(picture, seed)
-
-
-def _write_picture(picture: Picture, seed: int) -> None:
-    """Draw a picture into its file, whole or not at all."""
+def _write_picture(pictures: Sequence[Picture], seed: int, number: int) -> None:
+    """Draw one of the pictures into its file, whole or not at all."""
     encoded = BytesIO()
-    _draw_picture(picture, seed).save(encoded, "JPEG", quality=QUALITY)
-    write_atomic(picture.path, encoded.getvalue())
+    _draw_picture(pictures[number], seed).save(encoded, "JPEG", quality=QUALITY)
+    write_atomic(pictures[number].path, encoded.getvalue())
 
 
 def _draw_picture(picture: Picture, seed: int) -> Image.Image:
@@ -174,25 +158,3 @@ def _draw_picture(picture: Picture, seed: int) -> Image.Image:
         return image
     indexed = picture.path.parent.name == "photos"
     return edit_copy(image, np.random.default_rng([seed, 3 + indexed, picture.series, picture.member]))
-
-
-def find_missing(folder: Path, pictures: Sequence[Picture], count: int, seed: int) -> list[Picture]:
-    """The `pictures` that are still to be drawn; those that something else has drawn are removed first.
-
-    The mark in the folder says whose pictures they are. Each was written whole, so one that is there is complete.
-    """
-    mark, settings = folder / MARK, _describe_drawing(count, seed)
-    if not mark.is_file() or mark.read_bytes() != settings:
-        for picture in pictures:
-            picture.path.unlink(missing_ok=True)
-        write_atomic(mark, settings)
-    return [picture for picture in pictures if not picture.path.exists()]
-
-
-def _describe_drawing(count: int, seed: int) -> bytes:
-    """All that the bytes of the pictures depend on: another version of any of it may draw others."""
-    code = b"".join(source.read_bytes() for source in sorted(Path(__file__).parent.glob("*.py")))
-    versions = {"numpy": np.__version__, "pillow": pillow_version}
-    versions |= {name: str(features.version(name)) for name in ("jpg", "freetype2")}
-    settings = {"count": count, "seed": seed, "program": hashlib.sha256(code).hexdigest(), **versions}
-    return json.dumps(settings, indent=2).encode()

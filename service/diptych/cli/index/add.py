@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
-from diptych.cli.options import (
-    ClusterAddress,
-    DryRun,
-    Engine,
-    Exclude,
-    IncludeHidden,
-    Location,
-    Provider,
-    Store,
-    StoredModel,
-    Strict,
-    Threads,
-    check_engine,
-    model_of,
-    open_scorer,
-    open_workers,
-    to_add_to,
-)
+from diptych.cli import options
 from diptych.command_tree import Json, Quiet
 from diptych.console import Console, format_count, format_section, read_bytes
 from diptych.store.location import Address
@@ -52,54 +34,55 @@ _Metadata = Annotated[
 
 def add(
     paths: Annotated[list[Path], Argument(metavar="PATH", help="a picture, or a folder to search through")],
-    store: Store,
+    store: options.Store,
     keep_originals: _KeepOriginals = False,
     metadata: _Metadata = None,
-    exclude: Exclude = (),
-    include_hidden: IncludeHidden = False,
-    strict: Strict = False,
-    dry_run: DryRun = False,
-    engine: Engine = "local",
-    address: ClusterAddress = None,
-    model: StoredModel = None,
-    provider: Provider = "auto",
-    threads: Threads = None,
+    exclude: options.Exclude = (),
+    include_hidden: options.IncludeHidden = False,
+    strict: options.Strict = False,
+    dry_run: options.DryRun = False,
+    engine: options.Engine = "local",
+    address: options.ClusterAddress = None,
+    model: options.StoredModel = None,
+    provider: options.Provider = "auto",
+    threads: options.Threads = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
     """Add picture files and folders.
 
     Files that cannot be read are counted, with the reasons. Exits with 1 if a path does not exist, a folder
-    cannot be listed or nothing could be read, and with --strict if any file was refused or copies of a picture have
-    different metadata.
+    cannot be listed or nothing could be read, and with --strict if any file was refused.
     """
     from diptych.batch.ingest import add_with_workers
     from diptych.collection.metadata_table import read_metadata
+    from diptych.collection.root import find_strangers, list_names
     from diptych.pictures.file_info import damage_text
     from diptych.pictures.walk import Omissions, no_picture, pictures_in
     from diptych_runtime.folders import Exclusion
 
-    check_engine(engine, address)
-    if engine == "ray":
-        _check_cluster(store, dry_run=dry_run)
+    options.check_engine(engine, address)
+    if engine == "ray" and (dry_run or isinstance(store, Address)):
+        raise BadParameter("--engine ray fills a folder; for Milvus, or with --dry-run, leave it out")
     console = Console(as_json, quiet)
     named = [path for path in paths if str(path) != "-"]
     missing = [path for path in named if not os.path.lexists(path)]
     if len(missing) == len(paths):
         raise PictureError("; ".join(f"{path} does not exist" for path in missing))
     by_path = {} if metadata is None else read_metadata(metadata)
-    omissions, tally = Omissions(), _Tally(dry_run, by_path)
+    omissions, tally = Omissions(), _Tally(dry_run)
     files = list(pictures_in(named, tally.add_refused, Exclusion(tuple(exclude), include_hidden), omissions))
     if not files and not tally.refused and paths == named:
         console.remark(no_picture(paths, Omissions()))  # what was left out is said with the result
     strays = _find_strays(by_path, files, metadata)
-    scorer = open_scorer(model := model_of(model, store), provider, threads)
+    scorer = options.open_scorer(model := options.model_of(model, store), provider, threads)
     interrupted = False
     with (
-        open_workers(console, engine, address, model, provider, threads) as workers,
-        to_add_to(store, scorer, model, dry_run=dry_run) as collection,
+        options.open_workers(console, engine, address, model, provider, threads) as workers,
+        options.to_add_to(store, scorer, model, dry_run=dry_run) as collection,
     ):
-        _remark_strangers(console, store)
+        if isinstance(store, Path) and (others := find_strangers(store)):
+            console.remark(f"{store} holds what is not Diptych's: {list_names(others)}; a store is best alone")
         with console.progress(total=len(files), unit="picture", desc="adding") as bar:
 
             def refuse_picture(path: Path, error: PictureError) -> None:
@@ -119,11 +102,10 @@ def add(
                 interrupted = True
         total = len(collection)
     data = tally.data() | omissions.data() | {"interrupted": interrupted, "total": total}
-    if metadata:
-        data |= {"metadata_without_picture": strays, "metadata_conflicts": tally.conflicts}
-    lines = [*tally.lines(), *_metadata_lines(metadata, strays, tally.conflicts), *omissions.lines()]
-    lines.append(f"{format_count(total, 'picture')} in {store}")
-    console.emit(data, "\n".join(lines))
+    data |= {"metadata_without_picture": strays} if metadata else {}
+    without = f"{format_count(len(strays), 'line')} of {metadata} without a picture among these:"
+    lines = [*tally.lines(), *format_section(without, strays), *omissions.lines()]
+    console.emit(data, "\n".join([*lines, f"{format_count(total, 'picture')} in {store}"]))
     if tally.damaged:
         console.remark(damage_text(tally.damaged))
     if interrupted:
@@ -145,38 +127,22 @@ def _find_strays(by_path: Iterable[str], files: Iterable[Path], table: Path | No
     return strays
 
 
-def _metadata_lines(table: Path | None, strays: list[str], conflicts: list[dict[str, Any]]) -> list[str]:
-    """The lines about what is wrong with a table of metadata."""
-    return [
-        *format_section(f"{format_count(len(strays), 'line')} of {table} without a picture among these:", strays),
-        *format_section(
-            f"{format_count(len(conflicts), 'picture')} with copies to which {table} gives different metadata:",
-            (f"{one['counts']} counts, not {', '.join(one['instead_of'])}" for one in conflicts),
-        ),
-    ]
-
-
 @dataclass
 class _Tally:
     """The files that `index add` met, and what became of each.
 
-    `foreseen` has what would be new in a dry run, and `described` the paths of each picture to which the table gives
-    metadata `by_path`.
+    `foreseen` has what would be new in a dry run.
     """
 
     dry_run: bool
-    by_path: Mapping[str, dict[str, Any]]
     counts: dict[str, int] = field(default_factory=lambda: {"added": 0, "already": 0})
     refused: list[dict[str, str]] = field(default_factory=list)
     foreseen: dict[str, bool] = field(default_factory=dict)
-    described: dict[str, list[str]] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
 
     def count_added(self, added: Added) -> None:
         if added.is_damaged:
             self.damaged.append(added.path or "-")
-        if added.path is not None and added.path in self.by_path:
-            self.described.setdefault(added.id, []).append(added.path)
         new = added.created and added.id not in self.foreseen
         self.counts["added" if new else "already"] += 1
         if self.dry_run:
@@ -184,16 +150,6 @@ class _Tally:
 
     def add_refused(self, path: str, reason: str) -> None:
         self.refused.append({"path": path, "reason": reason})
-
-    @property
-    def conflicts(self) -> list[dict[str, Any]]:
-        """The pictures to whose copies the table gives different metadata: that of the last one added counts."""
-        found = []
-        for id, paths in self.described.items():
-            *others, last = ((path, json.dumps(self.by_path[path], sort_keys=True)) for path in paths)
-            if instead_of := [path for path, metadata in others if metadata != last[1]]:
-                found.append({"id": id, "counts": last[0], "instead_of": [*dict.fromkeys(instead_of)]})
-        return found
 
     def data(self) -> dict[str, Any]:
         """The counts, and what was refused, as JSON values."""
@@ -210,26 +166,5 @@ class _Tally:
         """True where pictures may be missing without a word of each, nothing was read, or, if `strict`, one was not."""
         from diptych.pictures.walk import is_folder
 
-        if strict and self.conflicts:
-            return True
         closed = any(is_folder(entry["path"]) for entry in self.refused)
         return bool(self.refused) and (closed or strict or missing or not any(self.counts.values()))
-
-
-def _remark_strangers(console: Console, store: Location) -> None:
-    from diptych.collection.root import find_strangers, list_names
-
-    if isinstance(store, Path) and (others := find_strangers(store)):
-        console.remark(
-            f"{store} holds what is not Diptych's: {list_names(others)}; a store is best alone in its folder"
-        )
-
-
-def _check_cluster(store: Location, *, dry_run: bool) -> None:
-    if dry_run:
-        raise BadParameter("--dry-run looks at the pictures here; leave --engine ray out")
-    if isinstance(store, Address):
-        raise BadParameter(
-            "on Milvus every machine may write: run the command on each, with its share of the pictures and without "
-            "--engine ray"
-        )

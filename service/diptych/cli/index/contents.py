@@ -177,24 +177,17 @@ def verify(store: Store, checksum: Checksum = False, as_json: Json = False, quie
     lines = format_section(f"{format_count(len(verdict.problems), 'problem')} in {pictures}", verdict.problems)
     lines = lines or [f"{pictures} checked" + ("" if stale else ", no problem found")]
     lines += [f"  note: {text}" for text in verdict.remarks]
-    if verdict.problems:
-        lines.append(f"`diptych index rebuild --store {shell_word(store)}` mends what the files still allow")
     if verdict.recall is not None:
         lines.append(f"  the index finds {verdict.recall:.1%} of the exact candidates")
     if files is None:
         lines.append("  note: files are compared once the damage is mended")
-    elif files.changed:
-        since = "it was" if len(files.changed) == 1 else "they were"
-        lines += format_section(
-            f"{format_count(len(files.changed), 'file')} changed since {since} added:", files.changed
-        )
-        lines.append(
-            "searches answer with the pictures of before: `diptych index sync FOLDER` brings them up to date, or "
-            "`diptych index remove` and `add`"
-        )
-    if files and files.missing:
-        lines += format_section(f"{format_count(len(files.missing), 'file')} missing or unreadable:", files.missing)
-        lines.append("put them back, or let `diptych index sync FOLDER` or `remove` take their pictures out")
+        lines.append(f"`diptych index rebuild --store {shell_word(store)}` mends what the files still allow")
+    else:
+        changed, missing = (format_count(len(paths), "file") for paths in (files.changed, files.missing))
+        lines += format_section(f"{changed} changed after adding, which searches do not know:", files.changed)
+        lines += format_section(f"{missing} missing or unreadable:", files.missing)
+        if files.changed or files.missing:
+            lines.append("bring the collection up to date with `diptych index sync FOLDER`, or `remove` and `add`")
     found = {"healthy": verdict.healthy, **asdict(verdict), "files": None if files is None else asdict(files)}
     Console(as_json, quiet).emit(found, "\n".join(lines))
     return 0 if verdict.healthy and not stale else 1
@@ -227,7 +220,7 @@ def stats(store: Store, as_json: Json = False, quiet: Quiet = False) -> int:
         "pictures": f"{found['pictures']:,} ({found['kept']:,} with their bytes)",
         "model": "; ".join(models) or "none yet",
         "adopted": adopted,
-        "verdicts": _calibration_text(found["calibration"]),
+        "verdicts": found["calibration"]["text"] if found["calibration"] else "as released",
         "changes": f"{found['sequence']:,}" if "sequence" in found else None,
         "index": index_text(found["index"]),
         "on disk": byte_size(found["disk_bytes"]) if "disk_bytes" in found else None,
@@ -253,31 +246,17 @@ def _describe_calibration(
         of_model = [manifest for manifest in models.values() if manifest.revision == own.revision]
         fitting = [own.apply_to(manifest) for manifest in of_model if own.fits(manifest)]
     except ArtifactError as error:
-        return {"in_force": False, "error": str(error)}
+        return {"in_force": False, "error": str(error), "text": str(error)}
+    in_force = bool(fitting or not of_model) and (not revisions or own.revision in revisions)
+    left_out = f"as released; the calibration of {own.made} was made over another model ({own.model}, {own.revision})"
     return {
         "made": own.made,
         "model": own.model,
         "revision": own.revision,
         "questions": {name: {"same": one.same, "different": one.different} for name, one in own.questions.items()},
-        "in_force": bool(fitting or not of_model) and (not revisions or own.revision in revisions),
+        "in_force": in_force,
+        "text": f"by the collection's own calibration of {own.made}" if in_force else left_out,
     }
-
-
-def _calibration_text(found: Mapping[str, Any] | None) -> str:
-    if found is None:
-        return "as released"
-    if "error" in found:
-        return found["error"]
-    if not found["in_force"]:
-        return (
-            f"as released; the calibration of {found['made']} was made over another model ({found['model']}, "
-            f"{found['revision']}) and is left out"
-        )
-    labels = [
-        f"{question}: {format_count(one['same'], 'label')} same, {one['different']} different"
-        for question, one in found["questions"].items()
-    ]
-    return f"by the collection's own calibration of {found['made']} ({'; '.join(labels)})"
 
 
 def index_text(index: Mapping[str, Any]) -> str:

@@ -7,27 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from diptych.cli.options import (
-    Checksum,
-    DryRun,
-    Exclude,
-    IncludeHidden,
-    KeepMetadata,
-    Provider,
-    StoredModel,
-    StoreFolder,
-    Strict,
-    Threads,
-    check_one_of,
-    model_of,
-    open_scorer,
-    seconds,
-    to_add_to,
-)
+from diptych.cli import options
 from diptych.command_tree import Json, Quiet
 from diptych.console import Console, as_json, escape_lines, one_line, shorten_list
 from diptych.errors import StoreInUseError
@@ -42,29 +26,29 @@ if TYPE_CHECKING:
 
 def sync(
     folders: Annotated[list[Path], Argument(metavar="FOLDER", help="a folder of pictures")],
-    store: StoreFolder,
+    store: options.StoreFolder,
     every: Annotated[
         float | None,
         Option(
-            parser=seconds,
+            parser=options.seconds,
             metavar="SECONDS",
             help="time between two runs; repeats until Ctrl-C",
             envvar="DIPTYCH_EVERY",
         ),
     ] = None,
-    checksum: Checksum = False,
+    checksum: options.Checksum = False,
     allow_removal: Annotated[
         bool,
         Option("--allow-removal", help="allow the removal of more than half of the pictures, or of a whole folder"),
     ] = False,
-    keep_metadata: KeepMetadata = 90,
-    exclude: Exclude = (),
-    include_hidden: IncludeHidden = False,
-    strict: Strict = False,
-    dry_run: DryRun = False,
-    model: StoredModel = None,
-    provider: Provider = "auto",
-    threads: Threads = None,
+    keep_metadata: options.KeepMetadata = 90,
+    exclude: options.Exclude = (),
+    include_hidden: options.IncludeHidden = False,
+    strict: options.Strict = False,
+    dry_run: options.DryRun = False,
+    model: options.StoredModel = None,
+    provider: options.Provider = "auto",
+    threads: options.Threads = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -78,9 +62,9 @@ def sync(
     from diptych_runtime.folders import Exclusion
 
     console = Console(as_json, quiet)
-    check_one_of({"--dry-run, which looks once,": dry_run, "--every": every})
+    options.check_one_of({"--dry-run, which looks once,": dry_run, "--every": every})
     check_folders(folders)  # a wrong name is said before the model is loaded, and by --every at once
-    scorer = open_scorer(model := model_of(model, store), provider, threads)
+    scorer = options.open_scorer(model := options.model_of(model, store), provider, threads)
     with _open_collection(store, scorer, model, dry_run=dry_run) as (collection, ledger):
 
         def new_run() -> Run:
@@ -94,7 +78,7 @@ def sync(
         interrupted = False
         with console.progress(unit="picture", desc="reading") as bar:
             try:
-                _run_once(run, bar)
+                run.go(total=bar.set_total, tick=bar.update)
             except KeyboardInterrupt:
                 interrupted = True
         outcome, total = run.outcome, len(collection)
@@ -116,19 +100,12 @@ def _open_collection(
 
     try:
         with (
-            to_add_to(store, scorer, model, dry_run=dry_run) as collection,
+            options.to_add_to(store, scorer, model, dry_run=dry_run) as collection,
             SeenFiles(collection.directory, scorer.limits, read_only=dry_run) as ledger,
         ):
             yield collection, ledger
     except StoreInUseError as error:
         raise StoreInUseError(f"{error}. A service follows folders itself: diptych serve --sync FOLDER") from None
-
-
-def _run_once(run: Run, bar: Any) -> Outcome:
-    def set_total(files: int) -> None:
-        bar.total = files
-
-    return run.go(total=set_total, tick=bar.update)
 
 
 def _follow_folders(
@@ -143,7 +120,7 @@ def _follow_folders(
     def run_once() -> Outcome:
         with console.progress(unit="picture", desc="reading") as bar:
             bar.leave = False
-            return _run_once(new_run(), bar)
+            return new_run().go(total=bar.set_total, tick=bar.update)
 
     def tell_outcome(outcome: Outcome, reasons: list[str]) -> None:
         total = len(collection)

@@ -3,39 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
-from diptych.cli.options import (
-    Location,
-    Provider,
-    Store,
-    StoredModel,
-    StoreFolder,
-    Threads,
-    check_store,
-    open_scorer,
-)
+from diptych.cli import options
 from diptych.command_tree import Json, Quiet
 from diptych.console import Console, byte_size, format_count, format_section
 from diptych.errors import StoreError
 from diptych.store.index.layout import Kind
 from diptych.store.location import Address
-from diptych_runtime.errors import ArtifactError
-from diptych_runtime.paths import shell_word
 
 if TYPE_CHECKING:
     from diptych.scoring.scorer import Scorer
-    from diptych.store.records import Record
     from diptych.store.reports import RebuildReport
 
 
 def rebuild(
-    store: Store,
+    store: options.Store,
     everything: Annotated[
         bool, Option("--all", help="embed every picture again, even those of this model", envvar="DIPTYCH_ALL")
     ] = False,
@@ -52,9 +39,9 @@ def rebuild(
             envvar="DIPTYCH_INDEX",
         ),
     ] = None,
-    model: StoredModel = None,
-    provider: Provider = "auto",
-    threads: Threads = None,
+    model: options.StoredModel = None,
+    provider: options.Provider = "auto",
+    threads: options.Threads = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -69,13 +56,9 @@ def rebuild(
         raise BadParameter("--allow-removal is about what --drop-missing removes; name that too")
     console = Console(as_json, quiet)
     failed: list[dict[str, Any]] = []
-
-    def note_failure(record: Record, error: Exception) -> None:
-        failed.append({"id": record.id, "path": record.path, "reason": str(error)})
-
-    check_store(store)
+    options.check_store(store)
     name, adopts = _choose_model(model, store)
-    scorer = open_scorer(name, provider, threads)
+    scorer = options.open_scorer(name, provider, threads)
     with console.progress(unit="picture", desc="embedding") as bar:
         report = rebuilding.rebuild_collection(
             store,
@@ -85,16 +68,15 @@ def rebuild(
             allow_removal=allow_removal,
             index=kind,
             adopted=full_name(name) if adopts and own_calibration(name) is None else None,
-            on_error=note_failure,
+            on_error=lambda record, error: failed.append({"id": record.id, "path": record.path, "reason": str(error)}),
             on_progress=bar.update,
         )
     lines = _report_lines(report, scorer, [entry["reason"] for entry in failed], drop=drop_missing)
-    lines += _stale_calibration(store, scorer)
     console.emit({**asdict(report), "failures": failed, "dropped": drop_missing}, "\n".join(lines))
     return 1 if report.failed > report.removed else 0
 
 
-def _choose_model(named: str | None, store: Location) -> tuple[str, bool]:
+def _choose_model(named: str | None, store: options.Location) -> tuple[str, bool]:
     """The model to embed with, and whether commands without one open the collection with it from now on.
 
     That is one that is named here or was before. *photo* by itself is only for a collection without pictures: those of
@@ -122,43 +104,20 @@ def _report_lines(report: RebuildReport, scorer: Scorer, reasons: list[str], *, 
         lines.append(f"{format_count(report.compacted, 'picture')} kept in fewer bytes")
     if report.mended:
         lines.append("the database was damaged and has been repaired")
-    fate = "left as they were; put them back, or use --drop-missing"
-    if drop:
-        away = sum(report.spared.values())
-        whole = report.failed - report.removed - away
-        fate = f"{report.removed} removed" if whole or away else "removed"
-        fate += f", {whole} kept, whose bytes are whole" if whole else ""
-        fate += f", {away} kept, whose disk may be away" if away else ""
+    kept = report.failed - report.removed
+    fate = f"{report.removed} removed, {kept} kept" if drop else "kept; put them back, or use --drop-missing"
     lines += format_section(f"{report.failed} could not be read ({fate}):", reasons)
     if report.spared:
-        lines += format_section(
-            "kept:", (f"{sign}: {format_count(count, 'picture')}" for sign, count in report.spared.items())
-        )
-        lines.append("mount the disk and run this again, or say that they are to go with --allow-removal")
+        away = (f"{sign}: {format_count(count, 'picture')}" for sign, count in report.spared.items())
+        lines += format_section("kept, as their disk may be away; mount it, or add --allow-removal:", away)
     if report.foreign:
         still = f"{format_count(report.foreign, 'picture')} still of another model"
         lines.append(f"{still}: put their files back or use --drop-missing, and run this again, to search the others")
     return lines
 
 
-def _stale_calibration(store: Location, scorer: Scorer) -> list[str]:
-    """A line about a collection's own calibration, if it was made over another model than it has now."""
-    from diptych_runtime.own_calibration import OwnCalibration
-
-    own = None
-    with suppress(ArtifactError):  # a damaged one is named where it is used
-        own = OwnCalibration.load_beside(store) if isinstance(store, Path) else None
-    if own is None or own.fits(scorer.runtime.released):
-        return []
-    of = f"{own.model}, {own.revision}"
-    return [
-        f"verdicts as released: the calibration of {own.made} was made over another model ({of}); `diptych calibrate "
-        f"--store {shell_word(store)}` makes it anew from the same labels"
-    ]
-
-
 def backup(
-    store: Store,
+    store: options.Store,
     target: Annotated[Path, Argument(metavar="DIR", help="a new folder")],
     as_json: Json = False,
     quiet: Quiet = False,
@@ -179,7 +138,7 @@ def backup(
 
 def restore(
     copy: Annotated[Path, Argument(metavar="COPY", help="the folder that `diptych index backup` made")],
-    store: StoreFolder,
+    store: options.StoreFolder,
     replace: Annotated[
         bool, Option("--replace", help="even if pictures are lost that the backup does not have")
     ] = False,
@@ -206,7 +165,7 @@ def _make_teller(bar: Any) -> Callable[[int, int], None]:
     """Make the function that tells a progress bar how many of how many are done."""
 
     def tell_progress(done: int, total: int) -> None:
-        bar.total = total
+        bar.set_total(total)
         bar.update(done - bar.n)
 
     return tell_progress

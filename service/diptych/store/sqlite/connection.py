@@ -54,7 +54,9 @@ class Connections:
         try:
             yield connection
         except sqlite3.Error as error:
-            raise StoreError(f"{self.path}: {error}; look into it with `diptych index verify`") from error
+            is_full = "disk is full" in str(error)
+            advice = "make room and run it again" if is_full else "look into it with `diptych index verify`"
+            raise StoreError(f"{self.path}: {error}; {advice}") from error
         finally:
             if self._closed:
                 connection.close()

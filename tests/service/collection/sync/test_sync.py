@@ -39,7 +39,7 @@ def test_the_counts_are_one_line_and_reasons_follow(text, folder, store):
 def test_a_missing_folder_changes_nothing_and_no_model_is_loaded(text, folder, store, monkeypatch):
     text(folder)
     before = held(store)
-    monkeypatch.setattr("diptych.cli.index.sync.open_scorer", lambda *_: pytest.fail("loaded"))
+    monkeypatch.setattr("diptych.cli.options.open_scorer", lambda *_: pytest.fail("loaded"))
     for wrong, what in ((folder / "none", "does not exist"), (folder / "1.jpg", "is a file")):
         result = text(folder, wrong)
         assert (result.code, result.out) == (1, "")

@@ -4,12 +4,19 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from diptych.bench.estimate import plan as module
-from diptych.bench.estimate.figures import Figures
-from diptych.bench.estimate.plan import INDEX_OVERHEAD, Load, Machine, plan_machines, simulate_queue
-from diptych.cli.estimate import format_estimate
 from diptych.cli.main import main
+from diptych.errors import BenchError
 from diptych_runtime.manifest import Manifest
+from diptych_studies.benchmarks import estimate as module
+from diptych_studies.benchmarks.estimate import (
+    INDEX_OVERHEAD,
+    Figures,
+    Load,
+    Machine,
+    format_estimate,
+    plan_machines,
+    simulate_queue,
+)
 
 FIGURES = Figures(
     processor="a processor",
@@ -87,7 +94,7 @@ def test_very_many_pictures_and_queries_only_take_more_machines():
     plan = plan_machines(FIGURES, replace(LOAD, pictures=5_000_000_000), MACHINE)
     assert plan.shards == math.ceil(plan.vector_bytes / (0.7 * 64 * 2**30)) > 80
     assert plan_machines(FIGURES, replace(LOAD, queries=20_000.0), MACHINE).groups > 60
-    with pytest.raises(ValueError, match=r"shards would be needed.*larger machines"):
+    with pytest.raises(BenchError, match=r"shards would be needed.*larger machines"):
         plan_machines(FIGURES, replace(LOAD, pictures=1_000_000_000_000), replace(MACHINE, memory=1.0))
 
 
@@ -96,7 +103,7 @@ def test_one_query_too_slow_for_a_machine_is_spread_over_more(briefly):
     plan = plan_machines(slow, replace(LOAD, pictures=1000, queries=0.01), MACHINE)
     assert plan.shards > 1
     assert plan.p99 <= 1.0
-    with pytest.raises(ValueError, match=r"within 0.003 s; allow more time"):
+    with pytest.raises(BenchError, match=r"within 0.003 s; allow more time"):
         plan_machines(FIGURES, replace(LOAD, seconds=0.003), MACHINE)
 
 
@@ -137,7 +144,7 @@ def test_people_get_a_column_for_each_number():
 
 
 def test_the_command_answers_for_each_number_and_says_what_cannot_be(briefly, artifact, capsys, monkeypatch):
-    monkeypatch.setattr("diptych.bench.estimate.figures.measure_figures", lambda scorer: FIGURES)
+    monkeypatch.setattr("diptych_studies.benchmarks.estimate.measure_figures", lambda scorer: FIGURES)
     assert main(["estimate", "10", "1000", "--model", str(artifact), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["figures"] == asdict(FIGURES)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from diptych.bench.command import read_peak_bytes, run_process, run_with_peak
+from diptych.bench.command import read_peak_bytes, run_with_peak
 from diptych.bench.demo.collection import draw_scenes
 from diptych.bench.demo.edits import edit_copy
 from diptych.bench.model import drop_from_cache, find_processor
@@ -27,6 +27,7 @@ from diptych.scoring.scorer import Scorer
 from diptych.store.index.cache import CACHE, MANIFEST
 from diptych.store.sqlite.schema import DATABASE
 from diptych_runtime.folders import pictures_below
+from diptych_studies.benchmarks.command import run_process
 
 CANDIDATES, QUERIES = 100, 300
 SIDES = (96, 160)  # pixels, of a picture's longer side
@@ -35,7 +36,7 @@ _CUTS = 50  # pictures that are cut out of one drawn scene
 _CALL = """
 import json, sys
 from pathlib import Path
-from diptych.bench import collection
+from diptych_studies.benchmarks import collection
 Path(sys.argv[1]).write_text(json.dumps(getattr(collection, sys.argv[2])(*sys.argv[3:])))
 """
 

@@ -5,11 +5,11 @@ from contextlib import redirect_stdout
 import numpy as np
 import pytest
 
-from diptych.bench import collection
-from diptych.bench.collection import SIDES, draw_cuts, format_figures, measure_collection
 from diptych.bench.command import read_peak_bytes
 from diptych.cli.main import main
 from diptych.errors import BenchError
+from diptych_studies.benchmarks import collection
+from diptych_studies.benchmarks.collection import SIDES, draw_cuts, format_figures, measure_collection
 
 
 def here(*words: object) -> tuple[str, int]:

@@ -44,3 +44,13 @@ def memory_limit() -> Iterator[MemoryLimit]:
         for pid in (folder / "cgroup.procs").read_text().split():
             (parent / "cgroup.procs").write_text(pid)
         folder.rmdir()
+
+
+def greedy(number: int, *, group: MemoryLimit, folder: Path | None) -> int:
+    """Takes more memory than it may at the third part, with a folder once, else always."""
+    if number == 3 and not (folder is not None and (folder / "met").exists()):
+        if folder is not None:
+            (folder / "met").touch()
+        group.put(os.getpid(), 16)
+        bytearray(200 * 2**20)
+    return number

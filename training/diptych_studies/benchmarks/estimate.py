@@ -1,4 +1,4 @@
-"""From figures for one to machines and money for many: arithmetic, and a simulation of the queues.
+"""`diptych estimate`: what many pictures cost, from what one of each costs on this machine.
 
 A group of machines holds all pictures once, in as many shards as its memory asks for. A query is decoded and encoded by
 one of them and looked for in every shard, and its candidates are scored by the shards that hold them. More groups
@@ -8,12 +8,23 @@ answer more queries.
 from __future__ import annotations
 
 import math
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 
-from diptych.bench.estimate.figures import Figures
+from diptych.bench.demo.collection import draw_collection
+from diptych.bench.model import find_processor, resize_photo
+from diptych.collection.collection import Collection
+from diptych.console import byte_size, format_table
+from diptych.errors import BenchError
+from diptych.scoring.scorer import Scorer
 from diptych.store.index.layout import lists_for
+from diptych.store.index.vectors import Vectors
+from diptych.store.sqlite.schema import DATABASE
 
 PROBES = 100  # lists looked into for 100 candidates: 107, 69 and 91 of 100,000, 250,000 and a million pictures
 INDEX_OVERHEAD = 290  # bytes a vector beside itself: 0.8 GB for a million of 512 bytes
@@ -24,6 +35,72 @@ _SIMULATED, _NUMBERS = 10_000, 20_000_000  # queries, and numbers that a simulat
 _SHARDS = 10_000
 _MOST = 256  # shards, beyond which more do not make a query faster
 _NOBODY = 1e12  # groups, among which no query meets another
+
+_PICTURES = 64
+_VECTORS = 100_000
+_ROUNDS = 7
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Seconds of one core for one: a picture from its JPEG to tokens, a vector compared with, the tokens of a candidate
+    read from the database and checked, a pair scored.
+
+    `token_bytes` is what the database has of a picture's tokens, and `record_bytes` what beside tokens and embedding.
+    """
+
+    processor: str
+    model: str
+    embedding_dim: int
+    token_bytes: int
+    picture_seconds: float
+    vector_seconds: float
+    fetch_seconds: float
+    pair_seconds: float
+    record_bytes: float
+
+
+def measure_figures(scorer: Scorer) -> Figures:
+    """Measure the figures of a scorer's model on this machine, in some seconds.
+
+    Pictures and pairs keep all its threads busy meanwhile.
+    """
+    runtime = scorer.runtime
+    random = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        photos = draw_collection(Path(folder, "drawn"), count=_PICTURES)
+        files = [resize_photo(path) for path in photos]
+        store = Path(folder, "store")
+        with Collection.open(store, scorer, create=True) as collection:
+            ids = [added.id for added in collection.add(photos)]
+            tokens = np.stack([tokens for tokens, _ in collection.panels(ids).values()])
+            held = list(range(1, len(ids) + 1))
+            fetch = _time_rounds(lambda: collection.store.tokens(held)) / len(held)
+        size = (store / DATABASE).stat().st_size / len(ids)
+    vectors = Vectors(runtime.embedding_dim)
+    points = random.normal(size=(_VECTORS, runtime.embedding_dim)).astype(np.float32)
+    vectors.add(range(_VECTORS), points)
+    return Figures(
+        processor=find_processor(),
+        model=runtime.name,
+        embedding_dim=runtime.embedding_dim,
+        token_bytes=runtime.codec.nbytes,
+        picture_seconds=_time_rounds(lambda: scorer.panels(files)) * runtime.threads / len(files),
+        vector_seconds=_time_rounds(lambda: vectors.search(points[0], 100)) / _VECTORS,
+        fetch_seconds=fetch,
+        pair_seconds=_time_rounds(lambda: scorer.logits(tokens[:1], tokens[1:])) * runtime.threads / (len(tokens) - 1),
+        record_bytes=size - runtime.released.picture_bytes,
+    )
+
+
+def _time_rounds(work: Callable[[], object]) -> float:
+    """The median of some rounds in seconds, after a warm-up round."""
+    took = []
+    for _ in range(_ROUNDS + 1):
+        began = perf_counter()
+        work()
+        took.append(perf_counter() - began)
+    return float(np.median(took[1:]))
 
 
 @dataclass(frozen=True)
@@ -80,7 +157,7 @@ class Plan:
 
 
 def plan_machines(figures: Figures, load: Load, machine: Machine) -> Plan:
-    """Plan as few machines as hold the pictures and answer in time. Raises ValueError if none do."""
+    """Plan as few machines as hold the pictures and answer in time. Raises BenchError if none do."""
     count = load.pictures
     load = replace(load, candidates=min(load.candidates, count))
     vector_bytes = count * (4.0 * figures.embedding_dim + INDEX_OVERHEAD)
@@ -88,7 +165,7 @@ def plan_machines(figures: Figures, load: Load, machine: Machine) -> Plan:
     record_bytes = count * figures.record_bytes
     held = max(1, math.ceil(vector_bytes / (MEMORY_SHARE * machine.memory * 2**30)))
     if held > _SHARDS:
-        raise ValueError(f"{held:,} shards would be needed, and more than {_SHARDS:,} are none; name larger machines")
+        raise BenchError(f"{held:,} shards would be needed, and more than {_SHARDS:,} are none; name larger machines")
     shards, groups, p50, p99 = _find_fewest(figures, load, machine, held)
     lists, compared = _vectors_compared(count / shards)
     stages = _estimate_stages(figures, load, shards)
@@ -141,7 +218,7 @@ def _find_fewest(figures: Figures, load: Load, machine: Machine, held: int) -> t
     while simulate_queue(figures, load, machine, shards, _NOBODY)[1] > load.seconds:
         # Too slow even with nobody else there: with more shards each has fewer pairs to score.
         if shards > _MOST:
-            raise ValueError(
+            raise BenchError(
                 f"no number of such machines answers 99 of 100 queries within {load.seconds:g} s; allow more time"
             )
         shards = math.ceil(1.2 * shards)
@@ -176,3 +253,49 @@ def simulate_queue(
         answered[query] = (waited + alone[query] + together[query]).max()
     p50, p99 = np.percentile(answered, [50, 99]).tolist()
     return p50, p99
+
+
+def format_estimate(figures: Figures, machine: Machine, loads: list[Load], plans: list[Plan]) -> str:
+    """Format the figures, the assumptions, and a column for each number of pictures."""
+    measured = [
+        ("a picture, decoded and encoded", f"{figures.picture_seconds * 1e3:.2f} ms of a core"),
+        ("a pair scored", f"{figures.pair_seconds * 1e3:.3f} ms of a core"),
+        ("a candidate's tokens read", f"{figures.fetch_seconds * 1e6:.1f} us of a core"),
+        ("a million vectors compared with", f"{figures.vector_seconds * 1e9:.1f} ms of a core"),
+        ("a picture in the database, beside its features", f"{figures.record_bytes:.0f} bytes"),
+        ("a picture's tokens", f"{figures.token_bytes:,} bytes"),
+    ]
+    first = loads[0]
+    rows: list[tuple[str, list[str]]] = [
+        ("vectors, in memory", [byte_size(plan.vector_bytes) for plan in plans]),
+        ("tokens", [byte_size(plan.token_bytes) for plan in plans]),
+        ("records", [byte_size(plan.record_bytes) for plan in plans]),
+        ("lists a shard", [f"{plan.lists:,}" for plan in plans]),
+        *(
+            (f"a query: {stage}", [f"{plan.core_seconds[stage] * 1e3:.1f} core-ms" for plan in plans])
+            for stage in plans[0].core_seconds
+        ),
+        ("shards x groups", [f"{plan.shards:,} x {plan.groups:,}" for plan in plans]),
+        ("machines", [f"{plan.machines:,}" for plan in plans]),
+        ("cores busy", [f"{plan.busy:.0%}" for plan in plans]),
+        ("an answer, p50", [f"{plan.p50 * 1e3:.0f} ms" for plan in plans]),
+        ("an answer, p99", [f"{plan.p99 * 1e3:.0f} ms" for plan in plans]),
+        ("reads a second, a machine", [f"{plan.reads:,.0f}" for plan in plans]),
+        ("filling it, on these machines", [f"{plan.filling_hours:,.1f} h" for plan in plans]),
+        *((f"a month: {item}", [f"${plan.dollars[item]:,.0f}" for plan in plans]) for item in plans[0].dollars),
+        ("a month", [f"${sum(plan.dollars.values()):,.0f}" for plan in plans]),
+        ("first bottleneck", [plan.bottleneck for plan in plans]),
+    ]
+    return "\n".join(
+        [
+            f"{figures.processor}, one core; model {figures.model}",
+            format_table(("measured", ""), measured),
+            "",
+            f"{first.queries:g} queries a second, {first.candidates} candidates each, p99 within {first.seconds:g} s;",
+            f"machines of {machine.cores} such cores and {machine.memory:g} GiB at ${machine.price:g} a month, disk "
+            f"${machine.disk_price:g} a GiB, ${machine.read_price:g} a read/s beyond {machine.free_reads:,}",
+            format_table(
+                ("pictures", *(f"{one.pictures:,}" for one in loads)), [(name, *values) for name, values in rows]
+            ),
+        ]
+    )
