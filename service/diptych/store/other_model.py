@@ -49,19 +49,17 @@ def ways_out(store: object, revision: str, others: Collection[str], *, partly: b
     `partly`.
     """
     known, where = names_by_revision(models_by_name()), shell_word(store)
-    here = [known[other] for other in others if other in known]
+    here = [shell_word(known[other]) for other in others if other in known]
     rebuild = f"`diptych index rebuild --store {where} --model {shell_word(known.get(revision, 'MODEL'))}`"
     if partly:
-        either = f", or the same with --model {shell_word(here[0])}" if here else ""
+        either = f", or the same with --model {here[0]}" if here else ""
         return f"bring all to one: {rebuild}{either}; with --drop-missing it removes those whose files are gone"
-    if not here and (former := [FORMER[other] for other in others if other in FORMER]):
+    if here:
+        return f"embed them anew with {rebuild}, or name theirs (--model {here[0]})"
+    if former := [FORMER[other] for other in others if other in FORMER]:
         return f"that is an earlier release of {former[0]}: embed them anew with {rebuild}"
-    theirs = (
-        f"name theirs (--model {shell_word(here[0])})"
-        if here
-        else f"name theirs, which is none of the models here, once: `diptych models use PATH --store {where}`"
-    )
-    return f"embed them anew with {rebuild}, or {theirs}"
+    use = f"`diptych models use PATH --store {where}`"
+    return f"embed them anew with {rebuild}, or name theirs, which is none of the models here, once: {use}"
 
 
 def _explain_unknown(revision: str) -> str:

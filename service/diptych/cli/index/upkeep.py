@@ -30,8 +30,8 @@ from diptych_runtime.paths import shell_word
 
 if TYPE_CHECKING:
     from diptych.scoring.scorer import Scorer
+    from diptych.store.rebuild import RebuildReport
     from diptych.store.records import Record
-    from diptych.store.reports import RebuildReport
 
 
 def rebuild(

@@ -14,6 +14,7 @@ import numpy as np
 
 from diptych.errors import ModelMismatchError, StoreError
 from diptych.store.milvus.filters import FIELD, list_facets
+from diptych.store.originals import find_feature_faults
 from diptych.store.records import FileStamp, NewPicture, Record
 from diptych_runtime.errors import PictureError
 from diptych_runtime.runtime import Runtime
@@ -98,11 +99,7 @@ class Layout:
             embedding, tokens = self.embedding(row), self.tokens(row)
         except StoreError as fault:
             return [str(fault)]
-        norm = float(np.linalg.norm(np.frombuffer(embedding, "<f4")))
-        faults = [] if abs(norm - 1.0) < 1e-3 else [f"its embedding has the length {norm:.4g}, expected 1"]
-        if not np.isfinite(read_numbers(tokens)).all():
-            faults.append("its tokens are not finite")
-        return faults
+        return find_feature_faults(np.frombuffer(embedding, "<f4"), read_numbers(tokens))
 
     def _make_row(self, facts: dict[str, Any], embedding: np.ndarray, tokens: str) -> dict[str, Any]:
         text = json.dumps(facts, ensure_ascii=False, default=asdict)  # a stamp
@@ -121,9 +118,9 @@ class Layout:
         """The facts in the record of a row. Raises StoreError if it is not as it was written."""
         text = row["record"][8:]
         if f"{zlib.crc32(text.encode()):08x}" != row["record"][:8]:
-            raise make_damage_error(row["id"], "record", f"remove the picture {row['id']} and add it again")
+            text = "{}"
         facts = json.loads(text)
-        if facts["id"] != row["id"]:
+        if facts.get("id") != row["id"]:
             raise make_damage_error(row["id"], "record", f"remove the picture {row['id']} and add it again")
         return facts
 

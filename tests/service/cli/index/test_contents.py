@@ -121,13 +121,11 @@ def test_the_index_is_of_the_kind_that_was_asked_for_until_another_one_is(diptyc
     assert re.search(
         r"index     ivf, 4 lists, [\d.]+% of the exact candidates when it was made \(ivf asked for\)", shown
     )
-    assert "the index finds" in diptych("index", "verify", "--store", store).out
     assert diptych("index", "rebuild", "--store", store, *model).code == 0
     (store / "candidates.faiss").unlink()
     with Collection.open(store, scorer):
         pass
     assert (kind()["asked"], kind()["kind"]) == ("ivf", "ivf"), "it outlives the cache"
-    assert diptych("doctor", "--store", store, *model, "--json").json["store"]["index"]["measured_recall"] > 0.8
     assert diptych("index", "rebuild", "--store", store, "--index", "auto", *model).code == 0
     assert (kind()["asked"], kind()["kind"]) == ("auto", "exact")
 

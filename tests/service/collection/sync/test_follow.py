@@ -32,20 +32,6 @@ def test_a_failure_is_said_once_and_the_run_after_it_is_told():
     assert told == [(Outcome(), [])]
 
 
-def test_reasons_are_told_when_they_come_and_not_while_they_stay():
-    refused = iter([{"/a": "a"}, {"/a": "a"}, {"/a": "a", "/b": "b"}, {}, {"/b": "b"}])
-    over, told = Event(), []
-
-    def once() -> Outcome:
-        found = next(refused, None)
-        if found is None:
-            over.set()
-        return Outcome(refused=found or {})
-
-    follow_changes(once, 0.001, tell=lambda outcome, reasons: told.append(reasons), fail=pytest.fail, over=over)
-    assert told == [["a"], ["b"], ["b"]]
-
-
 @pytest.fixture
 def wait(store, folder):
     def until(expected):
