@@ -80,7 +80,7 @@ def _parse_cell(cell: str) -> Any:
 
 def _read_json_lines(lines: Iterator[str]) -> Iterator[tuple[str, Metadata]]:
     for line in lines:
-        row = parse_json(line) if line.strip() else {PATH[0]: None}
+        row: Any = parse_json(line) if line.strip() else {PATH[0]: None}
         column = next((name for name in PATH if isinstance(row, dict) and name in row), None)
         if column is None:
             raise ValueError(f"expected a JSON object with {' or '.join(PATH)}")

@@ -215,9 +215,9 @@ class Collections:
             collection = self._open_place(place)
             if collection is None:
                 raise DamagedCollectionError(
-                    f"the collection {name} could not be opened: {place.fault}. Mend it, where nothing else is said "
-                    f"with `diptych index rebuild --store {shell_word(place.name)}`, and create it once more by its "
-                    "name, which opens it"
+                    f"the collection {name} could not be opened: {place.fault}. Mend it with "
+                    f"`diptych index rebuild --store {shell_word(place.name)}`, unless that says otherwise, and create "
+                    "it once more by its name, which opens it"
                 )
             yield collection
         finally:

@@ -69,8 +69,9 @@ def _parse_address(scheme: str, rest: str) -> Address:
     name = parts.path.strip("/")
     options = parse_qs(parts.query, keep_blank_values=True)
     consistency = options.get("consistency", ["bounded"])[-1]
-    named = bool(host) and _NAME.fullmatch(name) is not None and not name.endswith(OWN) and not parts.fragment
-    if not named or options.keys() - {"originals", "consistency"} or consistency not in ("bounded", "strong"):
+    named = _NAME.fullmatch(name) and not name.endswith(OWN) and not parts.fragment
+    strange = options.keys() - {"originals", "consistency"} or consistency not in ("bounded", "strong")
+    if not host or not named or strange:
         raise wrong
     originals = options.get("originals", [""])[-1]
     shown = f"[{host}]" if ":" in host else host

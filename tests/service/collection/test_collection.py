@@ -7,7 +7,7 @@ from diptych import Collection, Scorer
 from diptych.collection.rebuild import rebuild_collection
 from diptych.errors import ModelMismatchError, UnknownPictureError
 from diptych.store.records import NewPicture
-from diptych_runtime.errors import ArtifactError, PictureError
+from diptych_runtime.errors import PictureError
 
 
 def ids(collection: Collection) -> list[str]:
@@ -104,26 +104,6 @@ def test_a_disk_that_does_not_take_the_cache_costs_no_picture(collection, scorer
     monkeypatch.undo()
     with Collection.open(collection.directory, scorer) as again:
         assert id in found(again, photo_bytes(80))
-
-
-def test_answers_about_stored_pictures_are_kept_and_taken_back_and_others_refused(collection):
-    a, b = (record.id for record in collection.list(2))
-    collection.label(a, b, "same")
-    collection.label(b, a, "different")
-    collection.label(a, b, "cannot tell", question="thing")
-    assert [(set(one.pair), one.question, one.answer) for one in collection.labels()] == [
-        ({a, b}, "copy", "different"),
-        ({a, b}, "thing", "cannot tell"),
-    ]
-    assert collection.take_back_label(a, b)
-    assert [one.answer for one in collection.labels("copy")] == ["same"]
-    with pytest.raises(UnknownPictureError, match="has no picture 'none'"):
-        collection.label(a, "none", "same")
-    with pytest.raises(ArtifactError, match="answers the questions copy, thing, match; got 'colour'"):
-        collection.label(a, b, "same", question="colour")
-    with pytest.raises(ValueError, match="expected an answer of"):
-        collection.label(a, b, "maybe")
-    assert len(collection.labels()) == 2
 
 
 def test_what_a_store_says_of_a_file_makes_no_page_of_it(collection):

@@ -14,13 +14,11 @@ from diptych.collection import registry
 from diptych.collection.registry import Collections, Summary
 from diptych.errors import (
     CollectionKeptError,
-    CollectionNameError,
     DamagedCollectionError,
     StoreError,
     UnknownCollectionError,
 )
 from diptych.store.sqlite.database import Store
-from diptych.store.sqlite.schema import DATABASE
 
 
 @pytest.fixture
@@ -41,14 +39,6 @@ def fill(collections: Collections, name: str, *contents: bytes) -> None:
     with collections.borrow(name) as collection:
         for data in contents:
             collection.add(data, keep_originals=True)
-
-
-def damage(root: Path, name: str) -> bytes:
-    """Spoil the head of a collection's database; gives what it was."""
-    path = root / name / DATABASE
-    whole = path.read_bytes()
-    path.write_bytes(b"no database at all" + whole[18:])
-    return whole
 
 
 def test_what_is_made_is_there_after_a_new_start(root, scorer, photo_bytes):
@@ -74,23 +64,6 @@ def test_what_is_made_is_there_after_a_new_start(root, scorer, photo_bytes):
                 change()
         one.close()
         assert len(alone) == 2, "it stays its owner's to close"
-
-
-def test_only_as_many_pictures_are_removed_as_were_said_to_go(collections, root, photo_bytes):
-    fill(collections, "shoes", photo_bytes(1), photo_bytes(2))
-    for said in (0, 1, 3):
-        with pytest.raises(CollectionKeptError, match=f": 2, and {said} were said to go; nothing was"):
-            collections.remove("shoes", said)
-    with collections.borrow("shoes") as shoes:
-        assert len(shoes.search(photo_bytes(1)).matches) == 2
-    collections.remove("shoes", 2)
-    collections.remove("bags")
-    assert collections.names() == []
-    assert [path.name for path in root.iterdir()] == ["service.lock"]
-    with pytest.raises(UnknownCollectionError):
-        collections.remove("shoes", 2)
-    assert collections.create("shoes")
-    assert collections.summary("shoes").pictures == 0
 
 
 def test_who_is_at_a_collection_ends_before_it_is_removed_and_nobody_else_gets_it(collections, photo_bytes):
@@ -131,39 +104,6 @@ def test_what_is_added_while_a_removal_waits_is_not_lost(collections, photo_byte
         with pytest.raises(CollectionKeptError, match=": 1, and 0 were said to go"):
             removal.result(20)
     assert collections.summary("shoes").pictures == 1
-
-
-def test_a_damaged_collection_takes_no_other_down_and_is_opened_when_it_is_mended(root, scorer, photo_bytes, caplog):
-    with Collections.open(root, scorer) as collections:
-        for name in ("bags", "shoes"):
-            collections.create(name)
-            fill(collections, name, photo_bytes(1))
-    whole = damage(root, "bags")
-    with caplog.at_level(logging.ERROR):
-        again = Collections.open(root, scorer)
-    assert "the collection bags could not be opened" in caplog.text
-    with again as collections:
-        assert collections.names() == ["bags", "shoes"]
-        assert list(collections.open_ones()) == ["shoes"]
-        assert list(collections.list_faults()) == ["bags"]
-        summary = collections.summary("bags")
-        assert (summary.pictures, summary.generation) == (None, None)
-        assert "file is not a database" in str(summary.fault)
-        mend = f"`diptych index rebuild --store {root / 'bags'}`"
-        for use in (
-            lambda: collections.borrow("bags").__enter__(),
-            lambda: collections.remove("bags", 1),
-            lambda: collections.create("bags"),
-        ):
-            with pytest.raises(DamagedCollectionError) as caught:
-                use()
-            assert mend in str(caught.value)
-        with pytest.raises(CollectionNameError):
-            collections.resolve(None)
-        (root / "bags" / DATABASE).write_bytes(whole)
-        assert not collections.create("bags")
-        assert collections.list_faults() == {}
-        assert collections.summary("bags").pictures == 1
 
 
 def test_damage_that_nobody_foresaw_takes_no_other_down(root, scorer, monkeypatch, caplog):

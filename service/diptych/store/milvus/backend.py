@@ -26,8 +26,7 @@ from diptych.pictures.content import picture_id
 from diptych.store.filters import Filter, open_test
 from diptych.store.location import REBUILDING, REPLACED, Address
 from diptych.store.milvus.client import SECONDS, SLOW, Server
-from diptych.store.milvus.filters import write_expression
-from diptych.store.milvus.rows import Layout
+from diptych.store.milvus.rows import Layout, write_expression
 from diptych.store.milvus.table import MOST, Table, layout_of, make_collection, properties_of
 from diptych.store.other_model import ways_out
 from diptych.store.rebuild import BATCH, Rebuild, RebuildReport

@@ -15,7 +15,7 @@ from diptych.pictures.content import picture_id
 from diptych.store.index import cache
 from diptych.store.index.candidates import describe_differences, find_differences
 from diptych.store.originals import find_feature_faults
-from diptych.store.other_model import embedded_by, find_obstacle
+from diptych.store.other_model import embedded_by
 from diptych.store.records import VerifyReport
 from diptych.store.sqlite.database import Store
 from diptych_runtime.token_codec import read_numbers
@@ -42,17 +42,14 @@ def verify_store(store: Store) -> VerifyReport:
                 missing += row["bytes"] is None and not (isinstance(row["path"], str) and Path(row["path"]).is_file())
     except StoreError as error:  # a database too broken to be read to its end
         return VerifyReport(pictures, [*problems, f"database: {error.__cause__ or error}"], [])
-    adopted = store.adopted_model()
     if len(revisions := store.count_revisions()) > 1:
-        name = "" if adopted else " --model NAME"
+        name = "" if store.adopted_model() else " --model NAME"
         models = f"{embedded_by(revisions)}; `diptych index rebuild{name}` brings all to one"
         problems.append(f"embedded by several models: {models}")
     elif len(sizes) > 1:
         known = ", ".join(f"{count:,} with {e:,} and {t:,}" for (e, t), count in sizes.most_common())
         problems.append(f"features of different sizes (embedding, tokens): {known}; `diptych index rebuild` mends them")
     remarks = []
-    if len(revisions) == 1 and (reason := find_obstacle(next(iter(revisions)), adopted.model if adopted else None)):
-        remarks.append(reason)
     if missing:
         remarks.append(f"pictures with neither kept bytes nor a file, which cannot be embedded again: {missing:,}")
     manifest, fault = cache.read_manifest(store.directory)

@@ -104,7 +104,7 @@ DAMAGE = {
     "checksum is wrong": flip_a_bit,
     r"checksum is wrong \(": lambda directory: (directory / CACHE).write_bytes(b""),
     "it cannot be read": lambda directory: (directory / CACHE).unlink(),
-    r"it cannot be read \(it is no file": lambda directory: make_pipe(directory / CACHE),
+    r"it cannot be read \(candidates.faiss is no file": lambda directory: make_pipe(directory / CACHE),
     r"manifest cannot be read \(.*is no file": lambda directory: make_pipe(directory / MANIFEST),
     "it is missing": lambda directory: (directory / MANIFEST).unlink(),
     "manifest cannot be read": lambda directory: (directory / MANIFEST).write_bytes(b"{"),

@@ -157,14 +157,6 @@ def test_a_failed_transaction_leaves_nothing_behind(store):
     assert store.insert([new(1)]) == [True]
 
 
-def test_a_folder_without_a_collection_is_refused_with_the_command_that_makes_one(tmp_path):
-    for read_only in (False, True):
-        said = r"`diptych index add .* PICTURES` \(in Python: create=True\), or name another"
-        with pytest.raises(StoreError, match=said):
-            Store.open(tmp_path / "nothing", read_only=read_only)
-    assert not (tmp_path / "nothing").exists()
-
-
 @pytest.mark.parametrize("version", [0, VERSION + 1, 99])
 def test_a_format_that_was_never_ours_or_is_newer_is_refused_with_both_numbers(tmp_path, version):
     with Store.open(tmp_path, create=True) as store:

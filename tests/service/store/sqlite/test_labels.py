@@ -21,22 +21,6 @@ def answers(store: Store, question: str | None = None) -> list[tuple[str, str, s
     return [(one.a, one.b, one.question, one.answer) for one in store.labels(question)]
 
 
-def test_the_latest_answer_to_a_question_about_a_pair_counts_in_either_order_and_taking_it_back_brings_the_former(
-    store,
-):
-    store.add_labels(
-        [NewLabel(B, A, "copy", "same"), NewLabel(A, B, "thing", "same"), NewLabel(A, C, "copy", "different")]
-    )
-    store.add_labels([NewLabel(A, B, "copy", "cannot tell")])
-    assert answers(store, "copy") == [(A, C, "copy", "different"), (A, B, "copy", "cannot tell")]
-    assert answers(store) == [(A, B, "thing", "same"), *answers(store, "copy")]
-    assert store.take_back_label(B, A, "copy")
-    assert answers(store, "copy") == [(A, B, "copy", "same"), (A, C, "copy", "different")]
-    assert store.take_back_label(A, B, "copy")
-    assert not store.take_back_label(A, B, "copy")
-    assert answers(store) == [(A, B, "thing", "same"), (A, C, "copy", "different")]
-
-
 def test_page_by_page_there_is_the_same_as_at_once_whatever_is_answered_meanwhile(store):
     ids = [f"{number:032x}" for number in range(30)]
     for answer in ("same", "different"):
@@ -69,14 +53,6 @@ def test_labels_outlive_a_picture_that_is_removed_and_are_its_again_when_it_is_a
     assert collection.store.labels()[0].path_b == two.path
     assert collection.add(one.path)[0].id == one.id
     assert collection.store.labels()[0].path_a == one.path
-
-
-def test_answers_that_are_none_and_pairs_of_one_picture_are_refused_and_nothing_is_written(store):
-    with pytest.raises(ValueError, match="expected an answer of 'same', 'different', 'cannot tell', got 'maybe'"):
-        store.add_labels([NewLabel(A, B, "copy", "same"), NewLabel(A, C, "copy", "maybe")])  # type: ignore
-    with pytest.raises(ValueError, match="a label is of two pictures"):
-        store.add_labels([NewLabel(A, A, "copy", "same")])
-    assert store.labels() == []
 
 
 def test_a_damaged_label_is_left_out_and_named_by_verify(store, caplog):

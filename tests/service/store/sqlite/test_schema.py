@@ -25,13 +25,6 @@ def path(tmp_path) -> Path:
     return made(tmp_path / DATABASE)
 
 
-def test_another_programs_number_is_quoted_even_if_the_tables_have_our_names(path):
-    with closing(open_connection(path, read_only=False)) as connection:
-        connection.execute("PRAGMA application_id=0x0f0f")
-        with pytest.raises(StoreError, match=r"is not a Diptych collection \(application id 0xf0f\)"):
-            prepare_tables(connection, path, create=True)
-
-
 def test_a_collection_is_made_once_and_keeps_its_identity_which_no_other_has(path, tmp_path):
     first = identity(path)
     assert identity(made(path)) == first
