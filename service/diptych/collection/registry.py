@@ -81,7 +81,7 @@ class Collections:
 
     >>> with Collections.open("root", Scorer.load()) as collections:
     ...     collections.create("shoes")
-    ...     with collections.using("shoes") as shoes:
+    ...     with collections.borrow("shoes") as shoes:
     ...         shoes.add("boot.jpg")
     """
 

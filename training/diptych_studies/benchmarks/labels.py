@@ -18,8 +18,8 @@ import numpy as np
 
 from diptych.bench.command import run_command
 from diptych.bench.model import find_processor
-from diptych.collection.rebuild import adopt_model
 from diptych.collection.collection import Collection
+from diptych.collection.rebuild import adopt_model
 from diptych.dedupe.candidates import candidate_pairs
 from diptych.errors import BenchError
 from diptych.labelling.calibrate import calibrate_collection
