@@ -97,7 +97,7 @@ ROWS = (
     Row("bench dedupe {in}/photos --count 12 --folder {out}", "diptych_studies.benchmarks.dedupe:_make", writes=("bench",), again=False, threads=False),
     Row("bench labels {in}/photos --classes {in}/classes.csv --folder {out}", "diptych_studies.benchmarks.labels:halves", "{in}/classes.csv", writes=("bench",), again=False),
     Row("models list", "diptych.cli.models:_describe_model", None, model=False, threads=False),
-    Row("models use {in}/model --store {out}/store", "diptych.store.sqlite.adopted:Adopted.adopt", "{in}/model", ("store",), store=True, model=False),
+    Row("models use {in}/model --store {out}/store", "diptych.store.sqlite.database:Store.adopt_model", "{in}/model", ("store",), store=True, model=False),
     Row("bench score --pairs 1000 --pictures 4 --folder {out}", "diptych_studies.benchmarks.tables:draw", writes=("bench",), again=False, **_COMPUTED, threads=False),
     Row("bench store --store {out}/new --count 200", "diptych.bench.store:measure_store", writes=("new",), **_COMPUTED, threads=False),
     Row("estimate --queries 1 1000", "diptych_studies.benchmarks.estimate:measure_figures", again=False, **_COMPUTED),

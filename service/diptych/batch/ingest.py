@@ -209,7 +209,7 @@ def embed_part(number: int, *, folder: str, config: WorkerConfig) -> None:
 def _read_picture(path: Path, scorer: Scorer, known: _KnownIds) -> Found:
     check_name(str(path))
     status, data = read_file(path, scorer.limits)
-    content = read_new(data, known, scorer, name=str(path), keep=False)
+    content = read_new(data, known.known_ids, scorer, name=str(path), keep=False)
     return Found(picture_of(content.id, path, status, data), content)
 
 

@@ -17,7 +17,7 @@ from diptych.bench.model import find_processor
 from diptych.collection.ingest import BATCH
 from diptych.console import format_table
 from diptych.pictures.content import picture_id
-from diptych.store.backend import Backend
+from diptych.store.open import Backend
 from diptych.store.records import NewPicture
 from diptych_runtime.runtime import Runtime
 

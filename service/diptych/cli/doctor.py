@@ -141,7 +141,7 @@ def inspect_store(where: Location, problems: list[str]) -> dict[str, Any]:
 
     with open_store(where, read_only=True) as store:
         verdict = store.verify()
-        index = {**store.index_facts(), "measured_recall": verdict.recall}
+        index = store.index_facts()
         found = {**store.stats(), "index": index, "healthy": verdict.healthy, "remarks": verdict.remarks}
     problems += [f"{where}: {text}" for text in verdict.problems]
     return found

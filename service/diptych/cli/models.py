@@ -65,7 +65,7 @@ def use(
     Pictures are embedded anew only if the panel part is another. No other process may write to the collection
     meanwhile. Exits with 1 if pictures could not be read.
     """
-    from diptych.collection.adoption import adopt_model
+    from diptych.collection.rebuild import adopt_model
     from diptych.store.sqlite.database import Store
 
     console = Console(as_json, quiet)

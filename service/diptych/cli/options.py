@@ -208,7 +208,7 @@ def to_add_to(store: Location, scorer: Scorer, model: str, *, dry_run: bool) -> 
     An empty one in a folder is from now on opened with a `model` that is named by its path, which no revision tells.
     """
     from diptych.collection.collection import Collection
-    from diptych.store.sqlite.adopted import Adopted, AdoptedModel
+    from diptych.store.sqlite.database import AdoptedModel, Store
     from diptych_runtime.models import full_name, named_model, own_calibration
 
     there = not dry_run or isinstance(store, Address) or is_collection(store)
@@ -218,7 +218,7 @@ def to_add_to(store: Location, scorer: Scorer, model: str, *, dry_run: bool) -> 
         Collection.open(where, scorer, create=not reading, read_only=reading) as collection,
     ):
         by_path = named_model(model) is None and own_calibration(model) is None
-        if by_path and not reading and isinstance(collection.backend, Adopted) and not collection.backend.count():
+        if by_path and not reading and isinstance(collection.backend, Store) and not collection.backend.count():
             collection.backend.adopt_model(AdoptedModel.of(full_name(model), scorer.runtime.released), ())
         yield collection
 

@@ -29,15 +29,13 @@ from diptych.pictures.content import Content, make_thumbnail, media_type
 from diptych.scoring.inputs import files_below, is_picture, list_sources
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
-from diptych.store.backend import Backend
-from diptych.store.embedder import OnFailure, OnProgress, Rebuild
 from diptych.store.index.candidates import CandidateIndex
 from diptych.store.index.layout import Kind
 from diptych.store.location import Location
-from diptych.store.open import open_searchable
+from diptych.store.open import Backend, open_searchable
 from diptych.store.originals import read_original
-from diptych.store.records import Answer, Label, NewLabel, Record
-from diptych.store.reports import RebuildReport, VerifyReport
+from diptych.store.rebuild import OnFailure, OnProgress, Rebuild, RebuildReport
+from diptych.store.records import Answer, Label, NewLabel, Record, VerifyReport
 from diptych.store.sqlite.backend import SqliteBackend
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.decoder import PictureSource
@@ -191,11 +189,12 @@ class Collection:
         """
         if keep_originals:
             self.backend.check_keeping()
-        return map_pictures(
-            lambda picture: read_new(picture[0], self.backend, self.scorer, name=picture[1], keep=keep_originals),
-            pictures,
-            self.scorer.runtime.threads,
-        )
+        known_ids = self.backend.known_ids
+
+        def read(picture: tuple[PictureSource, str | None]) -> Content | AlreadyStored:
+            return read_new(picture[0], known_ids, self.scorer, name=picture[1], keep=keep_originals)
+
+        return map_pictures(read, pictures, self.scorer.runtime.threads)
 
     def search(
         self,

@@ -22,22 +22,15 @@ from diptych.scoring.scorer import Scorer
 from diptych.store.records import FileStamp, NewPicture
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import ArgumentError, PictureError
+from diptych_runtime.parsing import parse_json
 
 S = TypeVar("S", bound=PictureSource)
+KnownIds = Callable[[Sequence[str]], set[str]]  # those of some ids that are stored
 
 BATCH = 64
+_KEPT = ("id", "sha256", "media_type", "width", "height", "embedding", "tokens", "data", "frames")
 BATCH_BYTES = 64 * 1024 * 1024
-# A reader of the answers gives up somewhere, the JSON writer of the HTTP service at 255.
-METADATA_DEPTH = 100
 METADATA_BYTES = 64 * 1024  # of a picture, as JSON
-
-
-class HasPictures(Protocol):
-    """A holder of pictures that knows their ids."""
-
-    def known_ids(self, ids: Sequence[str]) -> set[str]:
-        """The given ids that are stored."""
-        ...
 
 
 class TakesPictures(Protocol):
@@ -198,9 +191,14 @@ def stamp_of(source: PictureSource) -> FileStamp | None:
 
 
 def read_new(
-    source: PictureSource, holder: HasPictures, scorer: Scorer, *, name: str | None, keep: bool
+    source: PictureSource,
+    known_ids: KnownIds,
+    scorer: Scorer,
+    *,
+    name: str | None,
+    keep: bool,
 ) -> Content | AlreadyStored:
-    """Read and check a picture, unless its content is stored already; its bytes are returned only with `keep`.
+    """Read and check a picture, unless its id is among the `known_ids`; its bytes are returned only with `keep`.
 
     Raises PictureError, also for a file whose name is not UTF-8: the database could not keep it.
     """
@@ -212,7 +210,7 @@ def read_new(
         raise PictureError(str(error)) from None
     data = read_bytes(source, scorer.limits, name=name)
     id = picture_id(hashlib.sha256(data).hexdigest())
-    if holder.known_ids([id]):
+    if known_ids([id]):
         return AlreadyStored(id, data if keep else None)
     content = scorer.decoder.run(partial(describe, data, scorer.runtime.panel_size, scorer.limits, name=name))
     return replace(content, data=data) if keep else content
@@ -229,19 +227,9 @@ def to_rows(arrivals: Sequence[Incoming], scorer: Scorer) -> list[NewPicture]:
     ]
     return [
         NewPicture(
-            id=content.id,
-            sha256=content.sha256,
-            path=arrival.path,
-            media_type=content.media_type,
-            width=content.width,
-            height=content.height,
-            metadata=arrival.metadata,
+            **{name: getattr(content, name) for name in _KEPT},
+            **{name: getattr(arrival, name) for name in ("path", "metadata", "stamp")},
             revision=scorer.runtime.revision,
-            embedding=content.embedding,
-            tokens=content.tokens,
-            data=content.data,
-            stamp=arrival.stamp,
-            frames=content.frames,
         )
         for arrival, content in fresh
     ]
@@ -253,10 +241,9 @@ def simulate_commit(arrivals: Sequence[Incoming], met: set[str]) -> list[Added]:
     """
     found = []
     for arrival in arrivals:
-        id = arrival.content.id
-        created = not isinstance(arrival.content, AlreadyStored) and id not in met
-        found.append(Added.of(arrival, created=created))
-        met.add(id)
+        new = not isinstance(arrival.content, AlreadyStored) and arrival.content.id not in met
+        found.append(Added.of(arrival, created=new))
+        met.add(arrival.content.id)
     return found
 
 
@@ -274,26 +261,11 @@ def checked_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
     try:
         # Encoded, so that half a surrogate pair is refused here and not by whoever asks for it later.
         text = json.dumps(metadata, allow_nan=False, ensure_ascii=False).encode()
-        kept = json.loads(text)
+        kept = parse_json(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise ArgumentError(f"metadata must be a dict of JSON values: {error}") from None
     if not isinstance(kept, dict):
         raise ArgumentError(f"metadata must be a dict of JSON values, got {type(metadata).__name__}")
-    if _is_deeper(METADATA_DEPTH, kept):
-        raise ArgumentError(f"metadata may be nested {METADATA_DEPTH} levels deep, and this is nested deeper")
     if len(text) > METADATA_BYTES:
         raise ArgumentError(f"metadata may have {METADATA_BYTES:,} bytes as JSON, and this has {len(text):,}")
     return kept
-
-
-def _is_deeper(depth: int, value: Any) -> bool:
-    level = [value]
-    for _ in range(depth):
-        level = [inner for outer in level for inner in _list_inside(outer)]
-    return any(isinstance(inner, dict | list) for inner in level)
-
-
-def _list_inside(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()

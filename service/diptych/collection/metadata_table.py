@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,72 +33,59 @@ def read_metadata(table: Path) -> dict[str, Metadata]:
 
     Raises ArgumentError, with the number of the line, and OSError.
     """
-    if table.suffix.lower() not in ENDINGS:
+    ending = table.suffix.lower()
+    if ending not in ENDINGS:
         raise ArgumentError(f"expected a table of metadata that ends in {' or '.join(ENDINGS)}, got {table}")
-    read = _read_csv if table.suffix.lower() == ".csv" else _read_json_lines
     found: dict[str, Metadata] = {}
+    number = 0
+
+    def read_lines(stream: Iterable[str]) -> Iterator[str]:
+        nonlocal number
+        for number, line in enumerate(stream, 1):  # noqa: B007 - which the errors name
+            yield line
+
     try:
-        for number, name, metadata in read(table):
-            if name is None:
-                continue
-            path = existing_form(full_path(table.absolute().parent / name))
-            if path in found:
-                raise ArgumentError(f"{table}, line {number}: {name} is named twice")
-            try:
+        with open_text(str(table), newline="") as stream:
+            read = _read_csv if ending == ".csv" else _read_json_lines
+            for name, metadata in read(read_lines(stream)):
+                path = existing_form(full_path(table.absolute().parent / name))
+                if path in found:
+                    raise ValueError(f"{name} is named twice")
                 found[path] = checked_metadata(metadata)
-            except ArgumentError as error:
-                raise ArgumentError(f"{table}, line {number}: {error}") from None
     except UnicodeDecodeError as error:
         raise ArgumentError(f"{table} is not UTF-8 ({error}); save it as such") from None
+    except (ArgumentError, ValueError, csv.Error) as error:
+        raise ArgumentError(f"{table}, line {number}: {error}") from None
     return found
 
 
-def _read_csv(table: Path) -> Iterator[tuple[int, str, Metadata]]:
-    with open_text(str(table), newline="") as stream:
-        rows = csv.DictReader(stream, strict=True)
-        try:
-            column = next((name for name in PATH if name in (rows.fieldnames or ())), None)
-            if column is None:
-                raise ArgumentError(
-                    f"{table} has no column {' or '.join(PATH)}; it has {', '.join(rows.fieldnames or ()) or 'none'}"
-                )
-            if twice := [name for name, count in Counter(rows.fieldnames).items() if count > 1]:
-                raise ArgumentError(
-                    f"{table} has more than one column named {', '.join(map(repr, twice))}; rename or remove all "
-                    "but one of them"
-                )
-            for row in rows:
-                if None in row:
-                    raise ArgumentError(f"{table}, line {rows.line_num}: more cells than the header has columns")
-                name = row.pop(column)
-                if not name:
-                    raise ArgumentError(f"{table}, line {rows.line_num}: no {column}")
-                try:
-                    values = {key: _parse_cell(cell) for key, cell in row.items() if cell}
-                except ValueError as error:  # a whole number of too many digits
-                    raise ArgumentError(f"{table}, line {rows.line_num}: a number cannot be read: {error}") from None
-                yield rows.line_num, name, values
-        except csv.Error as error:
-            raise ArgumentError(f"{table}, line {rows.reader.line_num}: {error}") from None
+def _read_csv(lines: Iterator[str]) -> Iterator[tuple[str, Metadata]]:
+    rows = csv.DictReader(lines, strict=True)
+    header = list(rows.fieldnames or ())
+    column = next((name for name in PATH if name in header), None)
+    if column is None or len(set(header)) < len(header):
+        there = ", ".join(header) or "none"
+        raise ValueError(f"expected columns of different names, {' or '.join(PATH)} among them, got {there}")
+    for row in rows:
+        if None in row:
+            raise ValueError("more cells than the header has columns")
+        if not (name := row.pop(column)):
+            raise ValueError(f"no {column}")
+        yield name, {key: _parse_cell(cell) for key, cell in row.items() if cell}
 
 
 def _parse_cell(cell: str) -> Any:
     return json.loads(cell) if _NUMBER.fullmatch(cell) else _WORDS.get(cell, cell)
 
 
-def _read_json_lines(table: Path) -> Iterator[tuple[int, str | None, Metadata]]:
-    with open_text(str(table)) as stream:
-        for number, line in enumerate(stream, 1):
-            if not line.strip():
-                continue
-            try:
-                row = parse_json(line)
-            except ValueError as error:
-                raise ArgumentError(f"{table}, line {number}: expected a JSON object: {error}") from None
-            column = next((name for name in PATH if isinstance(row, dict) and name in row), None)
-            if column is None:
-                raise ArgumentError(f"{table}, line {number}: expected a JSON object with {' or '.join(PATH)}")
-            name = row.pop(column)
-            if name is not None and (not isinstance(name, str) or not name):
-                raise ArgumentError(f"{table}, line {number}: expected the name of a file in {column}, got {name!r}")
-            yield number, name, row.get("metadata", row)
+def _read_json_lines(lines: Iterator[str]) -> Iterator[tuple[str, Metadata]]:
+    for line in lines:
+        row: Any = parse_json(line) if line.strip() else {PATH[0]: None}
+        column = next((name for name in PATH if isinstance(row, dict) and name in row), None)
+        if column is None:
+            raise ValueError(f"expected a JSON object with {' or '.join(PATH)}")
+        name = row.pop(column)
+        if name is not None:
+            if not isinstance(name, str) or not name:
+                raise ValueError(f"expected the name of a file in {column}, got {name!r}")
+            yield name, row.get("metadata", row)

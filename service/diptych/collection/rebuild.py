@@ -1,11 +1,13 @@
-"""Embedding the pictures of a collection anew, wherever it is."""
+"""Embedding the pictures of a collection anew, wherever it is, and giving it another model.
+
+With another model what was embedded stays where the panel graph is the same, and the rest is embedded anew.
+"""
 
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -15,16 +17,19 @@ from diptych.collection.ingest import make_features
 from diptych.errors import UnknownPictureError
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
-from diptych.store.embedder import OnFailure, OnProgress, Rebuild
+from diptych.store.index.candidates import CandidateIndex
 from diptych.store.index.layout import Kind
 from diptych.store.location import Location
 from diptych.store.open import rebuild_store
 from diptych.store.originals import Keeper, read_original
+from diptych.store.rebuild import OnFailure, OnProgress, Rebuild, RebuildReport
 from diptych.store.records import Record
-from diptych.store.reports import RebuildReport
-from diptych.store.sqlite.adopted import AdoptedModel
+from diptych.store.sqlite.database import AdoptedModel, Store
 from diptych_runtime.decoder import SUFFIXES
-from diptych_runtime.errors import PictureError
+from diptych_runtime.errors import ArtifactError, PictureError
+from diptych_runtime.manifest import PANEL_GRAPH, Manifest
+from diptych_runtime.models import models_by_name
+from diptych_runtime.own_calibration import OwnCalibration, remove_calibration
 
 
 def rebuild_collection(
@@ -47,27 +52,18 @@ def rebuild_collection(
     index from now on, and `adopted` the model that commands open it with from now on, also after an interruption.
     Raises StoreError.
     """
-    removal = _Removal(allow_removal)
     work = Rebuild(scorer.runtime, partial(embed_stored, scorer), everything, None, index, on_error, on_progress)
-    if drop:
-        work.may_drop = removal.may_go
-    report = rebuild_store(where, work, AdoptedModel.of(adopted, scorer.runtime.released) if adopted else None)
-    return replace(report, spared=dict(removal.spared))
+    spared = work.report.spared
 
-
-@dataclass
-class _Removal:
-    """The decision about each picture that cannot be read: with `everything`, all go; `spared` counts the others."""
-
-    everything: bool
-    spared: Counter[str] = field(default_factory=Counter)
-
-    def may_go(self, record: Record) -> bool:
+    def may_go(record: Record) -> bool:
         """True if a picture may go: it has no file, or that is surely gone or another one."""
-        reason = None if self.everything or record.path is None else _find_absence(Path(record.path))
+        reason = None if allow_removal or record.path is None else _find_absence(Path(record.path))
         if reason is not None:
-            self.spared[reason] += 1
+            spared[reason] = spared.get(reason, 0) + 1
         return reason is None
+
+    work.may_drop = may_go if drop else None
+    return rebuild_store(where, work, AdoptedModel.of(adopted, scorer.runtime.released) if adopted else None)
 
 
 def _find_absence(path: Path) -> str | None:
@@ -105,3 +101,62 @@ def embed_stored(scorer: Scorer, store: Keeper, records: Sequence[Record]) -> li
     contents = map_pictures(read_pixels, records, scorer.runtime.threads)
     made = iter(make_features([pixels for pixels in contents if not isinstance(pixels, PictureError)], scorer))
     return [content if isinstance(content, PictureError) else next(made) for content in contents]
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """The outcome of an adoption: `kept` pictures have the features they had, and `rebuilt` says what was embedded
+    anew, None where nothing had to be. `calibration` is True if one's own, over the model before, was removed.
+    """
+
+    kept: int
+    rebuilt: RebuildReport | None
+    calibration: bool
+
+
+def adopt_model(
+    folder: Path,
+    scorer: Scorer,
+    model: str,
+    *,
+    on_error: OnFailure | None = None,
+    on_progress: OnProgress | None = None,
+) -> Adoption:
+    """Give the collection in a folder the scorer's model, which commands without `--model` open as `model` from now on.
+
+    Where only the pair graph is another, tokens and embeddings stay, and pictures are of the new revision in one
+    transaction. Others are embedded anew, which may be interrupted and run again. Scores of pairs are of a revision and
+    go by themselves. Raises StoreError, also while another process writes to the collection.
+    """
+    released = scorer.runtime.released
+    adopted = AdoptedModel.of(model, released)
+    with Store.open(folder) as store:
+        known = _list_panels(store.adopted_model())
+        before = list(store.count_revisions())
+        same = {revision for revision in before if known.get(revision) == adopted.panel} | {adopted.revision}
+        whole = len(before) == 1 and before[0] in same
+        index = CandidateIndex.open(store, released.embedding_dim, before[0]) if whole else None
+        kept = store.adopt_model(adopted, same)
+        others = store.count() - kept
+        if index is not None:
+            index.revision = adopted.revision
+            index.save(store.directory)
+    rebuilt = rebuild_collection(folder, scorer, on_error=on_error, on_progress=on_progress) if others else None
+    return Adoption(kept, rebuilt, _drop_calibration(folder, released))
+
+
+def _list_panels(adopted: AdoptedModel | None) -> Mapping[str, str]:
+    """The sha256 of the panel graph of every model that is known here, by revision: bundled ones, one's own and the
+    `adopted` one.
+    """
+    known = {} if adopted is None else {adopted.revision: adopted.panel}
+    return known | {manifest.revision: manifest.digests[PANEL_GRAPH] for manifest in models_by_name().values()}
+
+
+def _drop_calibration(folder: Path, released: Manifest) -> bool:
+    """Remove the calibration of one's own if it was made over another model; True if it was."""
+    try:
+        own = OwnCalibration.load_beside(folder)
+    except ArtifactError:
+        return False  # a damaged one is named where it is used
+    return own is not None and not own.fits(released) and remove_calibration(folder)

@@ -19,14 +19,13 @@ from diptych.errors import (
     CollectionKeptError,
     CollectionNameError,
     DamagedCollectionError,
-    ModelMismatchError,
     StoreError,
     UnknownCollectionError,
 )
 from diptych.scoring.scorer import Scorer
 from diptych.store.sqlite.database import Store
 from diptych_runtime.atomic import disk_bytes
-from diptych_runtime.errors import ArtifactError, DiptychError
+from diptych_runtime.errors import DiptychError
 from diptych_runtime.paths import shell_word
 
 DEFAULT = "default"
@@ -40,14 +39,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class _Place:
-    """A collection, or None while it is closed; with a `fault`, why it could not be opened, if that says it, the way
-    `out`, and when that was (`failed`). `users` counts who is at it right now; `used` orders places by their last use.
+    """A collection, or None while it is closed; with a `fault`, why it could not be opened, and when that was
+    (`failed`). `users` counts who is at it right now; `used` orders places by their last use.
     """
 
     name: str
     collection: Collection | None
     fault: str = ""
-    out: str = ""
     users: int = 0
     leaving: bool = False
     used: int = 0
@@ -83,7 +81,7 @@ class Collections:
 
     >>> with Collections.open("root", Scorer.load()) as collections:
     ...     collections.create("shoes")
-    ...     with collections.using("shoes") as shoes:
+    ...     with collections.borrow("shoes") as shoes:
     ...         shoes.add("boot.jpg")
     """
 
@@ -92,7 +90,7 @@ class Collections:
     ) -> None:
         """Prefer `Collections.open` and `Collections.of`."""
         self._places, self._home, self._most = places, home, most
-        self._uses, self._said = count(1), False
+        self._uses = count(1)
         self._changed = Condition()  # of places and their users; never held while a disk is waited for
         self._changing = Lock()  # one collection is made or removed at a time
 
@@ -127,8 +125,6 @@ class Collections:
         collections = cls(places, (home, scorers), most)
         for place in list(places.values())[:most]:
             collections._open_place(place)
-        if len(places) > most:
-            collections._say_bound()
         return collections
 
     def close(self) -> None:
@@ -218,13 +214,10 @@ class Collections:
         try:
             collection = self._open_place(place)
             if collection is None:
-                verify, rebuild = (
-                    f"`diptych index {word} --store {shell_word(place.name)}`" for word in ("verify", "rebuild")
-                )
-                out = place.out or f"See what is damaged by {verify}, mend it by {rebuild}"
                 raise DamagedCollectionError(
-                    f"the collection {name} could not be opened: {place.fault}. {out}, and create it once more by its "
-                    "name, which opens it"
+                    f"the collection {name} could not be opened: {place.fault}. Mend it with "
+                    f"`diptych index rebuild --store {shell_word(place.name)}`, unless that says otherwise, and create "
+                    "it once more by its name, which opens it"
                 )
             yield collection
         finally:
@@ -323,7 +316,6 @@ class Collections:
                     return
                 place = min(idle, key=lambda one: one.used)
                 place.users += 1  # so that nobody else closes it
-            self._say_bound()
             try:
                 with place.changing:
                     with self._changed:
@@ -336,15 +328,6 @@ class Collections:
                 with self._changed:
                     place.users -= 1
                     self._changed.notify_all()
-
-    def _say_bound(self) -> None:
-        if not self._said:
-            self._said = True
-            logger.info(
-                "of %d collections at most %d are open at once (DIPTYCH_OPEN_COLLECTIONS); others are opened when they "
-                "are asked for",
-                *(len(self._places), self._most),
-            )
 
     def _require_root(self) -> tuple[Root, Scorers]:
         if self._home is None:
@@ -361,13 +344,12 @@ class Collections:
 def _try_opening(place: _Place, scorers: Scorers) -> None:
     """Open the collection of a place, or note its fault there."""
     directory = Path(place.name)
-    place.fault = place.out = ""
+    place.fault = ""
     try:
         place.collection = Collection.open(directory, scorers.of(directory))
     except DiptychError as error:
         logger.error("the collection %s could not be opened: %s", directory.name, error)
         place.fault, place.failed = str(error), time.monotonic()
-        place.out = "Do so" if isinstance(error, ModelMismatchError | ArtifactError) else ""
     except Exception as error:
         # Whatever damage does to one of them, the others must open.
         logger.exception("the collection %s could not be opened", directory.name)

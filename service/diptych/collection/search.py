@@ -16,8 +16,8 @@ from diptych.pictures.content import content_id
 from diptych.scoring.ranking import best_first
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.tracing import span
-from diptych.store.backend import Backend
 from diptych.store.filters import Filter
+from diptych.store.open import Backend
 from diptych.store.originals import read_original
 from diptych.store.records import FileState, Record
 from diptych_runtime.calibration.verdicts import Verdict
@@ -107,8 +107,7 @@ def search_backend(
     """Retrieve `max(top, candidates)` pictures, re-rank the first `candidates` and answer `top` of both orders.
 
     With `early_stop` re-ranking stops as soon as `top` candidates, in their first-stage order, reach that relevance;
-    none is scored twice or against its rivals. This is an approximation: a later one might score higher. With a
-    `filter` there is nothing but the pictures that meet it.
+    none is scored twice or against its rivals. With a `filter` there is nothing but the pictures that meet it.
     """
     if top < 1 or candidates < 0:
         raise ArgumentError(f"expected top >= 1 and candidates >= 0, got top={top} and candidates={candidates}")
@@ -186,19 +185,10 @@ def _read_original(
 
 
 def _make_match(record: Record, said: Judgement | None, similarity: float, rank: int, first_rank: int) -> Match:
-    return Match(
-        id=record.id,
-        path=record.path,
-        metadata=record.metadata,
-        relevance_score=None if said is None else said.relevance_score,
-        raw_score=None if said is None else said.raw_score,
-        similarity=similarity,
-        rank=rank,
-        first_rank=first_rank,
-        verdict=None if said is None else said.verdict,
-        closer_look=None if said is None else said.closer_look,
-        file_state=record.file_state,
-    )
+    scores = (None, None) if said is None else (said.relevance_score, said.raw_score)
+    look = (None, None) if said is None else (said.verdict, said.closer_look)
+    facts = record.id, record.path, record.metadata
+    return Match(*facts, *scores, similarity, rank, first_rank, *look, record.file_state)
 
 
 @dataclass(frozen=True)

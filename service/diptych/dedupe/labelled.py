@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from diptych.store.backend import Backend
+from diptych.store.open import Backend
 from diptych.store.sqlite.backend import SqliteBackend
 from diptych.store.sqlite.schema import is_collection
 from diptych_runtime.calibration.questions import COPY, THING

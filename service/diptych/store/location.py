@@ -56,25 +56,23 @@ def parse_location(where: Location) -> Path | Address:
 
 
 def _parse_address(scheme: str, rest: str) -> Address:
-    form = f"expected {scheme}://[USER:PASSWORD@]HOST[:PORT]/COLLECTION[?originals=DIR]"
+    wrong = ArgumentError(
+        f"expected {scheme}://[USER:PASSWORD@]HOST[:PORT]/COLLECTION[?originals=DIR][&consistency=bounded|strong]; "
+        "PORT is 1 to 65535, COLLECTION has letters, digits and _, no digit first, and does not end in "
+        f"{' or '.join(OWN)}; in USER and PASSWORD write all but letters and digits as %XX"
+    )
     try:
         parts = urlsplit(f"{scheme}://{rest}")
         host, port = parts.hostname, parts.port or PORT
     except ValueError:  # says all of it, with the password
-        raise ArgumentError(
-            f"{form}, with a port from 1 to 65535; in USER and PASSWORD write all but letters and digits as %XX"
-        ) from None
+        raise wrong from None
     name = parts.path.strip("/")
     options = parse_qs(parts.query, keep_blank_values=True)
-    if not host or not _NAME.fullmatch(name) or parts.fragment:
-        raise ArgumentError(f"{form}; COLLECTION has letters, digits and _, and no digit first")
-    if name.endswith(OWN):
-        raise ArgumentError(f"{form}; names that end in {' or '.join(OWN)} belong to `diptych index rebuild`")
-    if unknown := options.keys() - {"originals", "consistency"}:
-        raise ArgumentError(f"{form}; {min(unknown)!r} is none of its options, originals and consistency are")
     consistency = options.get("consistency", ["bounded"])[-1]
-    if consistency not in ("bounded", "strong"):
-        raise ArgumentError(f"{form}; consistency is bounded or strong, got {consistency[:40]!r}")
+    named = _NAME.fullmatch(name) and not name.endswith(OWN) and not parts.fragment
+    strange = options.keys() - {"originals", "consistency"} or consistency not in ("bounded", "strong")
+    if not host or not named or strange:
+        raise wrong
     originals = options.get("originals", [""])[-1]
     shown = f"[{host}]" if ":" in host else host
     own = parts.username and f"{unquote(parts.username)}:{unquote(parts.password or '')}"

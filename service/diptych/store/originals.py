@@ -1,4 +1,4 @@
-"""The file behind a stored picture, which may lie in the database or where it was found."""
+"""Is what is stored of a picture whole? Its file, in the store or where it was found, and its features."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from diptych.errors import UnknownPictureError
 from diptych.pictures.content import hash_file, read_bytes
-from diptych.store.records import Record
-from diptych.store.reports import FilesReport
+from diptych.store.records import FilesReport, Record
 from diptych_runtime.decoder import PictureLimits
 from diptych_runtime.errors import PictureError
 from diptych_runtime.own_files import open_own
@@ -95,3 +96,10 @@ def read_original(store: Keeper, record: Record, limits: PictureLimits) -> bytes
             f"{record.path} has changed since it was added as picture {record.id}; add it again, and remove the old one"
         )
     return data
+
+
+def find_feature_faults(embedding: np.ndarray, tokens: np.ndarray) -> list[str]:
+    """The faults of stored features that no checksum shows: an embedding without length 1, tokens without numbers."""
+    norm = float(np.linalg.norm(embedding))
+    faults = [] if abs(norm - 1.0) < 1e-3 else [f"its embedding has the length {norm:.4g}, expected 1"]
+    return faults if np.isfinite(tokens).all() else [*faults, "its tokens are not finite"]

@@ -1,4 +1,4 @@
-"""The record of a picture in a collection."""
+"""The record of a picture in a collection, the labels of pairs, and the reports of checks."""
 
 from __future__ import annotations
 
@@ -125,3 +125,28 @@ class NewLabel:
     question: str
     answer: Answer
     added: str | None = None
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """The result of a verification; `remarks` are no damage (a file moved away, a cache behind)."""
+
+    pictures: int
+    problems: list[str]
+    remarks: list[str]
+
+    @property
+    def healthy(self) -> bool:
+        """True if there is no problem."""
+        return not self.problems
+
+
+@dataclass(frozen=True)
+class FilesReport:
+    """The paths at which files no longer hold the pictures that are stored: of `compared` ones those that have
+    `changed`, and those that are `missing` or cannot be read.
+    """
+
+    compared: int
+    changed: list[str]
+    missing: list[str]

@@ -17,11 +17,6 @@ def own(scorer: Scorer, **changes) -> OwnCalibration:
     return replace(made, **changes)
 
 
-def test_without_one_the_scorer_is_the_very_same(scorer, tmp_path):
-    assert with_own_calibration(scorer, tmp_path) is scorer
-    assert with_own_calibration(scorer, None) is scorer
-
-
 def test_it_is_laid_over_the_scorer_of_the_collection_and_over_no_other(scorer, collection):
     own(scorer).save(collection.directory / CALIBRATION)
     collection.close()
@@ -33,6 +28,7 @@ def test_it_is_laid_over_the_scorer_of_the_collection_and_over_no_other(scorer, 
 
 
 def test_a_scorer_with_a_calibration_of_its_own_keeps_that(scorer, tmp_path):
+    assert with_own_calibration(scorer, tmp_path) is with_own_calibration(scorer, None) is scorer
     own(scorer).save(tmp_path / CALIBRATION)
     chosen = scorer.with_calibration(own(scorer, made="2020-01-01"))
     assert with_own_calibration(chosen, tmp_path) is chosen

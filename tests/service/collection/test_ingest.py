@@ -7,7 +7,6 @@ from diptych.collection.ingest import (
     BATCH,
     BATCH_BYTES,
     METADATA_BYTES,
-    METADATA_DEPTH,
     AlreadyStored,
     Incoming,
     checked_metadata,
@@ -17,6 +16,7 @@ from diptych.collection.ingest import (
 )
 from diptych.pictures.content import Content
 from diptych.store.sqlite.database import Store
+from diptych_runtime.parsing import DEPTH
 
 
 @pytest.fixture
@@ -44,6 +44,7 @@ def test_batches_keep_the_order_and_hold_at_most_64_files(tmp_path):
     assert [len(batch) for batch in found] == [BATCH, BATCH, 3]
     assert [path for batch in found for path in batch] == paths
     assert list(make_batches([])) == []
+    assert list(make_batches([tmp_path / "gone.jpg"])) == [[tmp_path / "gone.jpg"]], "to be refused by name"
 
 
 def test_large_files_make_small_batches_and_the_largest_one_alone(tmp_path):
@@ -58,18 +59,14 @@ def test_large_files_make_small_batches_and_the_largest_one_alone(tmp_path):
     ]
 
 
-def test_a_file_that_is_gone_still_comes_through_to_be_refused_by_name(tmp_path):
-    assert list(make_batches([tmp_path / "gone.jpg"])) == [[tmp_path / "gone.jpg"]]
-
-
 def test_what_is_there_already_is_recognised_by_its_bytes_and_not_decoded_again(store, scorer, photo_bytes):
     data = photo_bytes(1)
-    new = read_new(data, store, scorer, name=None, keep=False)
+    new = read_new(data, store.known_ids, scorer, name=None, keep=False)
     assert isinstance(new, Content)
     assert new.data is None, "nobody keeps them"
     store.insert(to_rows([Incoming(new, "/a.jpg", {"n": 1})], scorer))
-    assert read_new(data, store, scorer, name=None, keep=False) == AlreadyStored(new.id, None)
-    assert read_new(data, store, scorer, name=None, keep=True) == AlreadyStored(new.id, data)
+    assert read_new(data, store.known_ids, scorer, name=None, keep=False) == AlreadyStored(new.id, None)
+    assert read_new(data, store.known_ids, scorer, name=None, keep=True) == AlreadyStored(new.id, data)
 
 
 def test_metadata_comes_back_as_json_keeps_it_and_is_the_callers_own_no_more():
@@ -81,24 +78,15 @@ def test_metadata_comes_back_as_json_keeps_it_and_is_the_callers_own_no_more():
 
 
 def test_metadata_that_nobody_could_read_back_is_refused():
-    assert checked_metadata(nested(METADATA_DEPTH)) == nested(METADATA_DEPTH)
-    with pytest.raises(ValueError, match="nested 100 levels deep"):
-        checked_metadata(nested(METADATA_DEPTH + 1))
+    assert checked_metadata(nested(DEPTH)) == nested(DEPTH)
+    with pytest.raises(ValueError, match=r"metadata .* 128 levels deep"):
+        checked_metadata(nested(DEPTH + 1))
     filled = {"x": "ä" * (METADATA_BYTES // 2 - 5)}
     assert checked_metadata(filled) == filled
     with pytest.raises(ValueError, match="may have 65,536 bytes as JSON, and this has 65,537"):
         checked_metadata({"x": filled["x"] + "ä"})
     looped: dict = {}
     looped["self"] = [looped]
-    for bad in (
-        {"x": "\ud800"},
-        {"\udfff": 1},
-        {"x": float("inf")},
-        {"x": {1}},
-        "x",
-        looped,
-        nested(900),
-        {1: 10**5000},
-    ):
+    for bad in ({"x": "\ud800"}, {"\udfff": 1}, {"x": float("inf")}, {"x": {1}}, "x", looped, {1: 10**5000}):
         with pytest.raises(ValueError, match="metadata"):
             checked_metadata(bad)  # type: ignore[arg-type]

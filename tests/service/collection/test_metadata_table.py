@@ -33,32 +33,27 @@ def test_lines_of_json_have_metadata_beside_the_path_or_as_an_export_writes_them
     ("name", "text", "words"),
     [
         ("table.txt", "", r"ends in \.csv or \.jsonl, got .*table\.txt"),
-        ("table.csv", "", "has no column path or file_name; it has none"),
-        ("table.csv", "image,label\na.jpg,x\n", "has no column path or file_name; it has image, label"),
+        ("table.csv", "", "line 0: expected columns of different names, path or file_name among them, got none"),
+        ("table.csv", "image,label\na.jpg,x\n", "path or file_name among them, got image, label"),
+        ("table.csv", "path,label,label\na.jpg,x,\n", "expected columns of different names"),
         ("table.csv", "path,label\na.jpg,x,y\n", "line 2: more cells than the header has columns"),
         ("table.csv", "path,label\n,x\n", "line 2: no path"),
         ("table.csv", "path,label\na.jpg,x\n./a.jpg,y\n", r"line 3: \./a\.jpg is named twice"),
         ("table.csv", 'path,label\na.jpg,"x\n', "line 2: unexpected end of data"),
-        (
-            "table.csv",
-            "path,label,path\na.jpg,x,b.jpg\n",
-            "has more than one column named 'path'; rename or remove",
-        ),
-        ("table.csv", "path,label,label\na.jpg,x,\n", "has more than one column named 'label'"),
-        ("table.csv", f"path,label\na.jpg,{'1' * 5000}\n", "line 2: a number cannot be read: Exceeds the limit"),
-        ("table.jsonl", f'{{"path": "a.jpg", "label": {"1" * 5000}}}\n', "line 1: expected a JSON object: Exceeds the"),
+        ("table.csv", f"path,label\na.jpg,{'1' * 5000}\n", "line 2: Exceeds the limit"),
+        ("table.jsonl", f'{{"path": "a.jpg", "label": {"1" * 5000}}}\n', "line 1: Exceeds the limit"),
         ("table.jsonl", "[1]\n", "line 1: expected a JSON object with path or file_name"),
-        ("table.jsonl", '\n{"path": "a.jpg"\n', "line 2: expected a JSON object: "),
+        ("table.jsonl", '\n{"path": "a.jpg"\n', "line 2: Expecting"),
         ("table.jsonl", '{"path": 7}\n', "line 1: expected the name of a file in path, got 7"),
         (
             "table.jsonl",
             '{"path": "a.jpg", "metadata": "x"}\n',
-            "line 1: metadata must be a dict of JSON values, got str",
+            "metadata must be a dict of JSON values, got str",
         ),
         (
             "table.jsonl",
             '{"path": "a.jpg", "metadata": {"x": NaN}}\n',
-            "line 1: metadata must be a dict of JSON values: ",
+            "metadata must be a dict of JSON values: ",
         ),
     ],
 )
@@ -68,13 +63,10 @@ def test_what_cannot_be_read_is_named_with_its_line(tmp_path, name, text, words)
         read_metadata(tmp_path / name)
 
 
-def test_another_encoding_is_named(tmp_path):
+def test_another_encoding_and_another_normal_form(tmp_path):
     (tmp_path / "table.csv").write_bytes("path,label\na.jpg,é\n".encode("latin-1"))
     with pytest.raises(ArgumentError, match=r"table\.csv is not UTF-8"):
         read_metadata(tmp_path / "table.csv")
-
-
-def test_a_name_in_another_normal_form_is_that_of_the_file_that_is_there(tmp_path):
     (tmp_path / "Gro\u0308\u00dfe.jpg").touch()
     (tmp_path / "table.jsonl").write_text('{"path": "Gr\u00f6\u00dfe.jpg", "label": "x"}\n', "utf-8")
     assert read_metadata(tmp_path / "table.jsonl") == {str(tmp_path / "Gro\u0308\u00dfe.jpg"): {"label": "x"}}

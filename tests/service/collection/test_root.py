@@ -22,17 +22,12 @@ def root(tmp_path) -> Iterator[Root]:
     root.release()
 
 
-@pytest.mark.parametrize("name", ["a", "0", "shoes", "black-and_white", "a" * 63])
-def test_a_name_of_letters_digits_and_lines_is_taken(root, name):
-    check_name(name)
-    root.make(name)
-    assert collections_in(root.folder) == [name]
-
-
-@pytest.mark.parametrize("name", ["", "A", "-a", "_a", ".a", "a.b", "a/b", "../a", "a" * 64, "a\n", "ä", "."])
-def test_any_other_name_is_refused_with_what_was_expected(name):
-    with pytest.raises(CollectionNameError, match="expected 1 to 63 of a-z, 0-9, - and _"):
+def test_names_are_of_letters_digits_and_lines():
+    for name in ("a", "0", "black-and_white", "a" * 63):
         check_name(name)
+    for name in ("", "A", "-a", "_a", ".a", "a.b", "a/b", "../a", "a" * 64, "a\n", "ä", "."):
+        with pytest.raises(CollectionNameError, match="expected 1 to 63 of a-z, 0-9, - and _"):
+            check_name(name)
 
 
 def test_only_folders_with_a_database_and_a_name_are_collections(root):
@@ -52,12 +47,13 @@ def test_one_process_at_a_time_has_the_folder(root):
         Root(root.folder)
     root.release()
     Root(root.folder).release()
-
-
-def test_a_folder_that_cannot_be_made_is_said_to_be_so(tmp_path):
-    (tmp_path / "file").touch()
+    (root.folder / "service.lock").rename(root.folder / "victim")
+    (root.folder / "service.lock").symlink_to(root.folder / "victim")
+    with pytest.raises(StoreError, match=r"service\.lock is a link"):
+        Root(root.folder)
+    assert (root.folder / "victim").is_file()
     with pytest.raises(StoreError, match="cannot be written: Not a directory; choose another folder"):
-        Root(tmp_path / "file" / "root")
+        Root(root.folder / "victim" / "root")
 
 
 def test_what_is_there_is_never_made_anew(root):
@@ -155,12 +151,3 @@ def test_a_link_with_the_name_of_something_half_removed_leads_nowhere(root, tmp_
     root.tidy()
     assert (tmp_path / "mine" / DATABASE).is_file()
     assert link.is_symlink()
-
-
-def test_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_stays(tmp_path):
-    (tmp_path / "victim").write_text("precious")
-    (tmp_path / "root").mkdir()
-    (tmp_path / "root" / "service.lock").symlink_to(tmp_path / "victim")
-    with pytest.raises(StoreError, match=r"service\.lock is a link"):
-        Root(tmp_path / "root")
-    assert (tmp_path / "victim").read_text() == "precious"

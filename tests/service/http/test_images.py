@@ -13,7 +13,7 @@ from PIL import Image
 
 from diptych.errors import StoreError
 from diptych.http.settings import Settings
-from diptych.store.sqlite.backup import export_lines
+from diptych.store.open import export_lines
 
 
 def files(*contents: bytes) -> list:

@@ -32,23 +32,38 @@ def test_an_address_names_its_server(text, server):
     assert parse_location(found) is found
 
 
-def test_an_address_has_options_and_no_others():
+def test_an_address_has_options():
     found = parse_location("milvus://host/photos?originals=/mnt/o&consistency=strong")
     assert isinstance(found, Address)
     assert (found.originals, found.strong) == (Path("/mnt/o"), True)
-    for wrong, said in [
-        ("milvus://host/photos?original=/x", "'original' is none of its options"),
-        ("milvus://host/photos?consistency=weak", "bounded or strong, got 'weak'"),
-        ("milvus://host", "expected milvus://"),
-        ("milvus:///photos", "expected milvus://"),
-        ("milvus://host/a/b", "letters, digits and _"),
-        ("milvus://host/1st", "no digit first"),
-        ("milvus://host:none/photos", "a port from 1 to 65535"),
-        ("milvus://host/photos_rebuilding", "belong to `diptych index rebuild`"),
-        ("milvus://host/photos_replaced", "belong to `diptych index rebuild`"),
-    ]:
-        with pytest.raises(ValueError, match=said):
-            parse_location(wrong)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "milvus://host",
+        "milvus:///photos",
+        "milvus://host/a/b",
+        "milvus://host/1st",
+        "milvus://host/photos?original=/x",
+        "milvus://host/photos?consistency=weak",
+        "milvus://host/photos_rebuilding",
+        "milvus://host/photos_replaced",
+        "milvus://root:s3℀cret@host/photos",
+        "milvus://root:s3cret@[host/photos",
+        "milvus://root:s3cret@host:none/photos",
+        "milvsu://root:s3cret@host/photos",
+        "http://root:s3cret@host:19530/photos",
+    ],
+)
+def test_a_wrong_address_is_refused_without_its_password_and_makes_no_folder(text, diptych, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"expected .*milvus://") as caught:
+        parse_location(text)
+    found = diptych("index", "add", "--store", text, tmp_path)
+    assert (found.code, "milvus://" in found.err) == (2, True)
+    assert "s3" not in str(caught.value) + found.out + found.err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_password_is_used_and_never_shown(monkeypatch):
@@ -61,29 +76,7 @@ def test_a_password_is_used_and_never_shown(monkeypatch):
     assert found.token == parse_location("milvus://me:s%40cret@host/photos").token  # pyright: ignore[reportAttributeAccessIssue]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "milvus://root:s3℀cret@host/photos",
-        "milvus://root:s3cret@[host/photos",
-        "milvus://root:s3cret@host:none/photos",
-        "milvsu://root:s3cret@host/photos",
-        "http://root:s3cret@host:19530/photos",
-    ],
-)
-def test_a_wrong_address_is_refused_without_its_password_and_makes_no_folder(text, diptych, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=r"expected .*milvus://") as caught:
-        parse_location(text)
-    assert "s3" not in str(caught.value)
-    found = diptych("index", "add", "--store", text, tmp_path)
-    assert (found.code, "milvus://" in found.err, "s3" in found.out + found.err) == (2, True, False)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_command_line_refuses_a_wrong_address_and_one_where_a_folder_must_be(diptych):
-    found = diptych("index", "stats", "--store", "milvus://host")
-    assert (found.code, "expected milvus://" in found.err) == (2, True)
     found = diptych("serve", "--collections", "milvus://host/photos")
     assert (found.code, "expected a folder" in found.err) == (2, True)
     for words in (("index", "sync", "photos"), ("serve", "--sync", "photos"), ("dedupe", "photos")):

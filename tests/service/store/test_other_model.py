@@ -1,9 +1,6 @@
 """The ways out of a collection that another model embedded."""
 
-import shutil
-
-from diptych.store.other_model import embedded_by, find_obstacle, ways_out
-from diptych_runtime.manifest import Manifest
+from diptych.store.other_model import embedded_by, ways_out
 from diptych_runtime.models import FORMER, models_by_name
 
 
@@ -26,22 +23,3 @@ def test_a_revision_of_an_earlier_release_is_named_as_what_it_was_of() -> None:
     told = embedded_by({"890d5beb348c": 3, "0123456789ab": 1})
     assert told == "890d5beb348c (3, an earlier release of photo), 0123456789ab (1, none of the models here)"
     assert FORMER.keys().isdisjoint(manifest.revision for manifest in models_by_name().values())
-
-
-def test_an_obstacle_is_a_model_that_no_command_would_find_by_itself(artifact, tmp_path) -> None:
-    revision = Manifest.load(artifact).revision
-    assert find_obstacle(models_by_name()["photo"].revision, None) is None
-    assert find_obstacle(revision, str(artifact)) is None
-    assert find_obstacle(revision, None) is None  # with --model PATH it is opened
-    assert "nothing can be searched until `diptych index rebuild`" in str(find_obstacle("890d5beb348c", None))
-    exchanged = str(find_obstacle("0123456789ab", str(artifact)))
-    assert f"is another one now ({revision}) than that which embedded it (0123456789ab)" in exchanged
-    copy = shutil.copytree(artifact, tmp_path / "copy")
-    with (copy / "pair.onnx").open("ab") as file:
-        file.write(b"more")
-    damaged = str(find_obstacle(revision, str(copy)))
-    assert damaged.startswith("its model cannot be opened: ")
-    assert "pair.onnx" in damaged
-    shutil.rmtree(copy)
-    assert "as a path it does not exist; put it back, or name another" in str(find_obstacle(revision, str(copy)))
-    assert find_obstacle(models_by_name()["photo"].revision, str(copy)) is None  # it is found by its revision

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from diptych.bench.model import find_processor
-from diptych.collection.adoption import adopt_model
 from diptych.collection.collection import Collection
+from diptych.collection.rebuild import adopt_model
 from diptych.dedupe.candidates import candidate_pairs
 from diptych.errors import BenchError
 from diptych.labelling.calibrate import calibrate_collection

@@ -21,7 +21,7 @@ from diptych.errors import UnknownPictureError
 from diptych_runtime.paths import given_path, shell_word
 
 if TYPE_CHECKING:
-    from diptych.store.backend import Backend
+    from diptych.store.open import Backend
     from diptych_runtime.manifest import Manifest
 
 _PAGE = 1000
@@ -97,15 +97,14 @@ def export(
     quiet: Quiet = False,
 ) -> int:
     """Write a line of JSON for every picture."""
-    from diptych.store.open import open_store
-    from diptych.store.sqlite import backup
+    from diptych.store.open import export_lines, open_store
     from diptych_runtime.atomic import replacing_stream
 
     console = Console(as_json, quiet)
     if output != "-":
         check_output(output)
     with open_store(store, read_only=True) as backend:
-        records = backup.export_lines(backend, filter, embeddings=embeddings)
+        records = export_lines(backend, filter, embeddings=embeddings)
         bar = console.progress(records, total=backend.count(), unit="picture")
         lines = (json.dumps(line, ensure_ascii=False) + "\n" for line in bar)
         if output == "-":
@@ -177,8 +176,6 @@ def verify(store: Store, checksum: Checksum = False, as_json: Json = False, quie
     lines = format_section(f"{format_count(len(verdict.problems), 'problem')} in {pictures}", verdict.problems)
     lines = lines or [f"{pictures} checked" + ("" if stale else ", no problem found")]
     lines += [f"  note: {text}" for text in verdict.remarks]
-    if verdict.recall is not None:
-        lines.append(f"  the index finds {verdict.recall:.1%} of the exact candidates")
     if files is None:
         lines.append("  note: files are compared once the damage is mended")
         lines.append(f"`diptych index rebuild --store {shell_word(store)}` mends what the files still allow")

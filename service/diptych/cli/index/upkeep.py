@@ -18,7 +18,7 @@ from diptych.store.location import Address
 
 if TYPE_CHECKING:
     from diptych.scoring.scorer import Scorer
-    from diptych.store.reports import RebuildReport
+    from diptych.store.rebuild import RebuildReport
 
 
 def rebuild(

@@ -9,8 +9,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
-from diptych.errors import SyncError
-
 LEAST = 20  # so many may always go
 
 
@@ -107,10 +105,3 @@ def _find_emptied(removed: Mapping[str, str], there: Collection[str], roots: Seq
         if asked and not any(path.startswith(folder + "/") for path in there):
             return f"{folder} has no picture any more, and {gone:,} of the collection lay there"
     return None
-
-
-def refuse_run(reason: str) -> None:
-    """Raise SyncError with the reason and the next step."""
-    raise SyncError(
-        f"{reason}; none was removed. Mount the disk if it is not, or say that they are to go with --allow-removal"
-    )

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from diptych.collection.collection import Collection
 from diptych.collection.ingest import Added, Incoming, make_batches, simulate_commit
-from diptych.collection.sync.plan import Plan, find_going, find_objection, make_plan, refuse_run
+from diptych.collection.sync.plan import Plan, find_going, find_objection, make_plan
 from diptych.collection.sync.seen_files import Seen, SeenFiles
 from diptych.console import format_count
 from diptych.errors import SyncError
@@ -283,7 +283,8 @@ class Run:
     def _stop_at(self, reason: str | None) -> None:
         if reason is not None and not self.dry_run:
             check_folders(self.roots)  # one that went while it was listed is not to be called empty
-            refuse_run(reason)
+            remedy = "Mount the disk if it is not, or say that they are to go with --allow-removal"
+            raise SyncError(f"{reason}; none was removed. {remedy}")
 
 
 def excluded_text(count: int) -> str:

@@ -27,7 +27,7 @@ from diptych.http.schemas.responses import (
     ImageItem,
     ImageList,
 )
-from diptych.store.sqlite.backup import export_lines
+from diptych.store.open import export_lines
 from diptych_runtime.errors import PictureError
 
 

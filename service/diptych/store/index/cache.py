@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +28,8 @@ def save_vectors(directory: Path, vectors: Vectors, facts: Mapping[str, Any]) ->
     path = directory / CACHE
     # A kill between the two leaves a manifest whose digest is not that of the vectors: the cache is then made anew.
     with replacing_stream(path, path.with_name(f".{CACHE}.tmp")) as file:
-        taken = _Digesting(file)
-        vectors.write(cast("Any", taken))
-    manifest = {**facts, "sha256": _manifest_digest(taken.found, facts)}
+        vectors.write(file)
+    manifest = {**facts, "sha256": cache_digest(directory, facts)}
     write_atomic(directory / MANIFEST, json.dumps(manifest, indent=2).encode())
 
 
@@ -69,13 +68,6 @@ def read_manifest(directory: Path) -> tuple[dict[str, Any], str | None]:
     return manifest, None
 
 
-def read_layout(directory: Path) -> dict[str, Any] | None:
-    """The layout of the saved index by its manifest (see `CandidateIndex.layout`); None if that says nothing of it."""
-    manifest, _ = read_manifest(directory)
-    found = {key: manifest[key] for key in ("kind", "lists", "probes", "recall", "made_for") if key in manifest}
-    return found or None
-
-
 def find_fault(directory: Path, manifest: Mapping[str, Any]) -> str | None:
     """The fault of the cache's bytes, if they and the manifest do not have its digest."""
     try:
@@ -89,23 +81,8 @@ def find_fault(directory: Path, manifest: Mapping[str, Any]) -> str | None:
 
 def cache_digest(directory: Path, manifest: Mapping[str, Any]) -> str:
     """The digest of the cache and its manifest: a generation too high would leave out changes in the replay."""
-    with open_own(directory / CACHE) as file:
-        return _manifest_digest(hashlib.file_digest(file, "sha256"), manifest)
-
-
-def _manifest_digest(found: Any, manifest: Mapping[str, Any]) -> str:
     facts = {key: value for key, value in manifest.items() if key != "sha256"}
-    found = found.copy()
+    with open_own(directory / CACHE) as file:
+        found = hashlib.file_digest(file, "sha256")
     found.update(json.dumps(facts, sort_keys=True).encode())
     return found.hexdigest()
-
-
-class _Digesting:
-    """A stream that digests the bytes it passes on."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.file, self.found = file, hashlib.sha256()
-
-    def write(self, data: bytes) -> int:
-        self.found.update(data)
-        return self.file.write(data)

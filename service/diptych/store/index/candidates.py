@@ -154,9 +154,8 @@ class CandidateIndex:
         while found := store.embeddings(after, _STEP):
             after = max(found)
             usable = list(_select_usable(found, self.dimension).values())
-            sample += [
-                usable[place] for place in np.flatnonzero(random.random(len(usable)) < _SAMPLED * wanted / count)
-            ]
+            drawn = np.flatnonzero(random.random(len(usable)) < _SAMPLED * wanted / count)
+            sample += [usable[place] for place in drawn]
         return Vectors(self.dimension, find_centroids(np.stack(sample), wanted) if len(sample) > 1 else None)
 
     def catch_up(self, store: Source) -> None:
@@ -197,12 +196,8 @@ class CandidateIndex:
         usable = _select_usable(present, self.dimension)
         damaged = sum(blob is not None for blob in present.values()) - len(usable)
         if damaged:
-            logger.warning(
-                "%s: %d embeddings are damaged and were left out; `diptych index rebuild --store %s` mends them",
-                directory,
-                damaged,
-                shell_word(directory),
-            )
+            mend = f"`diptych index rebuild --store {shell_word(directory)}` mends them"
+            logger.warning("%s: %d embeddings are damaged and were left out; %s", directory, damaged, mend)
         with self._lock:
             self._vectors.remove(list(present))
             if usable:
@@ -304,10 +299,8 @@ class Relayout:
             self.index.relayout(self.store)
             self.save()
             _give_back_memory()
-            layout = self.index.layout()
-            logger.info(
-                "%s: %d pictures in the index, in %d lists", self.store.directory, len(self.index), layout["lists"]
-            )
+            where, size, lists = self.store.directory, len(self.index), self.index.lists
+            logger.info("%s: %d pictures in the index, in %d lists", where, size, lists)
         except Exception as error:
             # What there is still answers; trying again with every change would fail as often.
             self._over = True

@@ -12,7 +12,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import faiss
 import numpy as np
@@ -131,15 +131,7 @@ class Vectors:
             self.probes[depth] = int(within[int(np.ceil(RECALL * len(within))) - 1])
         return float((needed[:, : DEPTHS[0]] <= self.probes[DEPTHS[0]]).mean())
 
-    def recall(self) -> float:
-        """The share of the exact 100 nearest that searches find now, for queries a little off a sample of vectors."""
-        count, kept = min(DEPTHS[0], len(self)), []
-        for query in self._sample_queries():
-            exact, found = self.search(query, count, exact=True)[0], self.search(query, count)[0]
-            kept.append(np.isin(exact, found).mean())
-        return float(np.mean(kept)) if kept else 1.0
-
-    def write(self, file: BinaryIO) -> None:
+    def write(self, file: IO[bytes]) -> None:
         """Write everything but `probes` to a stream. Raises OSError if that does not take it."""
         inverted, lists = self._index.invlists, range(self.lists)
         sizes = np.array([inverted.list_size(i) for i in lists], np.int64)

@@ -1,4 +1,4 @@
-"""A collection on a Milvus server, as `diptych.store.backend.Backend` wants it.
+"""A collection on a Milvus server, with the interface of `diptych.store.open.Backend`.
 
 One row is a whole picture, so that whatever ends a service or the server, a picture is there with all its features or
 not at all. Rows are written by their id, a digest of the content: twice the same is one. Milvus answers a reading at
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -23,16 +23,14 @@ import numpy as np
 
 from diptych.errors import ModelMismatchError, NoOriginalsError, ReadOnlyError, StoreError
 from diptych.pictures.content import picture_id
-from diptych.store.embedder import BATCH, Rebuild
 from diptych.store.filters import Filter, open_test
 from diptych.store.location import REBUILDING, REPLACED, Address
 from diptych.store.milvus.client import SECONDS, SLOW, Server
-from diptych.store.milvus.filters import write_expression
-from diptych.store.milvus.rows import Layout
+from diptych.store.milvus.rows import Layout, write_expression
 from diptych.store.milvus.table import MOST, Table, layout_of, make_collection, properties_of
 from diptych.store.other_model import ways_out
-from diptych.store.records import FileStamp, NewPicture, Record
-from diptych.store.reports import RebuildReport, VerifyReport
+from diptych.store.rebuild import BATCH, Rebuild, RebuildReport
+from diptych.store.records import FileStamp, NewPicture, Record, VerifyReport
 from diptych_runtime.atomic import replacing_stream
 from diptych_runtime.paths import shell_word
 from diptych_runtime.runtime import Runtime
@@ -56,40 +54,33 @@ class MilvusBackend:
     @classmethod
     def open(cls, address: Address, *, read_only: bool = False) -> Self:
         """Open the collection, whatever model embedded it. Raises StoreError, UnreachableError if nobody answers."""
-        server = Server(address)
-        try:
+        with _connect(address) as server:
             return cls(server, layout_of(server, address.collection), address.collection, read_only=read_only)
-        except BaseException:
-            server.close()
-            raise
 
     @classmethod
     def searchable(cls, address: Address, runtime: Runtime, *, create: bool = False, read_only: bool = False) -> Self:
         """Open the collection to be searched by this model. Raises ModelMismatchError if another one embedded it."""
-        server = Server(address)
-        try:
+        name = address.collection
+        with _connect(address) as server:
             if create:
                 names = server.list_names()
-                if address.collection not in names and (half := f"{address.collection}{REPLACED}") in names:
+                if name not in names and f"{name}{REPLACED}" in names:
                     raise StoreError(
-                        f"{address} was being embedded anew, and {half} waits for that; finish it with "
+                        f"{address} was being embedded anew, and {name}{REPLACED} waits for that; finish it with "
                         f"`diptych index rebuild --store {shell_word(address)}`"
                     )
-                layout = layout_of(server, address.collection) if address.collection in names else Layout.of(runtime)
+                layout = layout_of(server, name) if name in names else Layout.of(runtime)
                 if layout.fits_model(runtime):
-                    make_collection(server, address.collection, layout)
-            found = layout_of(server, address.collection)
+                    make_collection(server, name, layout)
+            found = layout_of(server, name)
             if not found.fits_model(runtime):
                 raise ModelMismatchError(
                     f"the pictures in {address} were embedded by another model ({found.revision}) than {runtime.name} "
                     f"({runtime.revision}); {ways_out(address, runtime.revision, [found.revision])}"
                 )
-            store = cls(server, found, address.collection, read_only=read_only)
+            store = cls(server, found, name, read_only=read_only)
             store.table.check(SECONDS)
             return store
-        except BaseException:
-            server.close()
-            raise
 
     @property
     def name(self) -> str:
@@ -133,42 +124,33 @@ class MilvusBackend:
         for id, path, data in known:
             before = wanted.get(id, (None, None))
             wanted[id] = (path if before[0] is None else before[0], data if before[1] is None else before[1])
-        lacking, files = [], {}
-        for id, record in self.records(list(wanted)).items():
-            path, data = wanted[id]
-            if data is not None and not record.original_kept:
-                files[id] = data
-            if (path is not None and record.path is None) or id in files:
-                lacking.append(id)
-        self._keep_files(files)
-        changed = []
-        for row in self.table.rows(lacking, self.layout.fields):
-            path, data = wanted[row["id"]]
-            facts = self.layout.facts(row)
-            kept = facts["kept"] or data is not None
-            changed.append(
-                self.layout.change_row(row, path=path if facts["path"] is None else facts["path"], kept=kept)
-            )
-        self.table.write(changed)
-        self._keep_files(
-            {row["id"]: files[row["id"]] for row in changed if row["id"] in files}
-        )  # again, as in `insert`
+        files = {id: data for id, (_, data) in wanted.items() if data is not None}
+
+        def list_lacking(record: Record) -> dict[str, Any]:
+            path = wanted[record.id][0] if record.path is None else None
+            kept = record.id in files and not record.original_kept
+            return ({} if path is None else {"path": path}) | ({"kept": True} if kept else {})
+
+        self._keep_files({id: files[id] for id in self.known_ids([*files])})
+        self._change_rows([*wanted], list_lacking)
+        self._keep_files({id: files[id] for id in self.known_ids([*files])})  # again, as in `insert`
 
     def note_stamps(self, seen: Iterable[tuple[str, str, FileStamp]]) -> None:
         """Remember how files were when they were read: (id, path, stamp) each, of pictures with that path."""
         self._check_writing()
-        wanted = {id: (path, stamp) for id, path, stamp in seen}
-        records = self.records(list(wanted))
-        other = [id for id, one in records.items() if one.path == wanted[id][0] and one.stamp != wanted[id][1]]
-        rows = self.table.rows(other, self.layout.fields)
-        self.table.write([self.layout.change_row(row, stamp=wanted[row["id"]][1]) for row in rows])
+        wanted = {(id, path): stamp for id, path, stamp in seen}
+
+        def read_stamp(record: Record) -> dict[str, Any]:
+            stamp = wanted.get((record.id, record.path or ""), record.stamp)
+            return {} if stamp == record.stamp else {"stamp": stamp}
+
+        self._change_rows([id for id, _ in wanted], read_stamp)
 
     def replace_metadata(self, given: Iterable[tuple[str, dict[str, Any]]]) -> None:
         """Give stored pictures other metadata: (id, metadata) each; unknown ids are left out."""
         self._check_writing()
         wanted = dict(given)
-        rows = self.table.rows(list(wanted), self.layout.fields)
-        self.table.write([self.layout.change_row(row, metadata=wanted[row["id"]]) for row in rows])
+        self._change_rows([*wanted], lambda record: {"metadata": wanted[record.id]})
 
     def remove(self, ids: Sequence[str]) -> list[bool]:
         """Remove pictures; says for each whether it was there. Files that were kept of them go too."""
@@ -319,24 +301,28 @@ class MilvusBackend:
                 faults.append("its kept bytes have another digest")
         return faults
 
+    def _change_rows(self, ids: Sequence[str], change: Callable[[Record], dict[str, Any]]) -> None:
+        """Change the facts that `change` gives of a record; of pictures without any, no features are read."""
+        wanted = [id for id, record in self.records(ids).items() if change(record)]
+        rows = self.table.rows(wanted, self.layout.fields)
+        self.table.write([self.layout.change_row(row, **change(self.layout.record(row))) for row in rows])
+
     def rebuild(self, work: Rebuild) -> RebuildReport:
         """Embed damaged pictures anew."""
         return rebuild_collection(self.address, work)
 
     def _meets_condition(self, meets: Callable[[dict[str, Any]], bool], row: Mapping[str, Any]) -> bool:
-        try:
-            return meets(self.layout.record(row).metadata)
-        except StoreError as fault:
-            self._left_out(fault)
-            return False
+        return any(meets(record.metadata) for record in self._read_whole([row], self.layout.record).values())
 
-    def _read_whole(self, rows: Iterable[dict[str, Any]], read: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    def _read_whole(
+        self, rows: Iterable[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], Any]
+    ) -> dict[str, Any]:
         whole = {}
         for row in rows:
             try:
                 whole[row["id"]] = read(row)
             except StoreError as fault:
-                self._left_out(fault)
+                logger.warning("%s: left out of a search: %s", self.name, fault)
         return whole
 
     def _keep_files(self, files: Mapping[str, bytes]) -> None:
@@ -355,9 +341,6 @@ class MilvusBackend:
         if self.read_only:
             raise ReadOnlyError(f"the collection {self.name} was opened for reading only; nothing was changed")
 
-    def _left_out(self, fault: StoreError) -> None:
-        logger.warning("%s: left out of a search: %s", self.name, fault)
-
 
 class Originals:
     """Files by the id of their picture, which is a digest of their content."""
@@ -372,9 +355,8 @@ class Originals:
             return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing_stream(
-                path, path.with_name(f".{id}.{uuid4().hex}")
-            ) as file:  # others may be at the same one
+            growing = path.with_name(f".{id}.{uuid4().hex}")  # others may be at the same one
+            with replacing_stream(path, growing) as file:
                 file.write(data)
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror}; is the folder shared with us?") from None
@@ -410,6 +392,17 @@ class Originals:
         return self.folder / id[:2] / id
 
 
+@contextmanager
+def _connect(address: Address) -> Iterator[Server]:
+    """A server, which is let go of after an error."""
+    server = Server(address)
+    try:
+        yield server
+    except BaseException:
+        server.close()
+        raise
+
+
 def rebuild_collection(address: Address, work: Rebuild) -> RebuildReport:
     """Bring a collection to the rebuild's model and mend its damage; may be interrupted and run again.
 
@@ -431,7 +424,8 @@ def rebuild_collection(address: Address, work: Rebuild) -> RebuildReport:
             _replace_collection(server, name, work)
         else:
             _mend_damaged(MilvusBackend(server, found, name), work)
-        return work.make_report(MilvusBackend(server, layout_of(server, name), name).count())
+        work.report.pictures = MilvusBackend(server, layout_of(server, name), name).count()
+        return work.report
     finally:
         server.close()
 
@@ -468,13 +462,13 @@ def _replace_collection(server: Server, name: str, work: Rebuild) -> None:
     target = MilvusBackend(server, wanted, new)
     source = MilvusBackend(server, layout_of(server, name), name)
     _fill_target(source, target, work)
-    if work.failed > work.removed:
+    if work.report.failed > work.report.removed:
         return
     server.call("alter_collection_properties", name, {**source.layout.properties(), _MARK: name})
     server.call("rename_collection", name, old, timeout=SLOW)
     source.table.name, source.table.level = old, "Strong"  # with all that was written before it had this name
     _fill_target(source, target, work)
-    if work.failed > work.removed:
+    if work.report.failed > work.report.removed:
         server.call("rename_collection", old, name, timeout=SLOW)
         return
     ids = (row["id"] for row in target.table.scan([], step=4096))
@@ -503,16 +497,14 @@ def _fill_target(source: MilvusBackend, target: MilvusBackend, work: Rebuild) ->
 
 def _embed_batch(source: MilvusBackend, target: MilvusBackend, records: list[Record], work: Rebuild) -> None:
     good = work.embed_pictures(source, records)
-    target.table.write([_make_row(target, *one) for one in good])
+    rows = []
+    for record, embedding, tokens in good:
+        facts = {name: value for name, value in _copy_facts(record).items() if name not in ("added", "kept")}
+        data = b"" if record.original_kept else None  # that there are some is all a row says of them
+        picture = NewPicture(**facts, revision=target.layout.revision, embedding=embedding, tokens=tokens, data=data)
+        rows.append(target.layout.row(picture, record.added))
+    target.table.write(rows)
     work.count_batch(len(records), len(good))
-
-
-def _make_row(target: MilvusBackend, record: Record, embedding: bytes, tokens: bytes) -> dict[str, Any]:
-    facts = {name: value for name, value in _copy_facts(record).items() if name not in ("added", "kept")}
-    data = b"" if record.original_kept else None  # that there are some is all a row says of them
-    revision = target.layout.revision
-    picture = NewPicture(**facts, revision=revision, embedding=embedding, tokens=tokens, data=data)
-    return target.layout.row(picture, record.added)
 
 
 def _is_readable(store: MilvusBackend, row: dict[str, Any], work: Rebuild) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from diptych.errors import StoreError, UnreachableError
@@ -34,6 +35,7 @@ class Server:
     def __init__(self, address: Address) -> None:
         """Connect. Raises StoreError for a missing package, a refused login and a server that is too old."""
         try:
+            import grpc  # pyright: ignore[reportMissingImports]
             import pymilvus  # pyright: ignore[reportMissingImports]
         except ImportError:
             raise StoreError(
@@ -41,12 +43,10 @@ class Server:
             ) from None
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it logs what it raises
         self.address = address
-        self._faults = (pymilvus.MilvusException, *_list_rpc_errors())
+        self._faults = (pymilvus.MilvusException, grpc.RpcError, grpc.FutureTimeoutError)
         self._vague = pymilvus.MilvusException
-        try:
+        with self._translate_errors():
             self.client = pymilvus.MilvusClient(address.server, token=address.token, timeout=SECONDS, dedicated=True)
-        except self._faults as error:
-            raise self._translate_error(error) from None
         self.version = str(self.call("get_server_version"))
         found = re.search(r"(\d+)\.(\d+)", self.version)
         if found and (int(found[1]), int(found[2])) < OLDEST:
@@ -59,10 +59,8 @@ class Server:
 
     def call(self, method: str, *arguments: Any, timeout: float = SECONDS, **options: Any) -> Any:
         """The result of a method of pymilvus's client. Raises RefusedError, and MissingError without the collection."""
-        try:
+        with self._translate_errors():
             return getattr(self.client, method)(*arguments, timeout=timeout, **options)
-        except self._faults as error:
-            raise self._translate_error(error) from None
 
     def ask(self, method: str, collection: str, *arguments: Any, **options: Any) -> Any:
         """`call` on a collection, which is loaded where a restart or another name left it unloaded."""
@@ -77,6 +75,13 @@ class Server:
     def list_names(self) -> Sequence[str]:
         """The names of all collections there are."""
         return self.call("list_collections")
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except self._faults as error:
+            raise self._translate_error(error) from None
 
     def _translate_error(self, error: Exception) -> StoreError:
         text = re.sub(r"\s+", " ", str(getattr(error, "message", error)))[:300]
@@ -103,9 +108,3 @@ _PASSING = re.compile(
     "(?i)retry timeout|retry run out|unavailable|not ready|not available|not serving|offline|deadline|rate limit"
     "|no available|initializ|abnormal|shut|closed"
 )
-
-
-def _list_rpc_errors() -> tuple[type[Exception], ...]:
-    import grpc  # pyright: ignore[reportMissingImports]
-
-    return (grpc.RpcError, grpc.FutureTimeoutError)

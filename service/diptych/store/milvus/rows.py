@@ -1,8 +1,9 @@
-"""The row of a picture in a Milvus collection: whole or not there, with checksums of all that matters."""
+"""The row of a picture in a Milvus collection, with checksums of all that matters, and what Milvus can filter by."""
 
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
@@ -13,13 +14,19 @@ from typing import Any
 import numpy as np
 
 from diptych.errors import ModelMismatchError, StoreError
-from diptych.store.milvus.filters import FIELD, list_facets
+from diptych.store.filters import Comparison, Condition, Filter, Junction, parse_filter
+from diptych.store.originals import find_feature_faults
 from diptych.store.records import FileStamp, NewPicture, Record
 from diptych_runtime.errors import PictureError
 from diptych_runtime.runtime import Runtime
 from diptych_runtime.token_codec import read_numbers
 
 FORMAT = "1"
+FIELD = "facets"
+
+_PLAIN = re.compile(r"[A-Za-z0-9_ -]+(\.[A-Za-z0-9_ -]+)*")
+_SAFE = 2**53  # whole numbers to here are the same in all of Milvus's kinds of numbers
+_FAR = 1e300  # stands for those beyond, of which an expression only asks on which side they are
 TEXT = 65_535  # bytes that Milvus's texts and JSON values may have
 _FACTS = ("id", "sha256", "path", "media_type", "width", "height", "frames", "stamp")
 _PART = TEXT // 4 * 4
@@ -98,11 +105,7 @@ class Layout:
             embedding, tokens = self.embedding(row), self.tokens(row)
         except StoreError as fault:
             return [str(fault)]
-        norm = float(np.linalg.norm(np.frombuffer(embedding, "<f4")))
-        faults = [] if abs(norm - 1.0) < 1e-3 else [f"its embedding has the length {norm:.4g}, expected 1"]
-        if not np.isfinite(read_numbers(tokens)).all():
-            faults.append("its tokens are not finite")
-        return faults
+        return find_feature_faults(np.frombuffer(embedding, "<f4"), read_numbers(tokens))
 
     def _make_row(self, facts: dict[str, Any], embedding: np.ndarray, tokens: str) -> dict[str, Any]:
         text = json.dumps(facts, ensure_ascii=False, default=asdict)  # a stamp
@@ -121,9 +124,9 @@ class Layout:
         """The facts in the record of a row. Raises StoreError if it is not as it was written."""
         text = row["record"][8:]
         if f"{zlib.crc32(text.encode()):08x}" != row["record"][:8]:
-            raise make_damage_error(row["id"], "record", f"remove the picture {row['id']} and add it again")
+            text = "{}"
         facts = json.loads(text)
-        if facts["id"] != row["id"]:
+        if facts.get("id") != row["id"]:
             raise make_damage_error(row["id"], "record", f"remove the picture {row['id']} and add it again")
         return facts
 
@@ -166,3 +169,54 @@ class Layout:
 def make_damage_error(id: str, what: str, remedy: str) -> StoreError:
     """The error for a part of a row that has not the checksum it was written with."""
     return StoreError(f"the picture {id} of the collection is damaged: its {what} has another checksum; {remedy}")
+
+
+# Versions of Milvus differ in what `not`, `!=`, `exists` and null mean for a field that is not there. So an expression
+# only says what pictures that meet a condition have for certain; who asks then looks at the metadata themselves.
+def list_facets(metadata: dict[str, Any]) -> dict[str, Any]:
+    """The values that expressions search, by dotted path: the texts, numbers, true and false under plain names."""
+    found: dict[str, Any] = {}
+    level = [("", metadata)]
+    while level:
+        path, inside = level.pop()
+        for name, value in inside.items():
+            here = f"{path}{name}"
+            if "." in name or not _PLAIN.fullmatch(here):
+                continue
+            if isinstance(value, dict):
+                level.append((f"{here}.", value))
+            elif isinstance(value, str | bool):
+                found[here] = value
+            elif isinstance(value, int | float):
+                found[here] = value if abs(value) <= _SAFE else _FAR if value > 0 else -_FAR
+    return found
+
+
+def write_expression(condition: Filter) -> str:
+    """An expression that every picture that meets the condition meets too; empty if there is none.
+
+    Raises ArgumentError for what is no condition.
+    """
+    return _write_part(parse_filter(condition))
+
+
+def _write_part(part: Condition) -> str:
+    match part:
+        case Junction(word, parts):
+            known = [text for text in map(_write_part, parts) if text]
+            if not known or (word == "OR" and len(known) < len(parts)):
+                return ""
+            return known[0] if len(known) == 1 else f"({f' {word.lower()} '.join(known)})"
+        case Comparison(field, sign, value) if sign != "exists" and _PLAIN.fullmatch(field) and _is_sayable(value):
+            asked = "==" if sign == "=" else sign
+            return f"{FIELD}[{json.dumps(field)}] {asked} {json.dumps(value, ensure_ascii=False)}"
+    return ""
+
+
+def _is_sayable(value: Any) -> bool:
+    """True if a value means the same in an expression for all versions of Milvus."""
+    if isinstance(value, str):
+        return value.isprintable() and not set(value) & {'"', "\\", "{", "}"}
+    if isinstance(value, bool):
+        return True
+    return isinstance(value, int | float) and abs(value) <= _SAFE

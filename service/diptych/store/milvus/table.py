@@ -13,8 +13,7 @@ from diptych.console import format_count
 from diptych.errors import ModelMismatchError, UnreachableError
 from diptych.store.location import REPLACED
 from diptych.store.milvus.client import SECONDS, SLOW, MissingError, RefusedError, Server
-from diptych.store.milvus.filters import FIELD
-from diptych.store.milvus.rows import TEXT, Layout
+from diptych.store.milvus.rows import FIELD, TEXT, Layout
 from diptych_runtime.paths import shell_word
 
 MOST = 16_384  # rows that Milvus gives at once

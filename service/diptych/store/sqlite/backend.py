@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from diptych.errors import ModelMismatchError, StoreError
-from diptych.store.embedder import Rebuild
 from diptych.store.filters import Filter
 from diptych.store.index import cache
 from diptych.store.index.candidates import CandidateIndex, Relayout
 from diptych.store.other_model import ways_out
-from diptych.store.records import NewPicture
-from diptych.store.reports import RebuildReport, VerifyReport
+from diptych.store.rebuild import Rebuild, RebuildReport
+from diptych.store.records import NewPicture, VerifyReport
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.rebuild import reembed_pictures
 from diptych.store.sqlite.verify import verify_store
@@ -158,7 +157,9 @@ class SqliteBackend(Store):
     def index_facts(self) -> dict[str, Any]:
         """The state of the index; without a model, that of the saved one."""
         if self._index is None:
-            return {"asked": self.index_kind(), **(cache.read_layout(self.directory) or {})}
+            manifest, _ = cache.read_manifest(self.directory)
+            saved = {key: manifest[key] for key in ("kind", "lists", "probes", "recall", "made_for") if key in manifest}
+            return {"asked": self.index_kind(), **saved}
         return {
             "count": len(self.index),
             "dimension": self.index.dimension,

@@ -5,17 +5,12 @@ from __future__ import annotations
 import json
 import sqlite3
 import uuid
-from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from diptych.console import format_count
 from diptych.errors import StoreError
-from diptych.store.backend import Backend
-from diptych.store.filters import Filter
 from diptych.store.index import cache
 from diptych.store.sqlite.backend import SqliteBackend
 from diptych.store.sqlite.database import Store
@@ -24,25 +19,8 @@ from diptych_runtime.atomic import sync_folder, write_atomic
 from diptych_runtime.own_calibration import CALIBRATION
 from diptych_runtime.own_files import open_own
 
-_STEP = 500
 _RECORDS = 1000  # read at a time
 _PAGES = 256  # of the database, copied before others get a turn
-
-
-def export_lines(store: Backend, where: Filter | None = None, *, embeddings: bool = False) -> Iterator[dict[str, Any]]:
-    """A JSON object for every picture that meets a condition, in the order they were added.
-
-    `embedding` is little-endian float32 in base64. What is added meanwhile may be among them.
-    """
-    for found in store.pages(_STEP, where):
-        vectors = store.embeddings_of([record.id for record in found]) if embeddings else {}
-        for record in found:
-            line = asdict(record)
-            if embeddings:
-                if record.id not in vectors:  # removed since
-                    continue
-                line["embedding"] = b64encode(vectors[record.id]).decode()
-            yield line
 
 
 def back_up_collection(

@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
+
+from pydantic import TypeAdapter
 
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.store.filters import Filter, to_sql
 from diptych.store.index.layout import KINDS, Kind
 from diptych.store.lock import LOCK, WriterLock
 from diptych.store.records import Change, FileStamp, NewPicture, Record
-from diptych.store.sqlite.adopted import Adopted
+from diptych.store.sqlite.labels import Labels
 from diptych.store.sqlite.schema import DATABASE, DIGESTS, FACTS, missing_error, prepare_tables, row_checksum
 from diptych_runtime.atomic import disk_bytes, sync_folder
 from diptych_runtime.errors import ArgumentError
+from diptych_runtime.manifest import PANEL_GRAPH, Manifest
 from diptych_runtime.parsing import parse_json
 
 _LAST = "SELECT coalesce(max(sequence), 0) AS last FROM changes"
@@ -31,18 +35,40 @@ _COLUMNS = (
     " frames,"
     f" d.facts IS {FACTS} AND {_PATH} AND d.revision IS crc32(p.revision) AS whole"
 )
+_PLAIN_FACTS = ("id", "path", "width", "height", "added", "media_type", "sha256", "revision", "frames")
 _FEATURES = (
     f"row, id, sha256, p.path, p.embedding, p.tokens, bytes, d.facts IS {FACTS} AND {_PATH}"
     " AND d.revision IS crc32(p.revision) AS record_whole,"
     " d.embedding IS crc32(p.embedding) AND d.tokens IS crc32(p.tokens) AS features_whole"
 )
 _JOINED = "pictures p LEFT JOIN digests d USING (row)"
+_AMONG = "IN (SELECT value FROM json_each(?))"
+_ROW = "(SELECT row FROM pictures WHERE id=?)"
 _MEND = "`diptych index rebuild` embeds it anew"
 
 logger = logging.getLogger(__name__)
 
 
-class Store(Adopted):
+@dataclass(frozen=True)
+class AdoptedModel:
+    """The model of a collection: the `model` as it is opened, by name or by an absolute path, its `revision`, and the
+    sha256 of its `panel` graph, which made the stored features.
+    """
+
+    model: str
+    revision: str
+    panel: str
+
+    @classmethod
+    def of(cls, model: str, released: Manifest) -> AdoptedModel:
+        """A model by the name that it is opened by, and its manifest."""
+        return cls(model, released.revision, released.digests[PANEL_GRAPH])
+
+
+_ADOPTED = TypeAdapter(AdoptedModel)
+
+
+class Store(Labels):
     """The database of a collection; thread-safe. What a method wrote is on the disk when it returns.
 
     >>> with Store.open("store", create=True) as store:
@@ -117,6 +143,30 @@ class Store(Adopted):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def adopted_model(self) -> AdoptedModel | None:
+        """The model that was adopted last; None where there is none, or where the pictures are of others since."""
+        text = self._read_fact("model")
+        try:
+            known = None if text is None else _ADOPTED.validate_python(parse_json(text))
+        except (ValueError, TypeError):  # not written by Diptych: as good as none, and `models use` replaces it
+            return None
+        revisions = self.count_revisions()
+        return known if known is not None and (not revisions or known.revision in revisions) else None
+
+    def adopt_model(self, model: AdoptedModel, same_panel: Collection[str]) -> int:
+        """Make a model the collection's, in one transaction; return how many pictures keep their features.
+
+        Those are the pictures of the revisions `same_panel`, whose panel graph is the model's too: they are of its
+        revision from now on.
+        """
+        values = model.revision, json.dumps(sorted(same_panel))
+        of = f"SELECT row FROM pictures WHERE revision {_AMONG}"
+        with self._transaction() as connection:
+            connection.execute(f"UPDATE digests SET revision=crc32(?) WHERE row IN ({of})", values)
+            kept = connection.execute(f"UPDATE pictures SET revision=? WHERE row IN ({of})", values).rowcount
+            connection.execute("INSERT OR REPLACE INTO facts VALUES ('model', ?)", (json.dumps(asdict(model)),))
+        return kept
+
     def insert(self, pictures: Sequence[NewPicture]) -> list[bool]:
         """Add pictures in one transaction; says for each whether it is new.
 
@@ -156,7 +206,7 @@ class Store(Adopted):
     def note_stamps(self, seen: Iterable[tuple[str, str, FileStamp]]) -> None:
         """Remember how files were when they were read: (id, path, stamp) each, of pictures with that path."""
         wanted = {id: (path, _stamp_text(stamp)) for id, path, stamp in seen}
-        ids, query = [*wanted], f"SELECT id, p.path, stamp FROM {_JOINED} WHERE id IN (SELECT value FROM json_each(?))"
+        ids, query = [*wanted], f"SELECT id, p.path, stamp FROM {_JOINED} WHERE id {_AMONG}"
         for start in range(0, len(ids), _STEP):
             found = self._fetch_all(query, (json.dumps(ids[start : start + _STEP]),))
             other = [id for id, path, stamp in found if wanted[id][0] == path and wanted[id][1] != stamp]
@@ -188,22 +238,16 @@ class Store(Adopted):
                 text = json.dumps(metadata)
                 if connection.execute(f"UPDATE pictures SET metadata=? WHERE id=? AND {_WHOLE}", (text, id)).rowcount:
                     digest = f"(SELECT {FACTS} FROM pictures WHERE pictures.row=digests.row)"
-                    which = "(SELECT row FROM pictures WHERE id=?)"
-                    connection.execute(f"UPDATE digests SET facts={digest} WHERE row={which}", (id,))
+                    connection.execute(f"UPDATE digests SET facts={digest} WHERE row={_ROW}", (id,))
 
     def replace_features(self, rows: Sequence[tuple[str, bytes, bytes]], revision: str) -> None:
         """Give pictures the features of another model revision: (id, embedding, tokens) each, in one transaction."""
         with self._transaction() as connection:
             for id, embedding, tokens in rows:
-                connection.execute(
-                    "UPDATE pictures SET embedding=?, tokens=?, revision=? WHERE id=?",
-                    (embedding, tokens, revision, id),
-                )
-                connection.execute(
-                    "UPDATE digests SET embedding=crc32(?), tokens=crc32(?), revision=crc32(?)"
-                    " WHERE row=(SELECT row FROM pictures WHERE id=?)",
-                    (embedding, tokens, revision, id),
-                )
+                values = embedding, tokens, revision, id
+                digests = "embedding=crc32(?), tokens=crc32(?), revision=crc32(?)"
+                connection.execute("UPDATE pictures SET embedding=?, tokens=?, revision=? WHERE id=?", values)
+                connection.execute(f"UPDATE digests SET {digests} WHERE row={_ROW}", values)
                 connection.execute("INSERT INTO changes (row) SELECT row FROM pictures WHERE id=?", (id,))
 
     def remove(self, ids: Sequence[str]) -> list[bool]:
@@ -213,7 +257,7 @@ class Store(Adopted):
             for id in ids:
                 connection.execute("DELETE FROM removed WHERE id=?", (id,))
                 connection.execute("INSERT INTO changes (row) SELECT row FROM pictures WHERE id=?", (id,))
-                connection.execute("DELETE FROM digests WHERE row=(SELECT row FROM pictures WHERE id=?)", (id,))
+                connection.execute(f"DELETE FROM digests WHERE row={_ROW}", (id,))
                 gone.append(connection.execute("DELETE FROM pictures WHERE id=?", (id,)).rowcount == 1)
         return gone
 
@@ -251,12 +295,12 @@ class Store(Adopted):
 
     def known_ids(self, ids: Sequence[str], *, kept: bool = False) -> set[str]:
         """The given ids that are in the collection; with `kept`, only those with their bytes."""
-        query = f"SELECT id FROM pictures WHERE id IN (SELECT value FROM json_each(?)) {kept * 'AND bytes IS NOT NULL'}"
+        query = f"SELECT id FROM pictures WHERE id {_AMONG} {kept * 'AND bytes IS NOT NULL'}"
         return {row["id"] for row in self._fetch_all(query, (json.dumps(list(ids)),))}
 
     def records(self, rows: Sequence[int]) -> dict[int, Record]:
         """Records by row number; rows that are gone are left out, and so, with a warning, are damaged ones."""
-        query = f"SELECT {_COLUMNS} FROM {_JOINED} WHERE row IN (SELECT value FROM json_each(?))"
+        query = f"SELECT {_COLUMNS} FROM {_JOINED} WHERE row {_AMONG}"
         whole = {}
         for row in self._fetch_all(query, (json.dumps(list(rows)),)):
             try:
@@ -266,10 +310,8 @@ class Store(Adopted):
         return whole
 
     def tokens(self, rows: Sequence[int]) -> dict[int, bytes]:
-        """Tokens by row number, as they were written; rows that are gone are left out, and so, with a warning, are
-        damaged ones: one picture of many must not keep a search from the others.
-        """
-        query = f"SELECT row, p.tokens, d.tokens FROM {_JOINED} WHERE row IN (SELECT value FROM json_each(?))"
+        """Tokens by row number, as written; those that are gone are left out, and, with a warning, damaged ones."""
+        query = f"SELECT row, p.tokens, d.tokens FROM {_JOINED} WHERE row {_AMONG}"
         whole = {}
         for row, tokens, digest in self._fetch_all(query, (json.dumps(list(rows)),)):
             if row_checksum(tokens) == digest:
@@ -279,14 +321,8 @@ class Store(Adopted):
         return whole
 
     def panels(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
-        """(tokens, embedding) by id, as they were written; pictures that are not there are left out.
-
-        Raises StoreError if one is damaged.
-        """
-        query = (
-            f"SELECT row, id, p.tokens, p.embedding, d.tokens, d.embedding FROM {_JOINED}"
-            " WHERE id IN (SELECT value FROM json_each(?))"
-        )
+        """(tokens, embedding) by id, as written; those not there are left out. Raises StoreError for damage."""
+        query = f"SELECT row, id, p.tokens, p.embedding, d.tokens, d.embedding FROM {_JOINED} WHERE id {_AMONG}"
         found = {}
         for row, id, tokens, embedding, *digests in self._fetch_all(query, (json.dumps(list(ids)),)):
             if [row_checksum(tokens), row_checksum(embedding)] != digests:
@@ -295,11 +331,8 @@ class Store(Adopted):
         return found
 
     def embeddings_of(self, ids: Sequence[str]) -> dict[str, bytes]:
-        """Embeddings float32, little-endian, by id; pictures that are not there are left out.
-
-        Raises StoreError if one is damaged.
-        """
-        query = f"SELECT row, id, p.embedding, d.embedding FROM {_JOINED} WHERE id IN (SELECT value FROM json_each(?))"
+        """Embeddings float32 by id; those not there are left out. Raises StoreError for damage."""
+        query = f"SELECT row, id, p.embedding, d.embedding FROM {_JOINED} WHERE id {_AMONG}"
         found = {}
         for row, id, *both in self._fetch_all(query, (json.dumps(list(ids)),)):
             if not (whole := _check_embedding(*both)):
@@ -309,10 +342,8 @@ class Store(Adopted):
 
     def ids(self, most: int | None = None) -> list[str]:
         """The ids of all pictures, or of the `most` lowest, in order; no record is looked at."""
-        return [
-            row[0]
-            for row in self._fetch_all("SELECT id FROM pictures ORDER BY id LIMIT ?", (-1 if most is None else most,))
-        ]
+        query = "SELECT id FROM pictures ORDER BY id LIMIT ?"
+        return [id for (id,) in self._fetch_all(query, (-1 if most is None else most,))]
 
     def page(self, limit: int, after: str | None = None, where: Filter | None = None) -> list[Record]:
         """Up to `limit` records that meet a condition, in the order they were added, beginning behind `after`.
@@ -343,7 +374,7 @@ class Store(Adopted):
         folder = path.rstrip("/") + "/"
         # "0" is the character behind "/": the range is everything beneath the folder, found through the path's index.
         query = "SELECT id, path FROM pictures WHERE path=? OR (path > ? AND path < ?) ORDER BY row"
-        return {row["id"]: row["path"] for row in self._fetch_all(query, (path, folder, folder[:-1] + "0"))}
+        return dict(map(tuple, self._fetch_all(query, (path, folder, folder[:-1] + "0"))))
 
     def changes(self, after: int, limit: int) -> list[Change]:
         """The next steps of the journal behind sequence number `after`, as one consistent view."""
@@ -351,17 +382,14 @@ class Store(Adopted):
             "SELECT c.sequence, row, p.embedding, d.embedding FROM changes c LEFT JOIN pictures p USING (row)"
             " LEFT JOIN digests d USING (row) WHERE c.sequence > ? ORDER BY c.sequence LIMIT ?"
         )
-        return [
-            Change(sequence, row, _check_embedding(*both))
-            for sequence, row, *both in self._fetch_all(query, (after, limit))
-        ]
+        found = self._fetch_all(query, (after, limit))
+        return [Change(sequence, row, _check_embedding(*both)) for sequence, row, *both in found]
 
     def shorten_journal(self, keep: int) -> None:
         """Forget all steps of the journal but the last `keep` >= 1: who is further behind reads all embeddings."""
+        oldest = "(SELECT max(sequence) FROM changes) - ?"
         with self._transaction() as connection:
-            connection.execute(
-                "DELETE FROM changes WHERE sequence <= (SELECT max(sequence) FROM changes) - ?", (max(keep, 1),)
-            )
+            connection.execute(f"DELETE FROM changes WHERE sequence <= {oldest}", (max(keep, 1),))
 
     def embeddings(self, after: int, limit: int) -> dict[int, bytes]:
         """Embeddings by row number behind row `after`, empty where they are damaged."""
@@ -370,7 +398,7 @@ class Store(Adopted):
 
     def present_identity(self) -> str:
         """The name the database got when it was made or restored; `identity` is its name when this was opened."""
-        return self._fetch_all("SELECT value FROM facts WHERE key='identity'")[0]["value"]
+        return self._read_fact("identity") or ""
 
     def embedding_checksums(self) -> tuple[int, dict[int, int]]:
         """The number of the last change, and the CRC-32 of every embedding by row, both of one moment."""
@@ -392,8 +420,8 @@ class Store(Adopted):
 
     def count_revisions(self) -> dict[str, int]:
         """The number of pictures that each model revision embedded."""
-        found = self._fetch_all("SELECT revision, count(*) AS n FROM pictures GROUP BY revision ORDER BY n DESC")
-        return {row["revision"]: row["n"] for row in found}
+        query = "SELECT revision, count(*) AS n FROM pictures GROUP BY revision ORDER BY n DESC"
+        return dict(map(tuple, self._fetch_all(query)))
 
     def replace_tokens(self, tokens: Mapping[int, bytes]) -> None:
         """Keep tokens in another way, by row number, in one transaction."""
@@ -409,8 +437,8 @@ class Store(Adopted):
         return {row["row"]: row["tokens"] for row in self._fetch_all(query, (after, revision, size, limit))}
 
     def list_outdated(self, revision: str, sizes: tuple[int, int], after: int, limit: int) -> list[tuple[int, Record]]:
-        """(row, record) behind row `after` of another revision, or whose embedding or tokens are damaged or have not
-        these sizes: the bytes of the one, and the numbers of the others.
+        """(row, record) behind row `after` of another revision or with damaged features; `sizes` are those of whole
+        ones: the bytes of the embedding, and the numbers of the tokens.
         """
         query = (
             f"SELECT {_COLUMNS} FROM {_JOINED} WHERE row > ? AND"
@@ -432,8 +460,7 @@ class Store(Adopted):
 
     def index_kind(self) -> Kind:
         """The requested kind of candidate index, by default "auto"."""
-        found = self._fetch_all("SELECT value FROM facts WHERE key='index'")
-        return found[0]["value"] if found else "auto"
+        return cast("Kind", self._read_fact("index") or "auto")
 
     def set_index_kind(self, kind: Kind) -> None:
         """Ask for a kind of candidate index, which is kept here as the index is only a cache. Raises ArgumentError."""
@@ -444,24 +471,26 @@ class Store(Adopted):
 
     def stats(self) -> dict[str, Any]:
         """Counts and sizes: pictures, kept (pictures with bytes), revisions, sequence, disk_bytes."""
-        kept = self._fetch_all("SELECT count(*) AS n FROM pictures WHERE bytes IS NOT NULL")[0]["n"]
         return {
             "directory": str(self.directory),
             "pictures": self.count(),
-            "kept": kept,
+            "kept": self._fetch_all("SELECT count(*) AS n FROM pictures WHERE bytes IS NOT NULL")[0]["n"],
             "revisions": self.count_revisions(),
             "adopted": known.model if (known := self.adopted_model()) else None,
             "sequence": self.sequence(),
             "disk_bytes": disk_bytes(self.directory),
         }
 
+    def _read_fact(self, key: str) -> str | None:
+        found = self._fetch_all("SELECT value FROM facts WHERE key=?", (key,))
+        return found[0]["value"] if found else None
+
     def _left_out(self, fault: StoreError) -> None:
         logger.warning("%s: left out of a search: %s", self.directory, fault)
 
 
 def _read_removed(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    whole = "crc32(id, metadata, at)=digest"
-    query = f"SELECT id, metadata FROM removed WHERE id IN (SELECT value FROM json_each(?)) AND {whole}"
+    query = f"SELECT id, metadata FROM removed WHERE id {_AMONG} AND crc32(id, metadata, at)=digest"
     return {id: json.loads(metadata) for id, metadata in connection.execute(query, (json.dumps(list(ids)),))}
 
 
@@ -471,10 +500,8 @@ def _format_time(moment: datetime) -> str:
 
 def _fill_in(connection: sqlite3.Connection, id: str, path: str | None, data: bytes | None) -> None:
     if path is not None:
-        connection.execute(
-            "UPDATE digests SET path=crc32(?) WHERE row=(SELECT row FROM pictures WHERE id=? AND path IS NULL)",
-            (path, id),
-        )
+        lacking = "(SELECT row FROM pictures WHERE id=? AND path IS NULL)"
+        connection.execute(f"UPDATE digests SET path=crc32(?) WHERE row={lacking}", (path, id))
     connection.execute(
         "UPDATE pictures SET path=coalesce(path, ?), bytes=coalesce(bytes, ?)"
         " WHERE id=? AND (path IS NULL AND ? IS NOT NULL OR bytes IS NULL AND ? IS NOT NULL)",
@@ -490,20 +517,8 @@ def _read_record(row: sqlite3.Row) -> Record:
         metadata = parse_json(row["metadata"])
     except ValueError:  # not written by Diptych, with a checksum that is right
         raise _make_damage_error(row["row"], "metadata", f"remove the picture {row['id']} and add it again") from None
-    return Record(
-        id=row["id"],
-        path=row["path"],
-        metadata=metadata,
-        width=row["width"],
-        height=row["height"],
-        original_kept=bool(row["kept"]),
-        added=row["added"],
-        media_type=row["media_type"],
-        sha256=row["sha256"],
-        revision=row["revision"],
-        stamp=_read_stamp(row["stamp"]),
-        frames=row["frames"],
-    )
+    facts = {name: row[name] for name in _PLAIN_FACTS}
+    return Record(**facts, metadata=metadata, original_kept=bool(row["kept"]), stamp=_read_stamp(row["stamp"]))
 
 
 def _read_stamp(text: str | None) -> FileStamp | None:

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from diptych.store.records import ANSWERS, Answer, Label, NewLabel
-from diptych.store.sqlite.connection import Connections
-from diptych.store.sqlite.schema import row_checksum
+from diptych.store.sqlite.schema import Connections, row_checksum
 from diptych_runtime.errors import ArgumentError
 
 _ALL = (

@@ -6,16 +6,13 @@ import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from math import prod
 from pathlib import Path
 
 from diptych.errors import StoreError
-from diptych.store.embedder import BATCH, Rebuild
 from diptych.store.index.candidates import CandidateIndex
-from diptych.store.reports import RebuildReport
-from diptych.store.sqlite.adopted import AdoptedModel
-from diptych.store.sqlite.database import Store
+from diptych.store.rebuild import BATCH, Rebuild, RebuildReport
+from diptych.store.sqlite.database import AdoptedModel, Store
 from diptych_runtime.paths import shell_word
 from diptych_runtime.runtime import Runtime
 
@@ -27,14 +24,14 @@ def rebuild_folder(directory: Path, work: Rebuild, adopted: AdoptedModel | None 
 
     May be interrupted and run again. `adopted` is the collection's model from now on. Raises StoreError.
     """
-    runtime = work.runtime
+    runtime, report = work.runtime, work.report
     with _explain_damage(directory), Store.open(directory) as store:
         if adopted is not None:
             store.adopt_model(adopted, ())
-        compacted = _compact_tokens(store, runtime)
-        report = reembed_pictures(store, work)
-        foreign = sum(count for revision, count in store.count_revisions().items() if revision != runtime.revision)
-        report = replace(report, compacted=compacted, mended=_mend_database(store), foreign=foreign)
+        report.compacted = _compact_tokens(store, runtime)
+        reembed_pictures(store, work)
+        report.foreign = sum(n for revision, n in store.count_revisions().items() if revision != runtime.revision)
+        report.mended = _mend_database(store)
         if work.index is not None:
             store.set_index_kind(work.index)
         CandidateIndex.rebuilt(store, runtime.embedding_dim, runtime.revision).save(store.directory)
@@ -52,7 +49,8 @@ def reembed_pictures(store: Store, work: Rebuild) -> RebuildReport:
         good = work.embed_pictures(store, [record for _, record in found])
         store.replace_features([(record.id, embedding, tokens) for record, embedding, tokens in good], runtime.revision)
         work.count_batch(len(found), len(good))
-    return work.make_report(store.count())
+    work.report.pictures = store.count()
+    return work.report
 
 
 def _compact_tokens(store: Store, runtime: Runtime) -> int:
@@ -67,10 +65,6 @@ def _compact_tokens(store: Store, runtime: Runtime) -> int:
         store.replace_tokens(dict(zip(found, codec.pack_tokens(codec.unpack_tokens([*found.values()])), strict=True)))
         after, count = max(found), count + len(found)
     return count
-
-
-def _read_pragma(connection: sqlite3.Connection, name: str) -> int:
-    return connection.execute(f"PRAGMA {name}").fetchone()[0]
 
 
 @contextmanager
@@ -110,14 +104,12 @@ def _mend_database(store: Store) -> bool:
 def _shrink_database(store: Store) -> None:
     """Write a database anew that is a quarter empty, without its empty pages, if there is room for it."""
     with store.reading() as connection:
-        if 4 * _read_pragma(connection, "freelist_count") <= _read_pragma(connection, "page_count"):
-            return
+        free, pages = (connection.execute(f"PRAGMA {of}_count").fetchone()[0] for of in ("freelist", "page"))
         try:
-            connection.execute("VACUUM")
+            if 4 * free > pages:
+                connection.execute("VACUUM")
         except sqlite3.OperationalError as error:
-            logger.warning(
-                "%s keeps its size: it is written anew to become smaller, and there is no room for that (%s); "
-                "nothing is lost, and the next `diptych index rebuild` tries again",
-                store.path,
-                error,
+            remark = (
+                "there is no room to write it anew; nothing is lost, and the next `diptych index rebuild` tries again"
             )
+            logger.warning("%s keeps its size: %s (%s)", store.path, remark, error)

@@ -14,14 +14,13 @@ from diptych.errors import StoreError
 from diptych.pictures.content import picture_id
 from diptych.store.index import cache
 from diptych.store.index.candidates import describe_differences, find_differences
-from diptych.store.index.vectors import RECALL
-from diptych.store.other_model import embedded_by, find_obstacle
-from diptych.store.reports import VerifyReport
+from diptych.store.originals import find_feature_faults
+from diptych.store.other_model import embedded_by
+from diptych.store.records import VerifyReport
 from diptych.store.sqlite.database import Store
 from diptych_runtime.token_codec import read_numbers
 
 _STEP = 256
-_LOW = RECALL - 0.02
 
 
 def verify_store(store: Store) -> VerifyReport:
@@ -43,30 +42,22 @@ def verify_store(store: Store) -> VerifyReport:
                 missing += row["bytes"] is None and not (isinstance(row["path"], str) and Path(row["path"]).is_file())
     except StoreError as error:  # a database too broken to be read to its end
         return VerifyReport(pictures, [*problems, f"database: {error.__cause__ or error}"], [])
-    adopted = store.adopted_model()
     if len(revisions := store.count_revisions()) > 1:
-        name = "" if adopted else " --model NAME"
+        name = "" if store.adopted_model() else " --model NAME"
         models = f"{embedded_by(revisions)}; `diptych index rebuild{name}` brings all to one"
         problems.append(f"embedded by several models: {models}")
     elif len(sizes) > 1:
         known = ", ".join(f"{count:,} with {e:,} and {t:,}" for (e, t), count in sizes.most_common())
-        problems.append(
-            f"features of different sizes, in numbers of the embedding and of the tokens: {known}; `diptych index "
-            "rebuild` makes them anew"
-        )
+        problems.append(f"features of different sizes (embedding, tokens): {known}; `diptych index rebuild` mends them")
     remarks = []
-    if len(revisions) == 1 and (reason := find_obstacle(next(iter(revisions)), adopted.model if adopted else None)):
-        remarks.append(reason)
     if missing:
         remarks.append(f"pictures with neither kept bytes nor a file, which cannot be embedded again: {missing:,}")
     manifest, fault = cache.read_manifest(store.directory)
-    recall = None
     others: set[int] = set()
     now, stored = store.embedding_checksums()
     if fault is None:
         vectors, fault = cache.load_vectors(store.directory, manifest)
         if vectors is not None:
-            recall = vectors.recall() if vectors.lists > 1 else None
             replayed = _find_replayed_rows(store, manifest["generation"])
             if replayed is None:
                 fault = "it is further behind than the journal goes back"
@@ -81,9 +72,7 @@ def verify_store(store: Store) -> VerifyReport:
     elif manifest["generation"] < now:
         behind = format_count(now - manifest["generation"], "change")
         remarks.append(f"index cache: {behind} behind, replayed when it is opened")
-    elif recall is not None and recall < _LOW:
-        remarks.append(f"index: finds {recall:.1%} of the exact candidates; `diptych index rebuild` lays it out anew")
-    return VerifyReport(pictures, problems, remarks, recall)
+    return VerifyReport(pictures, problems, remarks)
 
 
 def _find_replayed_rows(store: Store, generation: int) -> set[int] | None:
@@ -110,16 +99,7 @@ def _find_faults(row: Row) -> tuple[list[str], int]:
         embedding, tokens = np.frombuffer(row["embedding"], "<f4"), read_numbers(row["tokens"])
     except (ValueError, TypeError):  # the latter for what is no bytes at all
         return [*faults, "its features are cut short"], 0
-    return [*faults, *_find_feature_faults(embedding, tokens, whole=row["features_whole"])], tokens.size
-
-
-def _find_feature_faults(embedding: np.ndarray, tokens: np.ndarray, *, whole: bool) -> list[str]:
-    faults = []
-    norm = float(np.linalg.norm(embedding))
-    if not abs(norm - 1.0) < 1e-3:
-        faults.append(f"its embedding has the length {norm:.4g}, expected 1")
-    if not np.isfinite(tokens).all():
-        faults.append("its tokens are not finite")
-    if not faults and not whole:
-        faults.append("its embedding or tokens have another checksum; `diptych index rebuild` makes them anew")
-    return faults
+    wrong = find_feature_faults(embedding, tokens)
+    if not wrong and not row["features_whole"]:
+        wrong = ["its embedding or tokens have another checksum; `diptych index rebuild` makes them anew"]
+    return [*faults, *wrong], tokens.size

@@ -6,44 +6,8 @@ import pytest
 from folders import names, put
 
 from diptych import Collection
-from diptych.collection.sync.follow import Follower, follow_changes
-from diptych.collection.sync.run import Outcome
+from diptych.collection.sync.follow import Follower
 from diptych.errors import SyncError
-
-
-def test_a_failure_is_said_once_and_the_run_after_it_is_told():
-    steps = iter([OSError(28, "full"), OSError(28, "full"), SyncError("gone"), Outcome(), Outcome()])
-    over, told, failures = Event(), [], []
-
-    def once() -> Outcome:
-        step = next(steps, None)
-        if step is None:
-            over.set()
-            return Outcome()
-        if isinstance(step, Exception):
-            raise step
-        return step
-
-    follow_changes(once, 0.001, tell=lambda *words: told.append(words), fail=failures.append, over=over)
-    assert failures == [
-        "[Errno 28] full; trying again every 0.001 s",
-        "gone; trying again every 0.001 s",
-    ]
-    assert told == [(Outcome(), [])]
-
-
-def test_reasons_are_told_when_they_come_and_not_while_they_stay():
-    refused = iter([{"/a": "a"}, {"/a": "a"}, {"/a": "a", "/b": "b"}, {}, {"/b": "b"}])
-    over, told = Event(), []
-
-    def once() -> Outcome:
-        found = next(refused, None)
-        if found is None:
-            over.set()
-        return Outcome(refused=found or {})
-
-    follow_changes(once, 0.001, tell=lambda outcome, reasons: told.append(reasons), fail=pytest.fail, over=over)
-    assert told == [["a"], ["b"], ["b"]]
 
 
 @pytest.fixture

@@ -14,27 +14,16 @@ TEXT = Seen(Stamp(2**40, 2**80, 2**64 - 1), None, "is not a picture")
 
 
 def test_what_was_noted_is_there_again_and_what_is_nothing_is_forgotten(tmp_path):
+    sqlite3.connect(tmp_path / LEDGER).close()  # an empty file is made a ledger
     with SeenFiles(tmp_path, LIMITS) as ledger:
-        ledger.note({"/p/a.jpg": PICTURE, "/p/b.jpg": TEXT, "/p/c.jpg": PICTURE})
+        ledger.note({"/p/a.jpg": PICTURE, "/p/b.jpg": TEXT, "/p/c.jpg": PICTURE, "/p-2/a.jpg": PICTURE})
         ledger.note({"/p/a.jpg": None, "/p/never.jpg": None})
     with SeenFiles(tmp_path, LIMITS) as ledger:
         assert ledger.files(["/p"]) == {"/p/b.jpg": TEXT, "/p/c.jpg": PICTURE}
-        assert ledger.copies(str(PICTURE.id)) == {"/p/c.jpg": PICTURE.stamp}
-
-
-def test_only_files_below_the_folders_are_given(tmp_path):
-    names = ("/p/a.jpg", "/p-2/a.jpg", "/p0.jpg", "/other/p/a.jpg", "/p/b/c.jpg")
-    with SeenFiles(tmp_path, LIMITS) as ledger:
-        ledger.note(dict.fromkeys(names, PICTURE))
-        assert ledger.files(["/p"]).keys() == {"/p/a.jpg", "/p/b/c.jpg"}
-        assert len(ledger.files(["/"])) == 5
-
-
-def test_refusals_of_a_reader_with_other_limits_are_dropped(tmp_path):
-    with SeenFiles(tmp_path, LIMITS) as ledger:
-        ledger.note({"/p/a.jpg": PICTURE, "/p/b.jpg": TEXT})
+        assert ledger.copies(str(PICTURE.id)).keys() == {"/p/c.jpg", "/p-2/a.jpg"}
+        assert len(ledger.files(["/"])) == 3
     with SeenFiles(tmp_path, PictureLimits(bytes=7)) as ledger:
-        assert ledger.files(["/p"]) == {"/p/a.jpg": PICTURE}
+        assert ledger.files(["/p"]) == {"/p/c.jpg": PICTURE}, "refusals of a reader with other limits are dropped"
 
 
 def test_a_reader_takes_notes_for_itself_alone(tmp_path):
@@ -42,20 +31,18 @@ def test_a_reader_takes_notes_for_itself_alone(tmp_path):
         ledger.note({"/p/a.jpg": PICTURE})
         assert ledger.files(["/p"]) == {"/p/a.jpg": PICTURE}
     assert not (tmp_path / "none").exists()
+    with pytest.raises(SyncError, match="unable to open database file"):
+        SeenFiles(tmp_path / "none", LIMITS)
+    (tmp_path / LEDGER).write_bytes(b"no database at all " * 100)
+    with SeenFiles(tmp_path, LIMITS, read_only=True) as ledger:
+        assert ledger.files(["/p"]) == {}
+    assert (tmp_path / LEDGER).read_bytes().startswith(b"no database"), "a reader leaves a damaged one alone"
     with SeenFiles(tmp_path, LIMITS) as writer:
         writer.note({"/p/b.jpg": TEXT})
         with SeenFiles(tmp_path, LIMITS, read_only=True) as ledger:
             ledger.note({"/p/b.jpg": None})
             assert ledger.files(["/p"]) == {}
         assert writer.files(["/p"]) == {"/p/b.jpg": TEXT}
-
-
-def test_a_damaged_one_is_left_alone_by_a_reader(tmp_path, caplog):
-    (tmp_path / LEDGER).write_bytes(b"no database at all " * 100)
-    with SeenFiles(tmp_path, LIMITS, read_only=True) as ledger:
-        assert ledger.files(["/p"]) == {}
-    assert (tmp_path / LEDGER).read_bytes().startswith(b"no database")
-    assert "file is not a database" in caplog.text
 
 
 def test_a_full_disk_is_an_error_that_says_what_to_do_and_nothing_of_it_is_noted(tmp_path):
@@ -77,14 +64,3 @@ def test_one_that_another_process_writes_or_that_is_damaged_in_the_middle_is_not
                 ledger.note({"/p/a.jpg": PICTURE})
         said = str(ledger._make_error(sqlite3.DatabaseError("database disk image is malformed")))
     assert "is malformed; delete it" in said
-
-
-def test_a_ledger_that_cannot_be_opened_is_an_error(tmp_path):
-    with pytest.raises(SyncError, match="unable to open database file"):
-        SeenFiles(tmp_path / "none", LIMITS)
-
-
-def test_an_earlier_version_without_tables_is_made(tmp_path):
-    sqlite3.connect(tmp_path / LEDGER).close()
-    with SeenFiles(tmp_path, LIMITS) as ledger:
-        assert ledger.files(["/"]) == {}

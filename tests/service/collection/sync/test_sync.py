@@ -23,30 +23,6 @@ def many(tmp_path, photo_bytes):
     return tmp_path / "many"
 
 
-def test_the_counts_are_one_line_and_reasons_follow(text, folder, store):
-    assert text(folder).out == ("8 new, 0 changed, 0 moved, 0 removed, 0 unchanged, 0 refused; 8 pictures in all\n")
-    (folder / "1.jpg").write_text("a text")
-    (folder / "2.jpg").unlink()
-    result = text(folder)
-    first, second = result.out.splitlines()
-    assert (result.code, first) == (
-        0,
-        "0 new, 0 changed, 0 moved, 2 removed, 6 unchanged, 1 refused; 6 pictures in all",
-    )
-    assert second.startswith(f"  {folder}/1.jpg is not in a format that can be read")
-
-
-def test_a_missing_folder_changes_nothing_and_no_model_is_loaded(text, folder, store, monkeypatch):
-    text(folder)
-    before = held(store)
-    monkeypatch.setattr("diptych.cli.options.open_scorer", lambda *_: pytest.fail("loaded"))
-    for wrong, what in ((folder / "none", "does not exist"), (folder / "1.jpg", "is a file")):
-        result = text(folder, wrong)
-        assert (result.code, result.out) == (1, "")
-        assert result.err == (f"diptych: error: expected a folder to follow, and {wrong} {what}; nothing was changed\n")
-    assert held(store) == before
-
-
 def test_a_folder_that_has_become_empty_is_refused_until_it_is_allowed(text, sync, folder, store):
     text(folder)
     shutil.rmtree(folder)

@@ -1,5 +1,6 @@
 import json
 import logging
+import os
 import re
 
 import faiss
@@ -43,14 +44,6 @@ def test_the_kind_that_was_asked_for_is_made_and_said(store):
         store.set_index_kind("hnsw")
 
 
-def test_the_same_database_gives_the_same_index_to_the_bit(store):
-    for name in ("one", "other"):
-        (store.directory / name).mkdir()
-        CandidateIndex.rebuilt(store, SIZE, "r").save(store.directory / name)
-    for file in (CACHE, MANIFEST):
-        assert len({(store.directory / name / file).read_bytes() for name in ("one", "other")}) == 1
-
-
 def test_a_query_that_is_not_finite_is_refused(store):
     with pytest.raises(ValueError, match="finite embedding of 5 numbers"):
         CandidateIndex.rebuilt(store, SIZE, "r").search(np.full(SIZE, np.nan, np.float32), 3)
@@ -84,6 +77,11 @@ def flip_a_bit(directory):
     (directory / CACHE).write_bytes(data)
 
 
+def make_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
 def change_manifest(key, value, *, signed=True):
     def change(directory):
         manifest = json.loads((directory / MANIFEST).read_text())
@@ -106,6 +104,8 @@ DAMAGE = {
     "checksum is wrong": flip_a_bit,
     r"checksum is wrong \(": lambda directory: (directory / CACHE).write_bytes(b""),
     "it cannot be read": lambda directory: (directory / CACHE).unlink(),
+    r"it cannot be read \(candidates.faiss is no file": lambda directory: make_pipe(directory / CACHE),
+    r"manifest cannot be read \(.*is no file": lambda directory: make_pipe(directory / MANIFEST),
     "it is missing": lambda directory: (directory / MANIFEST).unlink(),
     "manifest cannot be read": lambda directory: (directory / MANIFEST).write_bytes(b"{"),
     "manifest is damaged": lambda directory: (directory / MANIFEST).write_bytes(b"[]"),
@@ -118,6 +118,7 @@ DAMAGE = {
     "made for format None": change_manifest("format", None),
     "made for metric 'L2'": change_manifest("metric", "L2"),
     "made for dimension 6": change_manifest("dimension", 6),
+    "(?:)checksum is wrong": change_manifest("generation", 3, signed=False),
     "ahead of the database": change_manifest("generation", 99),
     "it has 7 entries and 7 labels, expected 6": change_manifest("count", 6),
 }
@@ -133,18 +134,6 @@ def test_a_damaged_or_foreign_cache_is_noticed_and_rebuilt_and_that_is_said_once
     (record,) = caplog.records
     assert "rebuilt from the database (7)" in record.message
     assert re.search(reason, record.message)
-
-
-def test_a_generation_that_was_flipped_upwards_leaves_no_change_out_of_the_replay(store, caplog):
-    saved(store)
-    store.insert([new(8)])
-    store.remove([new(2).id])
-    store.insert([new(9)])
-    store.remove([new(9).id])
-    change_manifest("generation", 9, signed=False)(store.directory)  # one added and one removed: the count is right
-    with caplog.at_level(logging.WARNING):
-        assert rows(opened(store)) == [1, 3, 4, 5, 6, 7, 8]
-    assert "checksum is wrong" in caplog.text
 
 
 def test_a_cache_that_missed_a_removal_is_found_out_by_its_count(store, caplog):
@@ -171,13 +160,3 @@ def test_a_cache_of_other_pictures_is_found_out_though_number_and_count_are_righ
         index = opened(store)
     assert index.embedding(3).tobytes() == unit(30).tobytes()
     assert "1 of its entries are not the database's, the first of row 3; rebuilt" in caplog.text
-
-
-def test_a_damaged_journal_with_one_picture_too_many_and_one_too_few_is_found_out(store, caplog):
-    saved(store)
-    store.insert([new(8)])
-    store.remove([new(2).id])
-    tamper(store, "UPDATE changes SET row=99 WHERE sequence > 7")
-    with caplog.at_level(logging.WARNING):
-        assert rows(opened(store)) == [1, 3, 4, 5, 6, 7, 8]
-    assert "2 of its entries are not the database's, the first of row 2" in caplog.text

@@ -1,5 +1,3 @@
-import pytest
-
 from diptych.store.index.layout import MANY, lists_for, needs_relayout
 
 
@@ -12,14 +10,6 @@ def test_a_collection_is_searched_exactly_until_it_is_large_and_then_in_about_as
 def test_a_kind_that_was_asked_for_is_what_there_is_from_two_pictures_on():
     assert lists_for(10 * MANY, "exact") == 1
     assert [lists_for(count, "ivf") for count in (0, 1, 2, 50)] == [1, 1, 2, 8]
-
-
-@pytest.mark.parametrize("kind", ["auto", "exact", "ivf"])
-def test_an_index_that_was_just_made_has_not_outgrown_itself(kind):
-    for count in (0, 1, 2, 3, 100, MANY // 2, MANY - 1, MANY, 3 * MANY):
-        for present in (1, 512):
-            made = lists_for(count, kind, present)
-            assert not needs_relayout(count, kind, made, count), (count, present)
 
 
 def test_a_collection_about_the_bound_does_not_go_to_and_fro():

@@ -12,7 +12,6 @@ from embedded import SIZE, new, unit
 from diptych import Collection
 from diptych.store.index import layout
 from diptych.store.index.candidates import CandidateIndex, Relayout
-from diptych.store.index.vectors import find_centroids
 from diptych.store.sqlite.database import Store
 
 
@@ -66,24 +65,6 @@ def test_memory_that_was_freed_between_what_stays_is_given_back(store, small):
 def anonymous() -> int:
     """The bytes of memory of this process that no file is behind."""
     return int(re.findall(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text())[0]) * 1024
-
-
-def test_what_is_added_and_removed_while_an_index_is_made_is_in_it_and_gone_from_it(store, small, monkeypatch):
-    index = CandidateIndex.open(store, SIZE, "r")
-
-    def meanwhile(*args):
-        store.insert([new(300)])
-        store.remove([new(1).id, new(300).id])
-        store.insert([new(301)])
-        index.catch_up(store)
-        assert 1 not in rows(index), "searches go on with what there was, which follows"
-        return find_centroids(*args)
-
-    monkeypatch.setattr("diptych.store.index.candidates.find_centroids", meanwhile)
-    renewed(store, index)
-    assert index.lists > 1
-    assert rows(index) == [*range(2, 201), 202]
-    assert index.generation == store.sequence()
 
 
 def test_searches_adds_and_removals_go_on_while_indexes_are_made_and_nothing_is_lost_or_comes_back(store, small):

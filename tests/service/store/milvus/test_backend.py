@@ -15,7 +15,7 @@ import pytest
 from diptych import Collection, find_duplicates
 from diptych.collection.ingest import Incoming
 from diptych.errors import ModelMismatchError, StoreError, UnknownPictureError
-from diptych.store.sqlite.backup import export_lines
+from diptych.store.open import export_lines
 from diptych_runtime.errors import PictureError
 
 COUNT = 37
@@ -49,7 +49,7 @@ def everything(collection) -> list[str]:
     return ids
 
 
-def test_the_same_picture_twice_is_one_with_the_first_path_and_the_last_metadata(collection, photo_bytes):
+def test_the_same_picture_twice_is_one_with_the_first_path_and_the_last_metadata(collection, photo_bytes, tmp_path):
     (first,) = collection.add(photo_bytes(0), metadata={"n": 1})
     (again,) = collection.add(photo_bytes(0), path="/later.jpg", metadata={"n": 2})
     assert (first.created, again.created, first.id) == (True, False, again.id)
@@ -61,6 +61,11 @@ def test_the_same_picture_twice_is_one_with_the_first_path_and_the_last_metadata
     assert [[one.id for one in collection.list(5, filter={"n": n})] for n in (1, 2)] == [[], [first.id]]
     collection.add(photo_bytes(0), metadata={})
     assert collection.get(first.id).metadata == {}
+    for name, seed in (("a.jpg", 1), ("b.jpg", 1), ("c.jpg", 2)):
+        (tmp_path / name).write_bytes(photo_bytes(seed))
+    added = collection.add(sorted(tmp_path.glob("*.jpg")))
+    assert [one.created for one in added] == [True, False, True], "in one batch too"
+    assert collection.get(added[0].id).path == str(tmp_path / "a.jpg")
     assert collection.verify().healthy
 
 
@@ -81,16 +86,6 @@ def test_a_picture_knows_whether_its_file_is_as_it_was(collection, photo_bytes, 
     path.unlink()
     assert collection.get(added.id).file_state == "missing"
     assert collection.verify().healthy
-
-
-def test_one_batch_may_have_a_picture_twice(collection, photo_bytes, tmp_path):
-    for name in ("a.jpg", "b.jpg"):
-        (tmp_path / name).write_bytes(photo_bytes(0))
-    (tmp_path / "c.jpg").write_bytes(photo_bytes(1))
-    added = collection.add(sorted(tmp_path.glob("*.jpg")))
-    assert [one.created for one in added] == [True, False, True]
-    assert len(collection) == 2
-    assert collection.get(added[0].id).path == str(tmp_path / "a.jpg")
 
 
 def test_a_record_comes_back_as_it_was_given(collection, photo_bytes):
@@ -157,15 +152,6 @@ def test_another_handle_finds_at_once_what_one_added_and_no_more_what_it_removed
             reader.remove(filled.list(1)[0].id)
 
 
-def test_who_opens_it_later_finds_everything(filled, place, scorer, photo_bytes):
-    before = [(r.id, r.metadata) for r in filled.list(1000)]
-    filled.close()
-    with Collection.open(place, scorer) as again:
-        assert [(r.id, r.metadata) for r in again.list(1000)] == before
-        assert again.search(photo_bytes(7), top=1, candidates=0).matches[0].path == "/shelf/07.jpg"
-        assert again.verify().healthy
-
-
 def test_a_filter_leaves_exactly_the_pictures_that_meet_it(filled, photo_bytes):
     for condition, wanted in [
         ({"kind": "a"}, range(0, COUNT, 3)),
@@ -181,7 +167,11 @@ def test_a_filter_leaves_exactly_the_pictures_that_meet_it(filled, photo_bytes):
 
 
 def test_pictures_of_another_model_are_refused_with_the_command_that_embeds_them_anew(filled, place, other):
+    before = [(r.id, r.metadata) for r in filled.list(1000)]
     filled.close()
+    with Collection.open(place, filled.scorer) as again:
+        assert [(r.id, r.metadata) for r in again.list(1000)] == before
+        assert again.verify().healthy
     with pytest.raises(ModelMismatchError, match=r"diptych index rebuild --store "):
         Collection.open(place, other)
 

@@ -10,7 +10,7 @@ from conditions import drawn_condition, drawn_metadata, met
 
 from diptych import Collection
 from diptych.collection.ingest import Incoming
-from diptych.store.milvus.filters import list_facets, write_expression
+from diptych.store.milvus.rows import list_facets, write_expression
 from diptych_runtime.errors import PictureError
 
 ODD: list[dict[str, Any]] = [

@@ -45,10 +45,7 @@ def test_the_first_reading_and_that_after_a_server_was_away_wait_for_all_that_wa
     for _ in range(2):
         table.query("", ["record"])
     assert server.levels == ["None", "Strong", "Bounded"]
-
-
-def test_where_every_reading_is_to_wait_every_one_does():
     table, server = made(strong=True)
     for _ in range(3):
         table.query("", ["record"])
-    assert server.levels == ["Strong"] * 3
+    assert server.levels == ["Strong"] * 3, "where every reading is to wait"

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
-import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,17 +14,15 @@ import pytest
 
 from diptych import Collection
 from diptych.errors import StoreError
-from diptych.store.open import open_store
-from diptych.store.records import NewPicture
+from diptych.store.open import export_lines, open_store
 from diptych.store.sqlite import backup as archive
 from diptych.store.sqlite.backend import SqliteBackend
-from diptych.store.sqlite.backup import back_up_collection, export_lines, restore_collection
+from diptych.store.sqlite.backup import back_up_collection, restore_collection
 from diptych.store.sqlite.database import Store
-from diptych.store.sqlite.schema import DATABASE
 from diptych_runtime.own_calibration import CALIBRATION
 
 
-def test_lines_are_the_records_in_their_order_with_their_embeddings_if_asked(collection):
+def test_lines_are_the_records_in_their_order_with_their_embeddings_if_asked(collection, diptych, tmp_path):
     found = list(export_lines(collection.store, embeddings=True))
     assert [line["id"] for line in found] == [record.id for record in collection.list(100)]
     for line in found:
@@ -37,6 +32,9 @@ def test_lines_are_the_records_in_their_order_with_their_embeddings_if_asked(col
         assert np.array_equal(embedding, collection.panel(line["id"])[1])
     assert all("embedding" not in line for line in export_lines(collection.store))
     assert list(export_lines(collection.store, {"no such field": 1})) == []
+    store, out = collection.directory, tmp_path / "out.jsonl"
+    assert diptych("index", "export", "--store", store, "-o", out, "--embeddings").code == 0
+    assert [json.loads(line) for line in out.read_text().splitlines()] == found
 
 
 def test_a_backup_is_the_collection_of_one_moment_while_it_grows(collection, scorer, photo_bytes, tmp_path):
@@ -87,53 +85,31 @@ def test_a_backup_goes_into_a_new_folder_or_nowhere(collection, tmp_path, monkey
     assert list((tmp_path / "other").iterdir()) == []
 
 
-def test_a_calibration_of_its_own_is_part_of_a_backup_and_comes_back_with_it(collection, tmp_path):
-    own, copied, new = (folder / CALIBRATION for folder in (collection.directory, tmp_path / "copy", tmp_path / "new"))
+def test_what_a_backup_lacks_is_lost_only_with_consent_and_what_it_has_comes_back(collection, tmp_path):
+    own, copied = (folder / CALIBRATION for folder in (collection.directory, tmp_path / "copy"))
+    first, second = collection.list(2)
+    a, b = first.id, second.id
     own.write_text("as it was")
+    collection.backend.replace_metadata([(a, {"was": "old"})])
+    collection.label(a, b, "same")
     back_up_collection(collection.store, copied.parent)
-    assert copied.read_text() == "as it was"
+    own.write_text("made anew")
+    collection.backend.replace_metadata([(a, {"is": "new"})])
+    collection.label(a, b, "same", question="thing")
     collection.close()
     with SqliteBackend.open(copied.parent, read_only=True) as copy:
-        restore_collection(copy, new.parent)
-        assert new.read_text() == "as it was"
-        own.write_text("made anew")
-        with pytest.raises(StoreError, match="holds a calibration that the backup"):
-            restore_collection(copy, own.parent)
+        said = "holds 1 label and the metadata of 1 picture and a calibration that the backup"
+        with pytest.raises(StoreError, match=said):
+            restore_collection(copy, collection.directory)
         assert own.read_text() == "made anew"
-        restore_collection(copy, own.parent, replace=True)
+        restore_collection(copy, collection.directory, replace=True)
         assert own.read_text() == "as it was"
         copied.unlink()
-        restore_collection(copy, own.parent)
-    assert own.read_text() == "as it was", "a backup without one takes none away"
-
-
-def test_metadata_that_were_replaced_since_a_backup_are_not_lost_without_a_word(collection, tmp_path):
-    (first, *_) = collection.list(1)
-    collection.backend.replace_metadata([(first.id, {"was": "old"})])
-    back_up_collection(collection.store, tmp_path / "copy")
-    collection.backend.replace_metadata([(first.id, {"is": "new"})])
-    collection.close()
-    with SqliteBackend.open(tmp_path / "copy", read_only=True) as copy:
-        with pytest.raises(StoreError, match="holds the metadata of 1 picture that the backup"):
-            restore_collection(copy, collection.directory)
-        restore_collection(copy, collection.directory, replace=True)
+        restore_collection(copy, collection.directory)
+        assert own.read_text() == "as it was", "a backup without one takes none away"
     with SqliteBackend.open(collection.directory, read_only=True) as store:
-        record = store.get(first.id)
-    assert record is not None
-    assert record.metadata == {"was": "old"}
-
-
-def test_the_commands_write_lines_and_a_copy(diptych, collection, tmp_path):
-    store, out = collection.directory, tmp_path / "out.jsonl"
-    assert diptych("index", "export", "--store", store, "-o", out).code == 0
-    written = [json.loads(line) for line in out.read_text().splitlines()]
-    assert written == list(export_lines(collection.store))
-    shown = diptych("index", "export", "--store", store, "--embeddings", "--quiet").out
-    assert [json.loads(line) for line in shown.splitlines()] == list(export_lines(collection.store, embeddings=True))
-    assert diptych("index", "backup", "--store", store, tmp_path / "copy").code == 0
-    assert diptych("index", "verify", "--store", tmp_path / "copy").code == 0
-    refused = diptych("index", "backup", "--store", store, tmp_path / "copy")
-    assert (refused.code, refused.out) == (1, "")
+        assert [(label.pair, label.question) for label in store.labels()] == [(tuple(sorted((a, b))), "copy")]
+        assert [record.metadata for record in store.page(1)] == [{"was": "old"}]
 
 
 @pytest.fixture
@@ -148,47 +124,6 @@ def older(collection, photo_bytes):
 
 def found_by_itself(collection: Collection, id: str) -> bool:
     return collection.search(collection.content(id)[0], top=1, candidates=0).matches[0].id == id
-
-
-def meet_again(store: Store, sequence: int) -> None:
-    """Change a collection without its index until it is where another was; the pictures are others."""
-    step = store.page(100)[-1]
-    while store.sequence() < sequence:
-        number = store.sequence()
-        store.insert([replace(_row(store, step.id), id=f"{number:032x}", sha256=f"{number:032x}" * 2)])
-
-
-def _row(store: Store, id: str) -> NewPicture:
-    record = store.get(id)
-    assert record is not None
-    tokens, embedding = store.panels([id])[id]
-    turned = np.roll(np.frombuffer(embedding, "<f4"), 1).tobytes()
-    facts = {name: getattr(record, name) for name in ("media_type", "width", "height", "metadata", "revision")}
-    return NewPicture(id=id, sha256=record.sha256, path=None, embedding=turned, tokens=tokens, data=None, **facts)
-
-
-def test_an_older_database_copied_beside_a_newer_index_is_told_apart_when_number_and_count_meet_again(
-    collection, older, scorer, photo_bytes, caplog
-):
-    collection.remove(older.fresh[0])  # as many changes as below, and as many pictures
-    generation, count = collection.index.generation, len(collection)
-    collection.close()
-    shutil.copy(older.folder / DATABASE, collection.directory / DATABASE)
-    with SqliteBackend.open(collection.directory) as store:
-        store.remove([store.page(2)[1].id])
-        store.remove([store.page(2)[1].id])
-        meet_again(store, generation)
-        assert (store.sequence(), store.count()) == (generation, count)
-        (problem,) = store.verify().problems
-        assert "of its entries are not the database's, the first of row" in problem
-    with caplog.at_level(logging.WARNING), Collection.open(collection.directory, scorer) as restored:
-        assert "entries are not the database's" in caplog.text
-        assert {match.id for match in restored.search(photo_bytes(0), top=99, candidates=0).matches} == {
-            record.id for record in restored.list(99)
-        }
-        assert found_by_itself(restored, older.gone)
-    with Store.open(collection.directory, read_only=True) as store:
-        assert store.count() == count
 
 
 def test_a_restored_collection_is_the_backup_for_who_opens_it_and_for_who_reads_it_already(

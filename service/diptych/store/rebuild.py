@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from diptych.store.index.layout import Kind
 from diptych.store.originals import Keeper, is_whole
 from diptych.store.records import Record
-from diptych.store.reports import RebuildReport
 from diptych_runtime.errors import PictureError
 from diptych_runtime.runtime import Runtime
 
@@ -24,8 +23,28 @@ Embed = Callable[[Keeper, Sequence[Record]], list[tuple[bytes, bytes] | PictureE
 
 
 @dataclass
+class RebuildReport:
+    """The numbers of pictures in all, of those embedded anew, and of those that failed, some of which were removed.
+
+    `compacted` counts those whose tokens were kept in float16, as earlier versions did, and are now in fewer bytes.
+    `mended` says whether the database itself was damaged, and is whole again. `spared` are the numbers of pictures that
+    were not removed since their disk may be away, by the sign of that. `foreign` counts those that are still of another
+    model, with which the collection cannot be searched.
+    """
+
+    pictures: int = 0
+    embedded: int = 0
+    failed: int = 0
+    removed: int = 0
+    compacted: int = 0
+    mended: bool = False
+    spared: dict[str, int] = field(default_factory=dict)
+    foreign: int = 0
+
+
+@dataclass
 class Rebuild:
-    """A rebuild of a collection by a model, as it was asked for, and how many pictures it has done.
+    """A rebuild of a collection by a model, as it was asked for, and the `report` of it, which grows.
 
     Damaged pictures and those of another model are embedded, with `everything` all of them. Of those that cannot be
     read any more the ones are removed that `may_drop` says, unless their bytes, kept or in their file, are whole.
@@ -39,9 +58,7 @@ class Rebuild:
     index: Kind | None = None
     on_error: OnFailure | None = None
     on_progress: OnProgress | None = None
-    embedded: int = 0
-    failed: int = 0
-    removed: int = 0
+    report: RebuildReport = field(default_factory=RebuildReport)
 
     def embed_pictures(self, store: Keeper, records: Sequence[Record]) -> list[tuple[Record, bytes, bytes]]:
         """Embed pictures of a store: (record, embedding, tokens) of those that can be read; the others are refused."""
@@ -55,19 +72,15 @@ class Rebuild:
 
     def refuse_picture(self, store: Keeper, record: Record, error: Exception) -> None:
         """Count a picture that cannot be embedded, say why, and remove it if it may go."""
-        self.failed += 1
+        self.report.failed += 1
         if self.on_error is not None:
             self.on_error(record, error)
         if self.may_drop is not None and not is_whole(store, record) and self.may_drop(record):
             store.remove([record.id])
-            self.removed += 1
+            self.report.removed += 1
 
     def count_batch(self, done: int, embedded: int) -> None:
         """Count a batch of `done` pictures, of which the `embedded` ones are safely written."""
-        self.embedded += embedded
+        self.report.embedded += embedded
         if self.on_progress is not None:
             self.on_progress(done)
-
-    def make_report(self, pictures: int) -> RebuildReport:
-        """The report of a collection that has so many pictures now."""
-        return RebuildReport(pictures, self.embedded, self.failed, self.removed)
