@@ -34,7 +34,7 @@ from diptych.collection.ingest import (
 from diptych.errors import BatchError
 from diptych.pictures.content import Content, picture_id, read_bytes
 from diptych.pictures.file_info import Picture, picture_of, read_file
-from diptych.pictures.walk import FoundFile, check_name, full_path
+from diptych.pictures.walk import check_name, full_path
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
 from diptych.store.records import FileStamp
@@ -90,43 +90,31 @@ class _KnownIds:
 
     def known_ids(self, ids: Sequence[str]) -> set[str]:
         """The given ids that the collection had."""
-        keys = np.array([bytes.fromhex(id) for id in ids], "S16")
-        first, stop = (np.searchsorted(self.ids, keys, side) for side in ("left", "right"))
-        return {id for id, there in zip(ids, first < stop, strict=True) if there}
+        return {id for id in ids if self._has_id(np.array(bytes.fromhex(id), "S16"))}
+
+    def _has_id(self, key: np.ndarray) -> bool:
+        return bool(np.searchsorted(self.ids, key, "left") < np.searchsorted(self.ids, key, "right"))
 
 
 def embed_with_workers(
-    collection: Collection, paths: Iterable[str], workers: WorkerPool | None
+    collection: Collection, paths: Iterable[str], workers: WorkerPool
 ) -> Iterator[dict[str, Found | None]]:
     """Embed picture files with workers; yields their results part by part.
 
-    The result of an unreadable file is None.
-    Without workers it yields what those of an earlier run left, and None for the rest; if they left nothing of these
-    files it is kept. A part counts as taken when the next one is asked for. The features of a content that the
-    collection has are not computed. Stop at any time: what an earlier run's workers left of these files comes first, if
-    the files have the size and the time that they had; the rest in the order of `paths`. Raises BatchError.
+    The result of an unreadable file is None, and contents that the collection has are not encoded. Stop at any time:
+    a part is lost unless the next one was asked for. Raises BatchError.
     """
-    exchange = SharedParts.for_collection(collection, _NAME)
-    left = dict.fromkeys(paths)
-    asked = len(left)
+    exchange, paths = SharedParts.for_collection(collection, _NAME), list(dict.fromkeys(paths))
     with exchange.explain_errors():
-        for job in exchange.list_jobs():
-            for part in _read_left_parts(job, collection.scorer.runtime.revision):
-                found = {path: one for path, one in part.items() if path in left and _is_still_valid(one)}
-                yield found
-                for path in found:
-                    del left[path]
-        if workers or len(left) < asked:
-            exchange.clear()
-        if workers is None:
-            yield dict.fromkeys(left)
-        elif left:
-            with exchange.begin_job() as job:
-                order = _begin_job(job, list(left), collection)
-            told = partial(describe_part, order.step, names=job / NAMES)
-            for _, part in exchange.complete_parts(job, order.step, embed_part, workers, told):
-                yield _load_part(part)
-            exchange.clear()
+        exchange.clear()  # what the workers of a killed run left
+        if not paths:
+            return
+        with exchange.begin_job() as job:
+            order = _begin_job(job, paths, collection)
+        told = partial(describe_part, order.step, names=job / NAMES)
+        for _, part in exchange.complete_parts(job, order.step, embed_part, workers, told):
+            yield _load_part(part)
+        exchange.clear()
 
 
 def add_with_workers(
@@ -141,12 +129,10 @@ def add_with_workers(
 ) -> Iterator[Added]:
     """`add_in_batches` with workers: what is yielded is on the disk, and running it again takes up the rest.
 
-    Features that workers of a killed run left are taken without workers too. A dry run, and a collection on Milvus, to
-    which every machine writes, have no workers. Files that no worker could read are read by this process, which refuses
-    them with the reason or adds them.
+    A dry run, and a collection on Milvus, to which every machine writes, have no workers. Files that no worker could
+    read are read by this process, which refuses them with the reason or adds them.
     """
-    shared = isinstance(collection.backend, SqliteBackend) and not dry_run
-    if not shared or (workers is None and not SharedParts.for_collection(collection, _NAME).list_jobs()):
+    if workers is None or dry_run or not isinstance(collection.backend, SqliteBackend):
         yield from add_in_batches(
             collection, paths, on_error=on_error, by_path=by_path, keep_originals=keep_originals, dry_run=dry_run
         )
@@ -178,8 +164,7 @@ def add_with_workers(
     for added in add_in_batches(collection, unread, on_error=on_error, by_path=by_path, keep_originals=keep_originals):
         blind += 1
         yield added
-    if workers:
-        workers.say_blind(blind)
+    workers.say_blind(blind)
 
 
 def embed_part(number: int, *, folder: str, config: WorkerConfig) -> None:
@@ -189,7 +174,7 @@ def embed_part(number: int, *, folder: str, config: WorkerConfig) -> None:
     scorer = load_scorer(config, order.model)
     results: dict[str, Found | None] = {}
     made: dict[str, Encoded] = {}
-    for batch in make_batches(map(Path, read_names(job / NAMES, *order.step.part_bounds(number)))):
+    for batch in make_batches(map(Path, read_names(job / NAMES, range(*order.step.part_bounds(number))))):
         read = partial(_read_picture, scorer=scorer, known=_KnownIds.load(job))
         looked = map_pictures(read, batch, scorer.runtime.threads)
         fresh: dict[str, Content] = {}
@@ -223,33 +208,6 @@ def _begin_job(job: Path, paths: list[str], collection: Collection) -> _JobSpec:
     write_atomic(job / KNOWN, np.sort(np.array(ids, "S16")).tobytes())
     write_atomic(job / ORDER, json.dumps(asdict(order)).encode())
     return order
-
-
-def _read_left_parts(job: Path, model: str) -> Iterator[dict[str, Found | None]]:
-    """The parts of a job that was not done; those of another model, and damaged ones, are of no use."""
-    try:
-        if _JobSpec.load(job).model != model:
-            return
-    except (BatchError, ValueError, TypeError):
-        return  # it had not begun yet
-    for part in sorted(job.glob("files-*.part")):
-        try:
-            found = _load_part(part)
-        except BatchError:
-            continue
-        yield found
-
-
-def _is_still_valid(found: Found | None) -> bool:
-    """True if a worker's earlier result still holds. A picture stored then may have been removed since."""
-    if found is None or isinstance(found.content, AlreadyStored):
-        return False
-    try:
-        status = Path(found.picture.path).stat()
-    except OSError:
-        return False
-    stamp = FoundFile.of(status).stamp
-    return (stamp.bytes, stamp.modified) == (found.picture.bytes, found.picture.modified)
 
 
 def _attach_bytes(path: str, found: Found, scorer: Scorer) -> Found | None:

@@ -37,7 +37,7 @@ from diptych_runtime.errors import PictureError
 from diptych_runtime.paths import given_path
 
 _FILE_STATES = {"changed": "  (changed since)", "missing": "  (missing)"}
-_LINKS, _PARTS = 24, 4  # links of an explanation, and parts of the pictures that its words name
+_LINKS = 24  # of an explanation
 
 if TYPE_CHECKING:
     from diptych.pictures.walk import Omissions
@@ -297,7 +297,7 @@ def explain(
 def _explanation_lines(
     found: Explanation, places: Sequence[tuple[tuple[int, int], tuple[int, int], float]], *, every: bool
 ) -> list[str]:
-    """An explanation in lines for people: its links by the parts that they join, or `every` one by its places."""
+    """An explanation in lines for people, with `every` link by the places that it joins."""
     from diptych.scoring import explanation
 
     looks = {"taken": ", after a closer look", "not taken": ", without the closer look that it deserves", None: ""}
@@ -309,18 +309,13 @@ def _explanation_lines(
         lines.append(said)
     lines.append(
         f"{found.crossing:.0%} of the network's attention goes to the other picture, over {found.grid[0]} x "
-        f"{found.grid[1]} patches each" + ("; most of all it relates" if places and not every else "")
+        f"{found.grid[1]} patches each"
     )
     if places and every:
         rows = [("{},{}".format(*one), "{},{}".format(*other), f"{share:.4f}") for one, other, share in places]
         lines.append(format_table(("A row,column", "B row,column", "share"), rows))
     elif places:
-        parts = explanation.related_parts(found)[:_PARTS]
-        lines += [f"  {part.first} of A with {part.second} of B ({format_count(part.links, 'link')})" for part in parts]
-        lines.append(
-            f"the strongest of {format_count(len(places), 'link')} from patch to patch; --links N lists N of them, "
-            "--json all, and -o OUT.png draws them"
-        )
+        lines.append("--links N lists the N strongest links from patch to patch, and -o OUT.png draws them")
     return lines
 
 

@@ -132,7 +132,7 @@ class Dialogue:
 
 
 def calibration_text(fitted: Fitted) -> str:
-    """A calibration in words: calibration error before and after, thresholds, and what more labels are worth."""
+    """A calibration in words: the calibration error before and after, and the thresholds."""
     taken = fitted.calibration.questions
     parts = [_question_text(name, fit, taken=name in taken) for name, fit in fitted.questions.items()]
     parts += [f"{name}: as released, for it {reason}" for name, reason in fitted.left_out.items()]
@@ -158,8 +158,6 @@ def calibration_json(fitted: Fitted) -> dict[str, Any]:
                         "probability": level.level,
                         "released": level.released,
                         "interval": list(level.interval),
-                        "doubled": list(level.doubled),
-                        "more_to_halve": level.more,
                     }
                     for verdict, level in fit.levels.items()
                 },
@@ -192,11 +190,8 @@ def _question_text(name: str, fit: FittedQuestion, *, taken: bool) -> str:
     for verdict, level in fit.levels.items():
         lines.append(
             f"  {verdict} from {level.level:.4g}, which was {level.released:.4g} as released "
-            f"({level.interval[0]:.4g} to {level.interval[1]:.4g}; with twice the labels about "
-            f"{level.doubled[0]:.4g} to {level.doubled[1]:.4g})"
+            f"({level.interval[0]:.4g} to {level.interval[1]:.4g})"
         )
     if not taken:
         lines.append("  stays as released")
-    if "likely" in fit.levels:
-        lines.append(f"  some {fit.levels['likely'].more:,} more labels like these halve the interval of likely")
     return "\n".join(lines)

@@ -1,6 +1,4 @@
-"""The tokens of a job's pictures: a file a part, mapped into memory, so that there may be more of them than memory; and
-the stamps of their files, by which one that has changed is known.
-"""
+"""The tokens of a job's pictures, mapped into memory from a file a part, and the stamps of the pictures' files."""
 
 from __future__ import annotations
 
@@ -72,10 +70,8 @@ class Tokens:
             mapped.madvise(mmap.MADV_RANDOM)
         expected = (stop - first) * 2 * int(np.prod(self.shape))
         if len(mapped) != expected:
-            raise BatchError(
-                f"{path} is damaged: {len(mapped):,} bytes, expected {expected:,}; "
-                f"remove it and {self.step.part_file(number)} and go on with --resume"
-            )
+            remedy = f"remove it and {self.step.part_file(number)} and go on with --resume"
+            raise BatchError(f"{path} is damaged: {len(mapped):,} bytes, expected {expected:,}; {remedy}")
         return np.frombuffer(mapped, np.float16).reshape(stop - first, *self.shape)
 
     def _read_facts(self, number: int) -> tuple[dict[int, str], list[Stamp | None]]:

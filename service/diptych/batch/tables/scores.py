@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 
@@ -16,9 +16,18 @@ from diptych_runtime.calibration.verdicts import VERDICTS
 from diptych_runtime.judgement import CloserLook, Judgement
 from diptych_runtime.parsing import parse_json
 
-RESULTS = ("relevance_score", "raw_score", "verdict", "closer_look", "error")
 
-Result = tuple[float | None, float | None, str | None, str | None, str | None]
+class Result(NamedTuple):
+    """The results of a pair, as columns of an output."""
+
+    relevance_score: float | None
+    raw_score: float | None
+    verdict: str | None
+    closer_look: str | None
+    error: str | None
+
+
+RESULTS = Result._fields
 
 _LOOKS: tuple[CloserLook, ...] = get_args(CloserLook)
 _NONE = -1
@@ -60,11 +69,6 @@ class Scores:
         """The raw scores float32 (P,)."""
         return self.values["raw"]
 
-    @property
-    def closer_looks(self) -> int:
-        """The number of pairs that got a closer look."""
-        return int((self.values["look"] == _LOOKS.index("taken")).sum())
-
     @classmethod
     def concatenate(cls, pieces: Sequence[Scores]) -> Scores:
         """All of them, one after the other."""
@@ -77,19 +81,14 @@ class Scores:
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(self, rows: slice) -> Scores:
-        first, stop, _ = rows.indices(len(self))
-        errors = {place - first: text for place, text in self.errors.items() if first <= place < stop}
-        return Scores(self.values[rows], errors)
-
     def list_results(self) -> Iterator[Result]:
         """List the values of the columns `RESULTS`, pair by pair."""
         for place, (relevance, raw, verdict, look) in enumerate(self.values):
             if (error := self.errors.get(place)) is not None:
-                yield None, None, None, None, error
+                yield Result(None, None, None, None, error)
             else:
                 taken = None if look == _NONE else _LOOKS[look]
-                yield shorten_float(relevance), shorten_float(raw), VERDICTS[verdict], taken, None
+                yield Result(shorten_float(relevance), shorten_float(raw), VERDICTS[verdict], taken, None)
 
     def to_bytes(self) -> bytes:
         """A NumPy file of the values, and behind it the errors as JSON; always the same bytes."""
