@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
-from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -44,6 +44,7 @@ from diptych_runtime.errors import PictureError
 
 ORDER, KNOWN = "order.json", "known.ids"
 _NAME = "embedding"
+_FEATURES = ("embedding", "tokens")  # of bytes
 _SIZE = 256  # files in a part: seconds of work on one processor
 
 
@@ -173,22 +174,17 @@ def embed_part(number: int, *, folder: str, config: WorkerConfig) -> None:
     order = _JobSpec.load(job)
     scorer = load_scorer(config, order.model)
     results: dict[str, Found | None] = {}
-    made: dict[str, Encoded] = {}
     for batch in make_batches(map(Path, read_names(job / NAMES, range(*order.step.part_bounds(number))))):
         read = partial(_read_picture, scorer=scorer, known=_KnownIds.load(job))
         looked = map_pictures(read, batch, scorer.runtime.threads)
-        fresh: dict[str, Content] = {}
-        for found in looked:
-            if isinstance(found, Found) and isinstance(found.content, Content) and found.content.id not in made:
-                fresh.setdefault(found.content.id, found.content)
-        new = make_features([content.pixels for content in fresh.values()], scorer)
-        made |= {id: Encoded.of(content, *both) for (id, content), both in zip(fresh.items(), new, strict=True)}
-        for path, found in zip(map(str, batch), looked, strict=True):
-            if isinstance(found, PictureError):
-                results[path] = None
-            else:
-                results[path] = replace(found, content=made.get(found.content.id, found.content))
-    write_part(job / order.step.part_file(number), _to_bytes(results, scorer))
+        seen = [None if isinstance(found, PictureError) else found for found in looked]
+        contents = [found.content for found in seen if found is not None]
+        fresh = {content.id: content for content in contents if isinstance(content, Content)}
+        features = make_features([content.pixels for content in fresh.values()], scorer)
+        made = {id: Encoded.of(fresh[id], *both) for id, both in zip(fresh, features, strict=True)}
+        for path, found in zip(map(str, batch), seen, strict=True):
+            results[path] = found and replace(found, content=made.get(found.content.id, found.content))
+    write_part(job / order.step.part_file(number), _to_bytes(results))
 
 
 def _read_picture(path: Path, scorer: Scorer, known: _KnownIds) -> Found:
@@ -221,45 +217,32 @@ def _attach_bytes(path: str, found: Found, scorer: Scorer) -> Found | None:
     return replace(found, content=replace(found.content, data=data))
 
 
-def _to_bytes(found: Mapping[str, Found | None], scorer: Scorer) -> bytes:
-    """Embeddings float32 (F, e) and tokens as stored, uint8 (F, n), as NumPy files, then JSON about each path."""
-    new: dict[str, tuple[int, Encoded]] = {}
+def _to_bytes(results: Mapping[str, Found | None]) -> bytes:
+    """The results as JSON, with the features as they are stored, in base64."""
     lines = []
-    for path, one in found.items():
-        line: dict[str, object] = {"path": path}
-        if one is not None:
-            line["picture"] = asdict(one.picture)
-            if isinstance(content := one.content, Encoded):
-                place, _ = new.setdefault(content.id, (len(new), content))
-                line |= {"row": place, "sha256": content.sha256, "media_type": content.media_type}
+    for path, found in results.items():
+        line: dict[str, Any] = {"path": path}
+        if found is not None:
+            line["picture"] = asdict(found.picture)
+            if isinstance(content := found.content, Encoded):
+                features = {name: b64encode(getattr(content, name)).decode() for name in _FEATURES}
+                line["content"] = asdict(content) | features
         lines.append(line)
-    contents: Sequence[Encoded] = [content for _, content in new.values()]
-    runtime, stream = scorer.runtime, BytesIO()
-    embeddings = np.frombuffer(b"".join(content.embedding for content in contents), "<f4")
-    tokens = np.frombuffer(b"".join(content.tokens for content in contents), np.uint8)
-    np.save(stream, embeddings.reshape(len(contents), runtime.embedding_dim))
-    np.save(stream, tokens.reshape(len(contents), runtime.codec.nbytes))
-    stream.write(json.dumps(lines).encode())
-    return stream.getvalue()
+    return json.dumps(lines).encode()
 
 
 def _load_part(path: Path) -> dict[str, Found | None]:
     """Read the output of `_to_bytes`. Raises BatchError if it is not that."""
-    found: dict[str, Found | None] = {}
+    results: dict[str, Found | None] = {}
     try:
-        with path.open("rb") as stream:
-            embeddings, tokens = (np.load(stream, allow_pickle=False) for _ in range(2))
-            lines = json.loads(stream.read())
-        for line in lines:
-            found[line["path"]] = None
+        for line in json.loads(path.read_bytes()):
+            results[line["path"]] = None
             if "picture" in line:
                 picture = Picture(**line["picture"])
                 content: Encoded | AlreadyStored = AlreadyStored(picture.id, None)
-                if "row" in line:
-                    both = embeddings[line["row"]].tobytes(), tokens[line["row"]].tobytes()
-                    facts = line["sha256"], line["media_type"], picture.width, picture.height
-                    content = Encoded(*facts, *both, frames=picture.frames, is_damaged=picture.is_damaged)
-                found[line["path"]] = Found(picture, content)
-    except (ValueError, EOFError, IndexError, KeyError, TypeError) as error:
+                if facts := line.get("content"):
+                    content = Encoded(**facts | {name: b64decode(facts[name]) for name in _FEATURES})
+                results[line["path"]] = Found(picture, content)
+    except (ValueError, KeyError, TypeError) as error:
         raise BatchError(f"{path} is damaged ({error}); run the same command again") from None
-    return found
+    return results

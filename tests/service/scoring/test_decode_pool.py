@@ -116,8 +116,6 @@ def test_a_picture_too_large_for_the_memory_it_may_take_says_so_by_its_name(phot
         with pytest.raises(DecodingMemoryError, match=r"^queries\[2\] takes more than 64 MiB of memory to decode"):
             workers.run(partial(open_picture, data, name="queries[2]"))
         assert workers.run(partial(open_picture, photo_bytes(1))).size == (96, 64)
-    with DecodePool(1, memory=256 * MIB) as workers:
-        assert workers.run(partial(open_picture, data)).size == (5000, 3000)
 
 
 @pytest.mark.parametrize("with_its_server", [False, True])
@@ -166,19 +164,6 @@ def test_while_one_picture_hangs_the_others_are_decoded():
         with pytest.raises(DecodingTimeError, match=r"^a\.jpg took more than 1\.5 s"):
             asked.result()
     assert count > 20
-
-
-def test_as_many_pictures_are_decoded_at_a_time_as_there_are_processes_and_the_others_wait(tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with DecodePool(2) as workers, ThreadPoolExecutor(6) as pool:
-        reader = pool.submit(workers.run, partial(Path.read_bytes, pipe))
-        writer = pool.submit(workers.run, partial(Path.write_bytes, pipe, b"!"))
-        # Each opens the pipe only when the other one does.
-        assert (reader.result(10), writer.result(10)) == (b"!", 1)
-        began = time.monotonic()
-        list(pool.map(lambda _: workers.run(partial(time.sleep, 0.2)), range(6)))
-        assert time.monotonic() - began >= 0.6
 
 
 def test_a_caller_who_is_interrupted_leaves_no_answer_behind_for_the_next_one():

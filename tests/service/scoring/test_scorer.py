@@ -1,6 +1,4 @@
 import copy
-import io
-import sys
 import threading
 from dataclasses import replace
 from itertools import pairwise
@@ -43,18 +41,6 @@ def test_a_score_is_a_float32_probability_that_neither_the_order_nor_what_else_i
     assert np.allclose(scorer.predict(pairs, activation_fn=lambda logits: 2 * logits), 2 * raw)
     with pytest.raises(ValueError, match=r"must return an array of the shape \(25,\), got \(\)"):
         scorer.predict(pairs, activation_fn=np.max)
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-@pytest.mark.parametrize("shown", [True, False])
-def test_predict_draws_a_bar_where_asked_to_and_on_a_terminal_alone(scorer, pictures, terminal, shown, monkeypatch):
-    stderr = io.StringIO()
-    monkeypatch.setattr(stderr, "isatty", lambda: terminal, raising=False)
-    monkeypatch.setattr(sys, "stderr", stderr)
-    scorer.predict(list(pairwise(pictures)), show_progress_bar=shown)
-    assert ("4/4 pair" in stderr.getvalue()) is (terminal and shown)
-    scorer.encode(pictures[:3], show_progress_bar=shown)
-    assert ("3/3 picture" in stderr.getvalue()) is (terminal and shown)
 
 
 def test_rank_is_predict_sorted(scorer, pictures):

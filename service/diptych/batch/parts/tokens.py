@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from functools import lru_cache
 from pathlib import Path
 
@@ -12,10 +13,9 @@ import numpy as np
 
 from diptych.batch.parts.manifest import Step, write_part
 from diptych.errors import BatchError
+from diptych.store.records import FileStamp
 
 _MAPS, _FACTS = 8192, 256  # files that are held open
-
-Stamp = tuple[int, int]  # the size and the time of a file, in nanoseconds
 
 
 class Tokens:
@@ -26,11 +26,11 @@ class Tokens:
         self._map, self._facts = lru_cache(_MAPS)(self._map_tokens), lru_cache(_FACTS)(self._read_facts)
 
     def write(
-        self, number: int, tokens: np.ndarray, errors: Mapping[int, str], stamps: Sequence[Stamp | None] = ()
+        self, number: int, tokens: np.ndarray, errors: Mapping[int, str], stamps: Sequence[FileStamp | None] = ()
     ) -> None:
         """Keep a part for good: its tokens, why which rows of it are none, and the stamps of its files."""
         write_part(self._tokens_path(number), np.ascontiguousarray(tokens, np.float16).data)
-        facts = {"errors": sorted(errors.items()), "stamps": stamps}
+        facts = {"errors": sorted(errors.items()), "stamps": [stamp and astuple(stamp) for stamp in stamps]}
         write_part(self.folder / self.step.part_file(number), json.dumps(facts).encode())
 
     def read_tokens(self, places: np.ndarray) -> np.ndarray:
@@ -52,7 +52,7 @@ class Tokens:
                 found[place] = error
         return found
 
-    def find_stamp(self, place: int) -> Stamp | None:
+    def find_stamp(self, place: int) -> FileStamp | None:
         """Find the stamp of the file that a picture's tokens were made of."""
         number, row = divmod(place, self.step.size)
         return self._facts(number)[1][row]
@@ -74,6 +74,6 @@ class Tokens:
             raise BatchError(f"{path} is damaged: {len(mapped):,} bytes, expected {expected:,}; {remedy}")
         return np.frombuffer(mapped, np.float16).reshape(stop - first, *self.shape)
 
-    def _read_facts(self, number: int) -> tuple[dict[int, str], list[Stamp | None]]:
+    def _read_facts(self, number: int) -> tuple[dict[int, str], list[FileStamp | None]]:
         facts = json.loads((self.folder / self.step.part_file(number)).read_bytes())
-        return dict(facts["errors"]), [None if stamp is None else tuple(stamp) for stamp in facts["stamps"]]
+        return dict(facts["errors"]), [stamp and FileStamp(*stamp) for stamp in facts["stamps"]]

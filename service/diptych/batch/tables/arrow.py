@@ -60,7 +60,8 @@ def open_parquet(name: str, rows: int, sides: Sequence[str]) -> Iterator[tuple[l
         metadata = parquet.read_metadata(name)
         schema = metadata.schema.to_arrow_schema()
         # As set here, of a row group only pages are in memory, and of texts that repeat each is there once.
-        packed = _list_texts(metadata)
+        columns = map(metadata.schema.column, range(metadata.num_columns))
+        packed = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
         with parquet.ParquetFile(
             name, metadata=metadata, pre_buffer=False, buffer_size=_BUFFER, read_dictionary=packed
         ) as file:
@@ -73,12 +74,6 @@ def open_parquet(name: str, rows: int, sides: Sequence[str]) -> Iterator[tuple[l
             yield schema.names, _bound_batches(found, schema, rows, name)
     except pyarrow.ArrowException as error:
         raise BatchError(f"{name} cannot be read as Parquet: {error}") from None
-
-
-def _list_texts(metadata: Any) -> list[str]:
-    """The columns of texts and bytes, those inside lists and records too."""
-    columns = map(metadata.schema.column, range(metadata.num_columns))
-    return [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
 
 
 def _bound_batches(found: Iterator[Any], schema: Any, rows: int, name: str) -> Iterator[Records]:

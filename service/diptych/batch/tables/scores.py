@@ -50,19 +50,14 @@ class Scores:
     errors: Mapping[int, str]
 
     @classmethod
-    def make_empty(cls, count: int, errors: Mapping[int, str]) -> Scores:
-        """Make the scores of so many pairs, to be filled in without an error."""
-        return cls(np.array([(np.nan, np.nan, _NONE, _NONE)], _VALUES).repeat(count), errors)
-
-    @classmethod
     def from_judgements(cls, judgements: Sequence[Judgement | None], errors: Mapping[int, str]) -> Scores:
         """Make the scores from judgements of pairs; None where there is an error."""
-        scores = cls.make_empty(len(judgements), errors)
+        values = np.array([(np.nan, np.nan, _NONE, _NONE)], _VALUES).repeat(len(judgements))
         for place, one in enumerate(judgements):
             if one is not None:
                 look = _NONE if one.closer_look is None else _LOOKS.index(one.closer_look)
-                scores.values[place] = one.relevance_score, one.raw_score, VERDICTS.index(one.verdict), look
-        return scores
+                values[place] = one.relevance_score, one.raw_score, VERDICTS.index(one.verdict), look
+        return cls(values, errors)
 
     @property
     def raw(self) -> np.ndarray:
@@ -71,12 +66,12 @@ class Scores:
 
     @classmethod
     def concatenate(cls, pieces: Sequence[Scores]) -> Scores:
-        """All of them, one after the other."""
+        """All of them, at least one, one after the other."""
         errors, count = {}, 0
         for piece in pieces:
             errors.update({count + place: text for place, text in piece.errors.items()})
             count += len(piece)
-        return cls(np.concatenate([cls.make_empty(0, {}).values, *(piece.values for piece in pieces)]), errors)
+        return cls(np.concatenate([piece.values for piece in pieces]), errors)
 
     def __len__(self) -> int:
         return len(self.values)

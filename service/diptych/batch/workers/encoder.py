@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from diptych.batch.parts.tokens import Stamp
 from diptych.batch.tables.scores import Scores
 from diptych.errors import RemoteError
 from diptych.pictures.content import content_id
@@ -17,6 +16,7 @@ from diptych.pictures.sources import Fetch, is_url, refuse_url
 from diptych.scoring.scorer import ENCODE_BATCH, Scorer
 from diptych.scoring.threads import map_pictures
 from diptych.scoring.view_cache import ViewCache
+from diptych.store.records import FileStamp
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.closer_look.verification import View
 from diptych_runtime.decoder import PictureSource
@@ -70,17 +70,11 @@ class Encoder:
                 raise PictureError(str(error)) from None
         return self._resolve_path(name)
 
-    def read_stamp(self, name: str) -> Stamp | None:
+    def read_stamp(self, name: str) -> FileStamp | None:
         """Read the size and the time of a file; None where there is no file."""
-        if not name or is_url(name):
-            return None
-        try:
-            status = self._resolve_path(name).stat()
-        except (OSError, ValueError):
-            return None
-        return status.st_size, status.st_mtime_ns
+        return None if not name or is_url(name) else FileStamp.of(str(self._resolve_path(name)))
 
-    def find_content_id(self, name: str, stamp: Stamp | None) -> str | None:
+    def find_content_id(self, name: str, stamp: FileStamp | None) -> str | None:
         """Find the id of a file's content; None unless it still has the stamp of when it was encoded."""
         if stamp is None or self.read_stamp(name) != stamp:
             return None
@@ -94,7 +88,7 @@ class Encoder:
 
 
 @lru_cache(maxsize=4096)
-def _content_id(path: Path, stamp: Stamp) -> str | None:
+def _content_id(path: Path, stamp: FileStamp) -> str | None:
     return content_id(path)
 
 
@@ -112,7 +106,7 @@ class PairScorer:
         tokens_a: np.ndarray,
         tokens_b: np.ndarray,
         errors: Mapping[str, str],
-        stamps: Mapping[str, Stamp | None],
+        stamps: Mapping[str, FileStamp | None],
     ) -> Scores:
         """Score pairs with tokens float16 (P, N, M, d), to the question that is asked.
 
@@ -135,7 +129,7 @@ class PairScorer:
         return Scores.from_judgements(judgements, failed)
 
     def _judge_pairs(
-        self, pairs: Sequence[Pair], logits: np.ndarray, stamps: Mapping[str, Stamp | None]
+        self, pairs: Sequence[Pair], logits: np.ndarray, stamps: Mapping[str, FileStamp | None]
     ) -> list[Judgement]:
         runtime = self.encoder.scorer.runtime
         questions, asked = runtime.manifest.questions, runtime.question
@@ -149,22 +143,22 @@ class PairScorer:
                     seen[place] = evidence
         return judge_pairs(questions, logits, seen, same=same)[asked]
 
-    def _have_one_content(self, pair: Pair, stamps: Mapping[str, Stamp | None]) -> bool:
+    def _have_one_content(self, pair: Pair, stamps: Mapping[str, FileStamp | None]) -> bool:
         """True for one picture, and for two files with the same bytes; of other sizes neither is read."""
         a, b = pair
         one, other = stamps[a], stamps[b]
-        if a == b or one is None or other is None or one[0] != other[0]:
+        if a == b or one is None or other is None or one.bytes != other.bytes:
             return a == b
         found = self.encoder.find_content_id(a, one)
         return found is not None and found == self.encoder.find_content_id(b, other)
 
-    def _look_closer(self, pairs: Sequence[Pair], stamps: Mapping[str, Stamp | None]) -> list[Evidence | None]:
+    def _look_closer(self, pairs: Sequence[Pair], stamps: Mapping[str, FileStamp | None]) -> list[Evidence | None]:
         assert self._views is not None
         names = list(dict.fromkeys(name for pair in pairs for name in pair))
         views = self._views.get_views(names, partial(self._describe_views, stamps=stamps))
         return self.encoder.scorer.evidence([(views[a], views[b]) for a, b in pairs])
 
-    def _describe_views(self, names: list[str], stamps: Mapping[str, Stamp | None]) -> Mapping[str, View | None]:
+    def _describe_views(self, names: list[str], stamps: Mapping[str, FileStamp | None]) -> Mapping[str, View | None]:
         """Describe pictures by name; None for a file that is gone, or that changed since it was encoded."""
         encoder = self.encoder
         same = [name for name in names if encoder.read_stamp(name) == stamps[name]]
