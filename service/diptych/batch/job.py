@@ -15,7 +15,7 @@ import numpy as np
 
 from diptych.batch.parts.disk import check_room, explain_disk_errors
 from diptych.batch.parts.folder import Bar, Tick, folder_of, open_job, remove_folder, specify_job
-from diptych.batch.parts.manifest import NAMES, UNFINISHED, WHOLE, JobSpec, Manifest, Step, list_differences
+from diptych.batch.parts.manifest import NAMES, UNFINISHED, JobSpec, Manifest, Step, list_differences
 from diptych.batch.parts.picture_names import describe_part
 from diptych.batch.tables.read import SIDES, hash_file, open_table, read_schema
 from diptych.batch.tables.scores import Scores
@@ -151,7 +151,7 @@ def write_output(manifest: Manifest, output: Path, format: str, schema: Any, tic
     Path(manifest.table).stat()  # as the system says it: what is done is kept
     rows = errors = closer_looks = 0
     with open_table(manifest.table, manifest.sides) as table, replacing_stream(output, folder / UNFINISHED) as stream:
-        writer = make_writer(format, stream, manifest.columns, lambda: schema)
+        writer = make_writer(format, stream, manifest.columns, schema)
         parts = (folder / manifest.scoring.part_file(number) for number in range(manifest.scoring.parts))
         results = (result for part in parts for result in Scores.load(part).list_results())
         for batch in table.batches:
@@ -170,8 +170,8 @@ def write_output(manifest: Manifest, output: Path, format: str, schema: Any, tic
         stream.flush()
         job = {**manifest.identity, "the format": format}
         record = {"sha256": hash_file(folder / UNFINISHED), "outcome": asdict(outcome), "job": job}
-        write_atomic(folder / WHOLE, json.dumps(record, indent=2).encode())
-    (folder / WHOLE).replace(record_of(output))
+        # First, so that an output with its name has its record: without that output it means nothing.
+        write_atomic(record_of(output), json.dumps(record, indent=2).encode())
     return outcome
 
 
@@ -185,18 +185,15 @@ def read_outcome(output: Path, spec: JobSpec, format: str) -> Outcome | None:
 
     Raises BatchError if it is the output of another job.
     """
-    # In the folder the record is while the job may be killed between the two renames.
-    for path in (folder_of(output) / WHOLE, record_of(output)):
-        try:
-            found = parse_json(path.read_bytes())
-            whole = output.exists() and hash_file(output) == found["sha256"]
-            outcome, then = Outcome(**found["outcome"]), dict(found["job"])
-        except (OSError, ValueError, KeyError, TypeError):  # a record of another version, or none
-            continue
-        if not whole:
-            continue
-        for what, before, now in list_differences(then, {**spec.identity, "the format": format}):
-            other = f"{what} is not the one it was made with ({now}, then {before})"
-            raise BatchError(f"{output} exists already, and {other}; {_REPLACE}")
-        return outcome
-    return None
+    try:
+        found = parse_json(record_of(output).read_bytes())
+        is_whole = output.exists() and hash_file(output) == found["sha256"]
+        outcome, then = Outcome(**found["outcome"]), dict(found["job"])
+    except (OSError, ValueError, KeyError, TypeError):  # a record of another version, or none
+        return None
+    if not is_whole:
+        return None
+    for what, before, now in list_differences(then, {**spec.identity, "the format": format}):
+        other = f"{what} is not the one it was made with ({now}, then {before})"
+        raise BatchError(f"{output} exists already, and {other}; {_REPLACE}")
+    return outcome

@@ -158,22 +158,19 @@ class DecodePool:
         Thread(target=self._put_another, args=(worker,), name="diptych-decode-start", daemon=True).start()
 
     def _put_another(self, worker: _Worker | OSError) -> None:
-        try:
-            if isinstance(worker, _Worker):
+        if isinstance(worker, _Worker):
+            with suppress(OSError):  # it has ended already
                 worker.end(kill=True)
-            self._idle.put(self._start_worker())
-        except OSError as error:
-            logger.error("no decoding process could be started: %s", error)
-            self._idle.put(error)
-
-    def _start_worker(self) -> _Worker:
-        *pauses, last = _STARTS
-        for pause in pauses:
+        failed = OSError()
+        for pause in _STARTS:
             time.sleep(pause)
-            with suppress(OSError):
-                return _Worker(self.seconds, self.memory)
-        time.sleep(last)
-        return _Worker(self.seconds, self.memory)
+            try:
+                self._idle.put(_Worker(self.seconds, self.memory))
+                return
+            except OSError as error:
+                failed = error
+        logger.error("no decoding process could be started: %s", failed)
+        self._idle.put(failed)
 
     def close(self) -> None:
         """End the processes; calls in progress are waited for, waiting calls are refused."""

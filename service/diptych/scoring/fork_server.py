@@ -42,12 +42,9 @@ def start_process(
     try:
         with CHILDREN, safe_path(), sigint_blocked():
             process.start()
-    except (EOFError, ConnectionError):
+    except (EOFError, OSError) as error:
         near.close()
-        raise OSError("the server that decoding processes are forked from ended or was stopped") from None
-    except OSError:
-        near.close()
-        raise
+        raise OSError(f"no process could be forked for decoding: {str(error) or 'its server ended'}") from None
     finally:
         far.close()
     return process, near

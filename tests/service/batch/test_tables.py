@@ -258,7 +258,7 @@ RESULTS = ["relevance_score", "raw_score", "verdict", "closer_look", "error"]
 
 def as_bytes(format: str, rows=ROWS, columns=COLUMNS, schema=None) -> bytes:
     stream = BytesIO()
-    writer = make_writer(format, stream, columns, lambda: schema)
+    writer = make_writer(format, stream, columns, schema)
     for place, row in enumerate(rows):
         writer.write(Rows([row]), SCORES[place % 2 : place % 2 + 1])
     writer.close()
@@ -306,7 +306,7 @@ def test_parquet_keeps_the_types_of_every_column_and_has_float32_scores(tmp_path
     ).replace_schema_metadata({"made": "by hand"})
     parquet.write_table(given, tmp_path / "pairs.parquet")
     schema, stream = read_schema(str(tmp_path / "pairs.parquet")), BytesIO()
-    writer = make_writer("parquet", stream, given.column_names, lambda: schema)
+    writer = make_writer("parquet", stream, given.column_names, schema)
     with open_table(str(tmp_path / "pairs.parquet")) as table:
         for batch in table.batches:
             writer.write(batch, SCORES)
@@ -330,7 +330,7 @@ def test_row_groups_have_one_size_however_the_rows_arrive():
 
     def whole(size: int) -> bytes:
         stream = BytesIO()
-        writer = make_writer("parquet", stream, COLUMNS, lambda: schema)
+        writer = make_writer("parquet", stream, COLUMNS, schema)
         for start in range(0, ROW_GROUP + 99, size):
             count = min(size, ROW_GROUP + 99 - start)
             rows = [{**ROWS[0], "note": str(row)} for row in range(start, start + count)]

@@ -111,8 +111,7 @@ def test_as_many_threads_work_at_a_time_as_there_are_workers(pool):
     runtime.open()
     assert np.array_equal(asked.result(5)[:, 1], np.arange(100))
     sizes = [len(taken) for taken in runtime.taken]
-    assert max(sizes) == 16, "several chunks at once"
-    assert min(sizes) < 4 <= sum(size == 16 for size in sizes), "and less towards the end"
+    assert (max(sizes), min(sizes)) == (16, 4), "several chunks at once, and less towards the end"
 
 
 @pytest.mark.parametrize("end", [Deadline(at=0.0), Deadline(cancelled=True), "seconds", "interrupt"])

@@ -18,9 +18,8 @@ from diptych_runtime.parsing import parse_json
 FORMAT = 4
 MANIFEST, NAMES, PAIRS, SCORED_BY = "job.json", "names.sqlite", "pairs.u4", "scored-by.txt"
 LOCK, UNFINISHED = "lock", "output.tmp"
-WHOLE = "output.json"  # the record of the output, written before it gets its name
 _PART = r"(pictures|pairs)-\d{6,}(-[0-9a-f]{32})?\.part|tokens-\d{6,}(-[0-9a-f]{32})?\.f16"
-_FIXED = "|".join(map(re.escape, (MANIFEST, NAMES, f"{NAMES}-journal", PAIRS, SCORED_BY, LOCK, UNFINISHED, WHOLE)))
+_FIXED = "|".join(map(re.escape, (MANIFEST, NAMES, f"{NAMES}-journal", PAIRS, SCORED_BY, LOCK, UNFINISHED)))
 # Also what a write that was broken off leaves beside it, and NFS of a file that was removed while it was open.
 _LEFT = rf"\.({_FIXED}|{_PART})(\.\w+)?\.tmp|\.{re.escape(SCORED_BY)}\.[0-9a-f]{{32}}|\.nfs\w+"
 _OURS = re.compile(rf"{_FIXED}|{_PART}|{_LEFT}")

@@ -6,7 +6,7 @@ import base64
 import csv
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date, time
 from io import TextIOWrapper
 from typing import IO, Any
@@ -18,14 +18,14 @@ from diptych.batch.tables.scores import RESULTS, Result
 ROW_GROUP = 64 * 1024
 
 
-def make_writer(format: str, stream: IO[bytes], columns: Sequence[str], schema: Callable[[], Any]) -> Writer:
+def make_writer(format: str, stream: IO[bytes], columns: Sequence[str], schema: Any = None) -> Writer:
     """The writer of a format ("csv", "tsv", "jsonl", "parquet") for rows with these columns and the results.
 
-    `write` takes batches in order with their results; `close` completes the file and leaves the stream open. `schema`
-    gives the table's Arrow schema; only Parquet asks for it.
+    `write` takes batches in order with their results; `close` completes the file and leaves the stream open. Only
+    Parquet needs the table's Arrow `schema`.
     """
     if format == "parquet":
-        return _Parquet(stream, schema())
+        return _Parquet(stream, schema)
     return _JsonLines(stream) if format == "jsonl" else _Separated(stream, columns, "\t" if format == "tsv" else ",")
 
 
