@@ -1,4 +1,6 @@
 import copy
+import io
+import sys
 import threading
 from dataclasses import replace
 from itertools import pairwise
@@ -41,6 +43,17 @@ def test_a_score_is_a_float32_probability_that_neither_the_order_nor_what_else_i
     assert np.allclose(scorer.predict(pairs, activation_fn=lambda logits: 2 * logits), 2 * raw)
     with pytest.raises(ValueError, match=r"must return an array of the shape \(25,\), got \(\)"):
         scorer.predict(pairs, activation_fn=np.max)
+
+
+def test_predict_and_encode_draw_a_bar_on_a_terminal_where_asked_to(scorer, pictures, monkeypatch):
+    stderr = io.StringIO()
+    monkeypatch.setattr(stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    scorer.predict(list(pairwise(pictures)))
+    assert stderr.getvalue() == ""
+    scorer.predict(list(pairwise(pictures)), show_progress_bar=True)
+    scorer.encode(pictures[:3], show_progress_bar=True)
+    assert all(told in stderr.getvalue() for told in ("4/4 pair", "3/3 picture"))
 
 
 def test_rank_is_predict_sorted(scorer, pictures):

@@ -2,8 +2,11 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -87,3 +90,44 @@ def kill_the_next(number, monkeypatch):
         return process, pipe
 
     monkeypatch.setattr(decode_pool, "start_process", start_and_kill)
+
+
+ORPHANED = """
+import os, signal, subprocess, sys, time
+from diptych.scoring.decode_pool import DecodePool
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:  # a job of a shell, which ends before what it started
+        os.setpgid(0, 0)
+        subprocess.Popen([sys.executable, __file__, "service"])
+        sys.stdin.readline()
+    else:
+        workers = DecodePool(1)
+        decoder = workers.run(os.getpid)
+        os.kill(decoder, signal.SIGSTOP)
+        print(decoder, flush=True)
+        while os.getppid() == os.getpgrp():
+            time.sleep(0.05)
+        time.sleep(1)
+        print("alive", flush=True)
+        os._exit(0)
+"""
+
+
+def test_a_service_with_a_stopped_process_outlives_the_shell_that_started_it(tmp_path, environment):
+    script = tmp_path / "orphaned.py"
+    script.write_text(ORPHANED)
+    command = [sys.executable, str(script)]
+    with subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
+        assert shell.stdin is not None
+        assert shell.stdout is not None
+        decoder = int(shell.stdout.readline())
+        try:
+            shell.stdin.write("\n")
+            shell.stdin.flush()
+            assert shell.stdout.readline() == "alive\n"
+        finally:
+            # The kernel ends it only where the process that takes in orphans is of another session.
+            with suppress(ProcessLookupError):
+                os.kill(decoder, signal.SIGKILL)
+    until(lambda: not alive(decoder))
