@@ -88,7 +88,7 @@ def test_an_answer_is_taken_back_and_its_pair_is_shown_again(collection):
     assert terminal.lines == ["s"], "q ends it"
 
 
-def test_pictures_are_opened_when_asked_as_copies(collection, photo_bytes, gallery):
+def test_pictures_are_opened_when_asked_as_copies_and_names_are_shown_in_one_line(collection, photo_bytes, gallery):
     terminal = Terminal("o")
     terminal.run(collection)
     (shown,) = [line.split() for line in terminal.said if line.startswith("\n")]
