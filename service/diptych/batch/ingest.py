@@ -98,17 +98,18 @@ class _KnownIds:
 
 
 def embed_with_workers(
-    collection: Collection, paths: Iterable[str], workers: WorkerPool
+    collection: Collection, paths: Iterable[str], workers: WorkerPool | None
 ) -> Iterator[dict[str, Found | None]]:
     """Embed picture files with workers; yields their results part by part.
 
-    The result of an unreadable file is None, and contents that the collection has are not encoded. Stop at any time:
-    a part is lost unless the next one was asked for. Raises BatchError.
+    The result of an unreadable file is None, and of all without workers; contents that the collection has are not
+    encoded. Stop at any time: a part is lost unless the next one was asked for. Raises BatchError.
     """
     exchange, paths = SharedParts.for_collection(collection, _NAME), list(dict.fromkeys(paths))
     with exchange.explain_errors():
         exchange.clear()  # what the workers of a killed run left
-        if not paths:
+        if workers is None or not paths:
+            yield dict.fromkeys(paths)
             return
         with exchange.begin_job() as job:
             order = _begin_job(job, paths, collection)
@@ -133,7 +134,10 @@ def add_with_workers(
     A dry run, and a collection on Milvus, to which every machine writes, have no workers. Files that no worker could
     read are read by this process, which refuses them with the reason or adds them.
     """
-    if workers is None or dry_run or not isinstance(collection.backend, SqliteBackend):
+    shared = isinstance(collection.backend, SqliteBackend) and not dry_run
+    if shared:
+        SharedParts.for_collection(collection, _NAME).clear()  # what the workers of a killed run left
+    if workers is None or not shared:
         yield from add_in_batches(
             collection, paths, on_error=on_error, by_path=by_path, keep_originals=keep_originals, dry_run=dry_run
         )

@@ -187,8 +187,8 @@ def scan_files(
         pictures.extend(remember_pictures([one.picture for one in results.values()], fresh, pair_cache))
         tick(len(results))
 
-    unread = [] if workers else [*fresh]
-    for part in embed_with_workers(collection, fresh, workers) if workers else ():
+    unread: list[str] = []
+    for part in embed_with_workers(collection, fresh, workers):
         unread += [path for path, one in part.items() if one is None]
         if done := {path: one for path, one in part.items() if one is not None}:
             add_results(done)
