@@ -115,7 +115,7 @@ def until_begun(job, process) -> None:
 
 
 def until_gone(job, process) -> None:
-    """Wait until a job that was left is taken over."""
+    """Wait until the folder of a job that was left is cleared away."""
     limit = time.monotonic() + 300
     while job.exists():
         assert process.poll() is None, process.communicate()
@@ -301,7 +301,7 @@ def test_groups_are_the_same_when_nodes_are_lost_and_when_the_driver_is_killed(n
         assert driver.returncode == 0, err
         assert (err.count("a worker was lost") >= 2) == bool(cluster), err
         found[name] = out.replace(f"{name}.csv", "groups.csv")
-    # And what a killed driver of a cluster left, a run without one goes on with.
+    # And where the driver of a cluster was killed, a run without one goes on.
     cluster, address = nodes(2)
     command = ["dedupe", few, "--model", SMALL.model, "--candidates", 60]
     command += ["--store", tmp_path / "left", "-o", tmp_path / "left.csv"]

@@ -2,8 +2,7 @@
 
 The fit begins at the released calibration and leaves it as far as the labels say so: a Gaussian prior on scale and
 offset, so that few labels change little. A label is taken to be wrong once in a hundred times, so that no single slip
-bends the line. The spread of what the labels leave open, by Laplace's approximation, gives every threshold an interval,
-and says how narrow more labels would make it.
+bends the line. The spread of what the labels leave open, by Laplace's approximation, gives every threshold an interval.
 """
 
 from __future__ import annotations
@@ -55,38 +54,25 @@ class Line:
     @cached_property
     def covariance(self) -> np.ndarray:
         """The covariance (2, 2) of scale and offset that labels and prior leave."""
-        return self._covariance(1.0)
+        return np.linalg.inv(self.information + _prior_precision())
 
     def released_level(self, level: float) -> float:
         """The released probability at which the recalibrated one reaches `level`."""
         return _scalar_sigmoid(self._odds_of_level(level))
 
-    def released_interval(self, level: float, more: float = 1.0) -> tuple[float, float]:
-        """The interval of 95 % of `released_level`, or that with `more` times as many labels."""
-        place, wide = self._odds_of_level(level), _WIDE * self._level_deviation(level, more)
+    def released_interval(self, level: float) -> tuple[float, float]:
+        """The interval of 95 % of `released_level`."""
+        place, wide = self._odds_of_level(level), _WIDE * self._level_deviation(level)
         return _scalar_sigmoid(place - wide), _scalar_sigmoid(place + wide)
-
-    def factor_to_halve(self, level: float) -> float:
-        """The factor by which more labels like these make the interval of a level half as wide in log-odds."""
-        wanted, low, high = self._level_deviation(level, 1.0) / 2, 1.0, 64.0
-        if self._level_deviation(level, high) > wanted:
-            return high
-        for _ in range(40):
-            middle = math.sqrt(low * high)
-            low, high = (middle, high) if self._level_deviation(level, middle) > wanted else (low, middle)
-        return high
 
     def _odds_of_level(self, level: float) -> float:
         level = min(max(level, _EDGE), 1 - _EDGE)
         return (math.log(level / (1 - level)) - self.offset) / self.scale
 
-    def _level_deviation(self, level: float, more: float) -> float:
+    def _level_deviation(self, level: float) -> float:
         """The standard deviation of a level's place, in log-odds: by the delta method."""
         slope = -np.array([self._odds_of_level(level), 1.0]) / self.scale
-        return math.sqrt(float(slope @ self._covariance(more) @ slope))
-
-    def _covariance(self, more: float) -> np.ndarray:
-        return np.linalg.inv(more * self.information + _prior_precision())
+        return math.sqrt(float(slope @ self.covariance @ slope))
 
 
 def fit_line(odds: np.ndarray, labels: np.ndarray) -> Line:

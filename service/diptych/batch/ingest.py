@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
-from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -34,7 +34,7 @@ from diptych.collection.ingest import (
 from diptych.errors import BatchError
 from diptych.pictures.content import Content, picture_id, read_bytes
 from diptych.pictures.file_info import Picture, picture_of, read_file
-from diptych.pictures.walk import FoundFile, check_name, full_path
+from diptych.pictures.walk import check_name, full_path
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
 from diptych.store.records import FileStamp
@@ -44,6 +44,7 @@ from diptych_runtime.errors import PictureError
 
 ORDER, KNOWN = "order.json", "known.ids"
 _NAME = "embedding"
+_FEATURES = ("embedding", "tokens")  # of bytes
 _SIZE = 256  # files in a part: seconds of work on one processor
 
 
@@ -90,9 +91,10 @@ class _KnownIds:
 
     def known_ids(self, ids: Sequence[str]) -> set[str]:
         """The given ids that the collection had."""
-        keys = np.array([bytes.fromhex(id) for id in ids], "S16")
-        first, stop = (np.searchsorted(self.ids, keys, side) for side in ("left", "right"))
-        return {id for id, there in zip(ids, first < stop, strict=True) if there}
+        return {id for id in ids if self._has_id(np.array(bytes.fromhex(id), "S16"))}
+
+    def _has_id(self, key: np.ndarray) -> bool:
+        return bool(np.searchsorted(self.ids, key, "left") < np.searchsorted(self.ids, key, "right"))
 
 
 def embed_with_workers(
@@ -100,33 +102,21 @@ def embed_with_workers(
 ) -> Iterator[dict[str, Found | None]]:
     """Embed picture files with workers; yields their results part by part.
 
-    The result of an unreadable file is None.
-    Without workers it yields what those of an earlier run left, and None for the rest; if they left nothing of these
-    files it is kept. A part counts as taken when the next one is asked for. The features of a content that the
-    collection has are not computed. Stop at any time: what an earlier run's workers left of these files comes first, if
-    the files have the size and the time that they had; the rest in the order of `paths`. Raises BatchError.
+    The result of an unreadable file is None, and of all without workers; contents that the collection has are not
+    encoded. Stop at any time: a part is lost unless the next one was asked for. Raises BatchError.
     """
-    exchange = SharedParts.for_collection(collection, _NAME)
-    left = dict.fromkeys(paths)
-    asked = len(left)
+    exchange, paths = SharedParts.for_collection(collection, _NAME), list(dict.fromkeys(paths))
     with exchange.explain_errors():
-        for job in exchange.list_jobs():
-            for part in _read_left_parts(job, collection.scorer.runtime.revision):
-                found = {path: one for path, one in part.items() if path in left and _is_still_valid(one)}
-                yield found
-                for path in found:
-                    del left[path]
-        if workers or len(left) < asked:
-            exchange.clear()
-        if workers is None:
-            yield dict.fromkeys(left)
-        elif left:
-            with exchange.begin_job() as job:
-                order = _begin_job(job, list(left), collection)
-            told = partial(describe_part, order.step, names=job / NAMES)
-            for _, part in exchange.complete_parts(job, order.step, embed_part, workers, told):
-                yield _load_part(part)
-            exchange.clear()
+        exchange.clear()  # what the workers of a killed run left
+        if workers is None or not paths:
+            yield dict.fromkeys(paths)
+            return
+        with exchange.begin_job() as job:
+            order = _begin_job(job, paths, collection)
+        told = partial(describe_part, order.step, names=job / NAMES)
+        for _, part in exchange.complete_parts(job, order.step, embed_part, workers, told):
+            yield _load_part(part)
+        exchange.clear()
 
 
 def add_with_workers(
@@ -141,12 +131,13 @@ def add_with_workers(
 ) -> Iterator[Added]:
     """`add_in_batches` with workers: what is yielded is on the disk, and running it again takes up the rest.
 
-    Features that workers of a killed run left are taken without workers too. A dry run, and a collection on Milvus, to
-    which every machine writes, have no workers. Files that no worker could read are read by this process, which refuses
-    them with the reason or adds them.
+    A dry run, and a collection on Milvus, to which every machine writes, have no workers. Files that no worker could
+    read are read by this process, which refuses them with the reason or adds them.
     """
     shared = isinstance(collection.backend, SqliteBackend) and not dry_run
-    if not shared or (workers is None and not SharedParts.for_collection(collection, _NAME).list_jobs()):
+    if shared:
+        SharedParts.for_collection(collection, _NAME).clear()  # what the workers of a killed run left
+    if workers is None or not shared:
         yield from add_in_batches(
             collection, paths, on_error=on_error, by_path=by_path, keep_originals=keep_originals, dry_run=dry_run
         )
@@ -178,8 +169,7 @@ def add_with_workers(
     for added in add_in_batches(collection, unread, on_error=on_error, by_path=by_path, keep_originals=keep_originals):
         blind += 1
         yield added
-    if workers:
-        workers.say_blind(blind)
+    workers.say_blind(blind)
 
 
 def embed_part(number: int, *, folder: str, config: WorkerConfig) -> None:
@@ -188,22 +178,17 @@ def embed_part(number: int, *, folder: str, config: WorkerConfig) -> None:
     order = _JobSpec.load(job)
     scorer = load_scorer(config, order.model)
     results: dict[str, Found | None] = {}
-    made: dict[str, Encoded] = {}
-    for batch in make_batches(map(Path, read_names(job / NAMES, *order.step.part_bounds(number)))):
+    for batch in make_batches(map(Path, read_names(job / NAMES, range(*order.step.part_bounds(number))))):
         read = partial(_read_picture, scorer=scorer, known=_KnownIds.load(job))
         looked = map_pictures(read, batch, scorer.runtime.threads)
-        fresh: dict[str, Content] = {}
-        for found in looked:
-            if isinstance(found, Found) and isinstance(found.content, Content) and found.content.id not in made:
-                fresh.setdefault(found.content.id, found.content)
-        new = make_features([content.pixels for content in fresh.values()], scorer)
-        made |= {id: Encoded.of(content, *both) for (id, content), both in zip(fresh.items(), new, strict=True)}
-        for path, found in zip(map(str, batch), looked, strict=True):
-            if isinstance(found, PictureError):
-                results[path] = None
-            else:
-                results[path] = replace(found, content=made.get(found.content.id, found.content))
-    write_part(job / order.step.part_file(number), _to_bytes(results, scorer))
+        seen = [None if isinstance(found, PictureError) else found for found in looked]
+        contents = [found.content for found in seen if found is not None]
+        fresh = {content.id: content for content in contents if isinstance(content, Content)}
+        features = make_features([content.pixels for content in fresh.values()], scorer)
+        made = {id: Encoded.of(fresh[id], *both) for id, both in zip(fresh, features, strict=True)}
+        for path, found in zip(map(str, batch), seen, strict=True):
+            results[path] = found and replace(found, content=made.get(found.content.id, found.content))
+    write_part(job / order.step.part_file(number), _to_bytes(results))
 
 
 def _read_picture(path: Path, scorer: Scorer, known: _KnownIds) -> Found:
@@ -225,33 +210,6 @@ def _begin_job(job: Path, paths: list[str], collection: Collection) -> _JobSpec:
     return order
 
 
-def _read_left_parts(job: Path, model: str) -> Iterator[dict[str, Found | None]]:
-    """The parts of a job that was not done; those of another model, and damaged ones, are of no use."""
-    try:
-        if _JobSpec.load(job).model != model:
-            return
-    except (BatchError, ValueError, TypeError):
-        return  # it had not begun yet
-    for part in sorted(job.glob("files-*.part")):
-        try:
-            found = _load_part(part)
-        except BatchError:
-            continue
-        yield found
-
-
-def _is_still_valid(found: Found | None) -> bool:
-    """True if a worker's earlier result still holds. A picture stored then may have been removed since."""
-    if found is None or isinstance(found.content, AlreadyStored):
-        return False
-    try:
-        status = Path(found.picture.path).stat()
-    except OSError:
-        return False
-    stamp = FoundFile.of(status).stamp
-    return (stamp.bytes, stamp.modified) == (found.picture.bytes, found.picture.modified)
-
-
 def _attach_bytes(path: str, found: Found, scorer: Scorer) -> Found | None:
     """Add the file's bytes to its features; None if the worker saw other bytes."""
     try:
@@ -263,45 +221,32 @@ def _attach_bytes(path: str, found: Found, scorer: Scorer) -> Found | None:
     return replace(found, content=replace(found.content, data=data))
 
 
-def _to_bytes(found: Mapping[str, Found | None], scorer: Scorer) -> bytes:
-    """Embeddings float32 (F, e) and tokens as stored, uint8 (F, n), as NumPy files, then JSON about each path."""
-    new: dict[str, tuple[int, Encoded]] = {}
+def _to_bytes(results: Mapping[str, Found | None]) -> bytes:
+    """The results as JSON, with the features as they are stored, in base64."""
     lines = []
-    for path, one in found.items():
-        line: dict[str, object] = {"path": path}
-        if one is not None:
-            line["picture"] = asdict(one.picture)
-            if isinstance(content := one.content, Encoded):
-                place, _ = new.setdefault(content.id, (len(new), content))
-                line |= {"row": place, "sha256": content.sha256, "media_type": content.media_type}
+    for path, found in results.items():
+        line: dict[str, Any] = {"path": path}
+        if found is not None:
+            line["picture"] = asdict(found.picture)
+            if isinstance(content := found.content, Encoded):
+                features = {name: b64encode(getattr(content, name)).decode() for name in _FEATURES}
+                line["content"] = asdict(content) | features
         lines.append(line)
-    contents: Sequence[Encoded] = [content for _, content in new.values()]
-    runtime, stream = scorer.runtime, BytesIO()
-    embeddings = np.frombuffer(b"".join(content.embedding for content in contents), "<f4")
-    tokens = np.frombuffer(b"".join(content.tokens for content in contents), np.uint8)
-    np.save(stream, embeddings.reshape(len(contents), runtime.embedding_dim))
-    np.save(stream, tokens.reshape(len(contents), runtime.codec.nbytes))
-    stream.write(json.dumps(lines).encode())
-    return stream.getvalue()
+    return json.dumps(lines).encode()
 
 
 def _load_part(path: Path) -> dict[str, Found | None]:
     """Read the output of `_to_bytes`. Raises BatchError if it is not that."""
-    found: dict[str, Found | None] = {}
+    results: dict[str, Found | None] = {}
     try:
-        with path.open("rb") as stream:
-            embeddings, tokens = (np.load(stream, allow_pickle=False) for _ in range(2))
-            lines = json.loads(stream.read())
-        for line in lines:
-            found[line["path"]] = None
+        for line in json.loads(path.read_bytes()):
+            results[line["path"]] = None
             if "picture" in line:
                 picture = Picture(**line["picture"])
                 content: Encoded | AlreadyStored = AlreadyStored(picture.id, None)
-                if "row" in line:
-                    both = embeddings[line["row"]].tobytes(), tokens[line["row"]].tobytes()
-                    facts = line["sha256"], line["media_type"], picture.width, picture.height
-                    content = Encoded(*facts, *both, frames=picture.frames, is_damaged=picture.is_damaged)
-                found[line["path"]] = Found(picture, content)
-    except (ValueError, EOFError, IndexError, KeyError, TypeError) as error:
+                if facts := line.get("content"):
+                    content = Encoded(**facts | {name: b64decode(facts[name]) for name in _FEATURES})
+                results[line["path"]] = Found(picture, content)
+    except (ValueError, KeyError, TypeError) as error:
         raise BatchError(f"{path} is damaged ({error}); run the same command again") from None
-    return found
+    return results

@@ -6,6 +6,7 @@ import json
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -14,21 +15,20 @@ import numpy as np
 
 from diptych.batch.parts.disk import check_room, explain_disk_errors
 from diptych.batch.parts.folder import Bar, Tick, folder_of, open_job, remove_folder, specify_job
-from diptych.batch.parts.manifest import NAMES, UNFINISHED, WHOLE, JobSpec, Manifest, Step, list_differences
+from diptych.batch.parts.manifest import NAMES, UNFINISHED, JobSpec, Manifest, Step, list_differences
 from diptych.batch.parts.picture_names import describe_part
 from diptych.batch.tables.read import SIDES, hash_file, open_table, read_schema
 from diptych.batch.tables.scores import Scores
 from diptych.batch.tables.write import make_writer
 from diptych.batch.workers.executor import Executor, RetryQueue, Say
 from diptych.batch.workers.tasks import PartWork, WorkerConfig, encode_part, score_part
-from diptych.console import byte_size
 from diptych.errors import BatchError
 from diptych_runtime.atomic import replacing_stream, write_atomic
 from diptych_runtime.calibration.questions import THING
 from diptych_runtime.parsing import parse_json
 
-_TOLD = 2**30  # bytes of disk that are announced
 _ROW = 48  # bytes that the results add to a row of the output, about
+_REPLACE = "name another file, or replace it with --force"
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ class Report:
 class Job:
     """`Job(Path("pairs.csv"), Path("out.csv"), "csv").run(Serial)`.
 
-    `bar` is told of each step: its unit, of how many, of which so many are done; `say` what else there is to tell.
+    Relative paths start from `base`, by default the table's folder. `bar` is told of each step: its unit, of how many,
+    of which so many are done; `say` what else there is to tell.
     """
 
     table: Path
@@ -65,6 +66,7 @@ class Job:
     sides: tuple[str, str] = SIDES
     question: str = THING
     closer_look: bool = True
+    base: Path | None = None
     bar: Bar = lambda unit, count, done: nullcontext(lambda count: None)
     say: Say = lambda text: None
 
@@ -77,20 +79,19 @@ class Job:
         """Score the table, or with `resume` the rest that a stopped run left of it; then the folder of parts goes.
 
         With `resume`, an output that this very job has completed is left as it is: the report has no seconds.
-        Raises BatchError if the output is there already and `force` is not given, if the disk does not suffice, if
-        something is in the way, and what `open_job` raises, all in words that say how to go on.
+        Raises BatchError, in words that say how to go on, and what `open_job` raises.
         """
         there = self.output.exists()
         if there and not resume and not force:
-            raise BatchError(f"{self.output} exists already; name another file, or replace it with --force")
+            raise BatchError(f"{self.output} exists already; {_REPLACE}")
         began = perf_counter()
-        spec = specify_job(self.table, self.config.model, self.sides, self.question, closer_look=self.closer_look)
+        how = {"closer_look": self.closer_look, "base": self.base}
+        spec = specify_job(self.table, self.config.model, self.sides, self.question, **how)
         if there and resume and not force:
             outcome = read_outcome(self.output, spec, self.format)
             if outcome is None:
                 raise BatchError(
-                    f"{self.output} exists already; --resume does not know it as this job's, so name another file, or "
-                    "replace it with --force"
+                    f"{self.output} exists already; --resume does not know it as this job's, so {_REPLACE}"
                 )
             remove_folder(self.folder)
             return Report(outcome, 0, 0, {})
@@ -128,19 +129,14 @@ class Job:
         return count, perf_counter() - began
 
     def _announce_work(self, manifest: Manifest) -> None:
-        """Say how much disk the job takes and where a resumed run goes on. Raises BatchError for too small a disk."""
-        encoded, scored = (
-            step.count_items(step.find_done_parts(self.folder)) for step in (manifest.encoding, manifest.scoring)
-        )
+        """Say where a resumed run goes on. Raises BatchError for too small a disk."""
+        steps = (manifest.encoding, manifest.scoring)
+        encoded, scored = (step.count_items(step.find_done_parts(self.folder)) for step in steps)
         pictures, pairs = manifest.pictures - encoded, manifest.rows - scored
         tokens = 2 * int(np.prod(manifest.token_shape))
         needed = pictures * tokens + pairs * 10 + self.table.stat().st_size + manifest.rows * _ROW
         what = f"the tokens of {pictures:,} pictures and the scores of {pairs:,} pairs"
         check_room(self.folder, needed, what, "make room and go on with --resume, or name an output on another disk")
-        if needed >= _TOLD:
-            self.say(
-                f"{manifest.rows:,} pairs of {manifest.pictures:,} pictures take about {byte_size(needed)} of disk"
-            )
         if encoded or scored:
             done, step = (encoded, manifest.encoding) if pictures else (scored, manifest.scoring)
             self.say(f"going on from {done:,} of {step.count:,} {step.name}")
@@ -155,16 +151,17 @@ def write_output(manifest: Manifest, output: Path, format: str, schema: Any, tic
     Path(manifest.table).stat()  # as the system says it: what is done is kept
     rows = errors = closer_looks = 0
     with open_table(manifest.table, manifest.sides) as table, replacing_stream(output, folder / UNFINISHED) as stream:
-        writer = make_writer(format, stream, manifest.columns, lambda: schema)
-        parts = _PartReader(folder, manifest.scoring)
+        writer = make_writer(format, stream, manifest.columns, schema)
+        parts = (folder / manifest.scoring.part_file(number) for number in range(manifest.scoring.parts))
+        results = (result for part in parts for result in Scores.load(part).list_results())
         for batch in table.batches:
             rows += len(batch)
             if rows > manifest.rows:
                 break
-            scores = parts.read_scores(len(batch))
-            writer.write(batch, scores)
-            errors += len(scores.errors)
-            closer_looks += scores.closer_looks
+            found = list(islice(results, len(batch)))
+            writer.write(batch, found)
+            errors += sum(result.error is not None for result in found)
+            closer_looks += sum(result.closer_look == "taken" for result in found)
             tick(len(batch))
         writer.close()
         if rows != manifest.rows or hash_file(manifest.table) != manifest.sha256:
@@ -173,8 +170,8 @@ def write_output(manifest: Manifest, output: Path, format: str, schema: Any, tic
         stream.flush()
         job = {**manifest.identity, "the format": format}
         record = {"sha256": hash_file(folder / UNFINISHED), "outcome": asdict(outcome), "job": job}
-        write_atomic(folder / WHOLE, json.dumps(record, indent=2).encode())
-    (folder / WHOLE).replace(record_of(output))
+        # First, so that an output with its name has its record: without that output it means nothing.
+        write_atomic(record_of(output), json.dumps(record, indent=2).encode())
     return outcome
 
 
@@ -188,41 +185,15 @@ def read_outcome(output: Path, spec: JobSpec, format: str) -> Outcome | None:
 
     Raises BatchError if it is the output of another job.
     """
-    # In the folder the record is while the job may be killed between the two renames.
-    for path in (folder_of(output) / WHOLE, record_of(output)):
-        try:
-            found = parse_json(path.read_bytes())
-            whole = output.exists() and hash_file(output) == found["sha256"]
-            outcome, then = Outcome(**found["outcome"]), dict(found["job"])
-        except (OSError, ValueError, KeyError, TypeError):  # a record of another version, or none
-            continue
-        if not whole:
-            continue
-        for what, before, now in list_differences(then, {**spec.identity, "the format": format}):
-            raise BatchError(
-                f"{output} exists already, and {what} is not the one it was made with ({now}, then {before}); name "
-                "another file, or replace it with --force"
-            )
-        return outcome
-    return None
-
-
-class _PartReader:
-    """The scores of all pairs, in order, a part at a time in memory."""
-
-    def __init__(self, folder: Path, step: Step) -> None:
-        self.folder, self.step = folder, step
-        self._place, self._number = 0, -1
-        self._part = Scores.make_empty(0, {})
-
-    def read_scores(self, count: int) -> Scores:
-        """Read the scores of the next `count` pairs."""
-        pieces, missing = [], count
-        while missing:
-            number, start = divmod(self._place, self.step.size)
-            if number != self._number:
-                self._part, self._number = Scores.load(self.folder / self.step.part_file(number)), number
-            pieces.append(self._part[start : start + missing])
-            self._place += len(pieces[-1])
-            missing -= len(pieces[-1])
-        return Scores.concatenate(pieces)
+    try:
+        found = parse_json(record_of(output).read_bytes())
+        is_whole = output.exists() and hash_file(output) == found["sha256"]
+        outcome, then = Outcome(**found["outcome"]), dict(found["job"])
+    except (OSError, ValueError, KeyError, TypeError):  # a record of another version, or none
+        return None
+    if not is_whole:
+        return None
+    for what, before, now in list_differences(then, {**spec.identity, "the format": format}):
+        other = f"{what} is not the one it was made with ({now}, then {before})"
+        raise BatchError(f"{output} exists already, and {other}; {_REPLACE}")
+    return outcome

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,6 +23,8 @@ from diptych_runtime.calibration.questions import THING
 from diptych_runtime.paths import given_path
 
 if TYPE_CHECKING:
+    from diptych.batch.job import Job, Report
+    from diptych.batch.workers.executor import Executor
     from diptych.scoring.scorer import Scorer
     from diptych_runtime.judgement import Judgement
 
@@ -88,7 +93,6 @@ def score(
     Exits with 1 if pairs of a table could not be scored; the column error says why.
     """
     from diptych.batch.job import Job
-    from diptych.pictures.sources import make_fetcher
 
     console = Console(as_json, quiet)
     if len(inputs) > 2:
@@ -117,24 +121,20 @@ def score(
     asked = question or THING
     began = perf_counter()
     try:
+        executor, config = options.open_engine(engine, address, model, provider, threads, workers=workers, urls=urls)
+        told = {"bar": partial(_show_bar, console), "say": console.remark}
+        job = Job(Path(table), Path(output), kind, config, columns, asked, closer_look, **told)
         if streamed:
-            opened = partial(options.open_scorer, model, provider, threads, question=asked, urls=urls)
-            how = {"fetch": make_fetcher(urls), "sides": columns, "closer_look": closer_look}
-            data = _score_stream(console, opened, table, output, kind, force=force, **how)
+            report = _score_stream(job, executor, force=force)
         else:
-            executor, config = options.open_engine(
-                engine, address, model, provider, threads, workers=workers, urls=urls
-            )
-            bar = partial(_show_bar, console)
-            job = Job(Path(table), Path(output), kind, config, columns, asked, closer_look, bar, console.remark)
             report = job.run(executor, resume=resume, force=force)
-            data = {
-                "output": output,
-                **{name: getattr(report.outcome, name) for name in ("pairs", "errors", "closer_looks", "pictures")},
-                "scored": report.scored,
-                "encoded": report.encoded,
-                "steps": {name: round(seconds, 3) for name, seconds in report.seconds.items()},
-            }
+        data = {
+            "output": output,
+            **{name: getattr(report.outcome, name) for name in ("pairs", "errors", "closer_looks", "pictures")},
+            "scored": report.scored,
+            "encoded": report.encoded,
+            "steps": {name: round(seconds, 3) for name, seconds in report.seconds.items()},
+        }
     except KeyboardInterrupt:
         console.remark("interrupted" if streamed else "interrupted; the same command with --resume goes on from here")
         return 130
@@ -213,23 +213,24 @@ def _to_answer(judgement: Judgement) -> dict[str, Any]:
     return asdict(judgement) | numbers
 
 
-def _score_stream(
-    console: Console, opened: Callable[[], Scorer], table: str, output: str, format: str, *, force: bool, **how: Any
-) -> dict[str, Any]:
-    from diptych.batch.stream import score_stream
+def _score_stream(job: Job, executor: AbstractContextManager[Executor], *, force: bool) -> Report:
+    """Do a job of which the table or the output is `-`, by way of a temporary folder."""
     from diptych.batch.tables.write import standard_output
     from diptych_runtime.atomic import replacing_stream
 
-    with ExitStack() as stack:
-        if output == "-":
-            written = standard_output()
-        elif Path(output).exists() and not force:
-            raise BatchError(f"{output} exists already; name another file, or replace it with --force")
-        else:
-            written = stack.enter_context(replacing_stream(Path(output)))
-        bar = stack.enter_context(console.progress(unit="pair", desc="scoring"))
-        pairs, errors, looks = score_stream(opened(), table, written, format, bar.update, **how)
-    return {"output": output, "pairs": pairs, "errors": errors, "closer_looks": looks, "scored": pairs}
+    table, output = job.table, job.output
+    if str(output) != "-" and output.exists() and not force:
+        raise BatchError(f"{output} exists already; name another file, or replace it with --force")
+    with TemporaryDirectory(prefix="diptych-") as folder, ExitStack() as stack:
+        if str(table) == "-":
+            table = Path(folder, "standard input.csv")
+            with table.open("wb") as copy:
+                copyfileobj(sys.stdin.buffer, copy)
+        base = Path.cwd() if table is not job.table else None
+        report = replace(job, table=table, output=Path(folder, "output"), base=base).run(executor)
+        target = standard_output() if str(output) == "-" else stack.enter_context(replacing_stream(output))
+        copyfileobj(stack.enter_context(Path(folder, "output").open("rb")), target)
+    return report
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from diptych_runtime.errors import PictureError
 from diptych_runtime.paths import given_path
 
 _FILE_STATES = {"changed": "  (changed since)", "missing": "  (missing)"}
-_LINKS, _PARTS = 24, 4  # links of an explanation, and parts of the pictures that its words name
+_LINKS = 24  # of an explanation
 
 if TYPE_CHECKING:
     from diptych.pictures.walk import Omissions
@@ -271,7 +271,7 @@ def explain(
 def _explanation_lines(
     found: Explanation, places: Sequence[tuple[tuple[int, int], tuple[int, int], float]], *, every: bool
 ) -> list[str]:
-    """An explanation in lines for people: its links by the parts that they join, or `every` one by its places."""
+    """An explanation in lines for people, with `every` link by the places that it joins."""
     from diptych.scoring import explanation
 
     looks = {"taken": ", after a closer look", "not taken": ", without the closer look that it deserves", None: ""}
@@ -289,9 +289,7 @@ def _explanation_lines(
         rows = [("{},{}".format(*one), "{},{}".format(*other), f"{share:.4f}") for one, other, share in places]
         lines.append(format_table(("A row,column", "B row,column", "share"), rows))
     elif places:
-        parts = explanation.related_parts(found)[:_PARTS]
-        lines += [f"  {part.first} of A with {part.second} of B ({format_count(part.links, 'link')})" for part in parts]
-        lines.append("--links N lists links from patch to patch, --json all, and -o OUT.png draws them")
+        lines.append("--links N lists the N strongest links from patch to patch, and -o OUT.png draws them")
     return lines
 
 

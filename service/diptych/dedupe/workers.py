@@ -67,7 +67,7 @@ def _take_over(job: Path, collection: Collection, pair_cache: PairCache) -> None
         or manifest.fix_scores_revision(job, runtime.scores_revision) != runtime.scores_revision
     ):
         return
-    ids = read_names(job / NAMES, 0, manifest.pictures)
+    ids = read_names(job / NAMES, range(manifest.pictures))
     pairs = np.fromfile(job / PAIRS, np.uint32).reshape(manifest.rows, 2)
     for number in sorted(manifest.scoring.find_done_parts(job)):
         places = pairs[slice(*manifest.scoring.part_bounds(number))].tolist()

@@ -1,4 +1,4 @@
-"""A calibration of one's own from labelled pairs: fitted, cross-validated, and what more labels would be worth."""
+"""A calibration of one's own from labelled pairs: fitted and cross-validated."""
 
 from __future__ import annotations
 
@@ -55,22 +55,19 @@ class Observed:
 
 @dataclass(frozen=True)
 class Level:
-    """The least probability of a verdict. It is reached from the `released` probability on, by the labels within
-    `interval` (95 %), and with twice as many labels like these within about `doubled`; `more` labels halve it.
-    """
+    """The least probability of a verdict, and the `released` probability that reaches it, with its interval of 95 %."""
 
     level: float
     released: float
     interval: tuple[float, float]
-    doubled: tuple[float, float]
-    more: int
 
 
 @dataclass(frozen=True)
 class FittedQuestion:
-    """The fit of one question: `before` are the released probabilities (P,) of the labelled pairs, `after` those of
-    fits that did not see the pair or another one with its pictures; `gain` is by how much the log-loss of a pair falls,
-    with its interval of 95 %.
+    """The fit of one question to labelled pairs (P,).
+
+    `before` are their released probabilities, `after` those of fits that did not see their pictures; `gain` is by how
+    much the log-loss of a pair falls, with its interval of 95 %.
     """
 
     own: OwnQuestion
@@ -98,8 +95,9 @@ class FittedQuestion:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A calibration, the fit of each question that has labels enough, why others have none, and how many labels say
-    *cannot tell*. A question whose fit is no better than the release is in the calibration only if that was forced.
+    """A calibration, the fit of each question that has labels enough, why others have none, and unsure labels.
+
+    A question whose fit is no better than the release is in the calibration only if that was forced.
     """
 
     calibration: OwnCalibration
@@ -111,10 +109,7 @@ class Fitted:
 def observe_pairs(
     scorer: Scorer, pairs: Sequence[LabelledPair], source: Callable[[Hashable], PictureSource]
 ) -> Observed:
-    """Look at pairs of pictures that lie at the `source` of their keys.
-
-    Raises PictureError for one that cannot be read.
-    """
+    """Look at pairs of pictures that lie at the `source` of their keys. Raises PictureError."""
     keys, sides = _index_pairs(pairs)
     sources = list(map(source, keys))
     tokens = scorer.panels(sources).tokens
@@ -139,13 +134,9 @@ def observe_stored(collection: Collection, pairs: Sequence[LabelledPair]) -> Obs
 
 
 def calibrate_collection(collection: Collection, *, model: str | None = None, force: bool = False) -> Fitted:
-    """Fit a calibration to the labels of a collection, over its scorer's model, which is opened as `model`, by default
-    by its name.
+    """Fit a calibration to the labels of a collection, as `fit_calibration` does.
 
     >>> calibrate_collection(collection).calibration.save(collection.directory / "calibration.json")
-
-    Raises LabellingError, NotBetterError as `fit_calibration` does, and StoreError for a collection that is not in a
-    folder.
     """
     pairs = [LabelledPair(one.a, one.b, one.question, one.answer) for one in collection.labels()]
     return fit_calibration(collection.scorer, observe_stored(collection, pairs), model=model, force=force)
@@ -154,18 +145,11 @@ def calibrate_collection(collection: Collection, *, model: str | None = None, fo
 def calibrate_files(
     scorer: Scorer, rows: Iterable[LabelledRow], *, model: str | None = None, force: bool = False
 ) -> Fitted:
-    """Fit a calibration to the rows of a table, whose pictures are read from their paths; `calibrate_collection`
-    besides.
-
-    Raises LabellingError, also for a row without paths, and PictureError for the first picture that cannot be read.
-    """
+    """Fit a calibration to the rows of a table by their paths. Raises LabellingError and PictureError."""
     pairs = []
     for row in rows:
         if not (row.path_a and row.path_b):
-            raise LabellingError(
-                f"row {row.number} names no files; import the table into the collection of its pictures with "
-                "`diptych label --import`, and calibrate with --store"
-            )
+            raise LabellingError(f"row {row.number} names no files; import the table with `diptych label --import`")
         pairs.append(LabelledPair(row.path_a, row.path_b, row.question, row.answer))
     return fit_calibration(scorer, observe_pairs(scorer, pairs, str), model=model, force=force)
 
@@ -173,11 +157,8 @@ def calibrate_files(
 def fit_calibration(scorer: Scorer, observed: Observed, *, model: str | None = None, force: bool = False) -> Fitted:
     """Fit a calibration of the questions that have labels enough, over the released one.
 
-    The scorer's model is opened as `model`, by default by its name.
-
-    Raises LabellingError where no question has `FEWEST` answers *same* or *different*, `FEWEST_OF_A_KIND` of each, or
-    where the answers contradict the scores; and NotBetterError where the labels show of no question that its fit is
-    better than the release. With `force` all fits are taken; else only those that are better.
+    The scorer's model is opened as `model`, by default by its name. Raises LabellingError for too few labels, or such
+    that contradict the scores, and NotBetterError where no fit is better than the release. With `force` all are taken.
     """
     released = scorer.runtime.released
     asked = [resolve_question(pair.question, released.questions, released.name) for pair in observed.pairs]
@@ -200,11 +181,8 @@ def fit_calibration(scorer: Scorer, observed: Observed, *, model: str | None = N
             questions[name] = fits[name].own.apply_to(questions[name])
             taken[name] = fits[name].own
     if not fits:
-        raise LabellingError(
-            "there are too few labels for a calibration: "
-            + "; ".join(f"{name!r} {reason}" for name, reason in left_out.items())
-            + ". Label more with `diptych label`"
-        )
+        reasons = "; ".join(f"{name!r} {reason}" for name, reason in left_out.items())
+        raise LabellingError(f"there are too few labels for a calibration: {reasons}. Label more with `diptych label`")
     made = OwnCalibration(
         model=model or released.name,
         revision=released.revision,
@@ -214,11 +192,8 @@ def fit_calibration(scorer: Scorer, observed: Observed, *, model: str | None = N
     )
     fitted = Fitted(made, fits, left_out, sum(pair.answer == "cannot tell" for pair in observed.pairs))
     if not taken:
-        raise NotBetterError(
-            "the labels do not show that a calibration is better than the one that the model has; label more pairs "
-            "with `diptych label`, or take it nevertheless with --force (force=True in Python)",
-            fitted=fitted,
-        )
+        told = "the labels do not show that a calibration is better than the one that the model has; label more"
+        raise NotBetterError(f"{told}, or take it nevertheless with --force (force=True in Python)", fitted=fitted)
     return fitted
 
 
@@ -227,10 +202,8 @@ def _explain_missing(labels: np.ndarray) -> str | None:
     same, different = int(labels.sum()), int((~labels).sum())
     if same + different >= FEWEST and min(same, different) >= FEWEST_OF_A_KIND:
         return None
-    return (
-        f"needs at least {FEWEST} answers and {FEWEST_OF_A_KIND} each of same and different, "
-        f"and has {same} same and {different} different"
-    )
+    needs = f"needs at least {FEWEST} answers and {FEWEST_OF_A_KIND} each of same and different"
+    return f"{needs}, and has {same} same and {different} different"
 
 
 def _fit_question(
@@ -254,7 +227,7 @@ def _fit_question(
             after[held] = question_probabilities(laid, logits[held], evidence)[name]
     gains = log_loss(before, labels) - log_loss(after, labels)
     levels: dict[Verdict, Level] = {
-        verdict: _make_level(line, level, len(labels))
+        verdict: Level(level, line.released_level(level), line.released_interval(level))
         for verdict, level in verdict_thresholds(released.effective_thresholds).items()
     }
     return FittedQuestion(
@@ -263,20 +236,8 @@ def _fit_question(
 
 
 def _make_own_question(line: Line, released: Question, labels: np.ndarray) -> OwnQuestion:
-    return OwnQuestion(
-        line.scale,
-        line.offset,
-        dict(released.effective_thresholds),
-        same=int(labels.sum()),
-        different=int((~labels).sum()),
-    )
-
-
-def _make_level(line: Line, level: float, labels: int) -> Level:
-    more = math.ceil((line.factor_to_halve(level) - 1) * labels)
-    return Level(
-        level, line.released_level(level), line.released_interval(level), line.released_interval(level, 2.0), more
-    )
+    same, thresholds = int(labels.sum()), dict(released.effective_thresholds)
+    return OwnQuestion(line.scale, line.offset, thresholds, same=same, different=len(labels) - same)
 
 
 def _mean_interval(values: np.ndarray, groups: np.ndarray) -> tuple[float, float, float]:

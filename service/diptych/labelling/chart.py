@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping
 from html import escape
 
-import numpy as np
-
 from diptych.console import format_count
 from diptych.labelling.calibrate import FittedQuestion
 from diptych_runtime.calibration.reliability import Reliability
@@ -23,8 +21,9 @@ text{fill:var(--ink)}.dim{fill:var(--dim)}.grid{stroke:var(--grid)}.even{stroke:
 
 
 def reliability_svg(questions: Mapping[str, FittedQuestion]) -> str:
-    """Draw each question's share of *same* over the stated probability: circles as released, dots with intervals of
-    95 % recalibrated (by cross-validation); the larger, the more pairs. On the diagonal a probability is true.
+    """Draw each question's share of *same* over the stated probability.
+
+    Circles are as released, dots with intervals of 95 % recalibrated; on the diagonal a probability is true.
     """
     width = len(questions) * (_LEFT + _SIDE) + 24
     height = _TOP + _SIDE + _GAP
@@ -59,20 +58,16 @@ def _draw_panel(left: int, name: str, fit: FittedQuestion) -> str:
     marks.append(f'<path class="even" d="M{x:.1f} {y:.1f}L{end:.1f} {top:.1f}"/>')
     marks += _draw_dots(fit.reliability_before, "before", intervals=False)
     marks += _draw_dots(fit.reliability_after, "after", intervals=True)
-    middle = (x + end) / 2
-    marks.append(f'<text x="{middle:.1f}" y="{y + 40:.1f}" text-anchor="middle">stated probability</text>')
-    marks.append(
-        f'<text x="{middle:.1f}" y="{y + 60:.1f}" text-anchor="middle" class="dim">share of "same"; circles as '
-        "released, dots recalibrated</text>"
-    )
+    legend = 'share of "same"; circles as released, dots recalibrated'
+    for down, text in ((40, "stated probability"), (60, legend)):
+        marks.append(f'<text x="{(x + end) / 2:.1f}" y="{y + down:.1f}" text-anchor="middle">{text}</text>')
     return f'<g transform="translate({left} 0)">{"".join(marks)}</g>'
 
 
 def _draw_dots(counted: Reliability, kind: str, *, intervals: bool) -> list[str]:
     marks, most = [], max(1, int(counted.pairs.max()))
-    for pairs, confidence, frequency in zip(
-        counted.pairs.tolist(), counted.confidence.tolist(), counted.frequency.tolist(), strict=True
-    ):
+    columns = (column.tolist() for column in (counted.pairs, counted.confidence, counted.frequency))
+    for pairs, confidence, frequency in zip(*columns, strict=True):
         if not pairs:
             continue
         x, y = _map_point(confidence, frequency)
@@ -93,8 +88,8 @@ def wilson_interval(share: float, count: int) -> tuple[float, float]:
     """Wilson's interval of 95 % of a share of a count."""
     z = 1.96
     middle, wide = share + z * z / (2 * count), z * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2)
-    low, high = (np.array([middle - wide, middle + wide]) / (1 + z * z / count)).tolist()
-    return max(0.0, low), min(1.0, high)
+    whole = 1 + z * z / count
+    return max(0.0, (middle - wide) / whole), min(1.0, (middle + wide) / whole)
 
 
 def _map_point(x: float, y: float) -> tuple[float, float]:

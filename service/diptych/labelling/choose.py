@@ -32,9 +32,9 @@ _BINS = 10
 
 @dataclass(frozen=True)
 class PairToLabel:
-    """A pair worth a label: its probability and verdict now, the cosine of its embeddings, and the `reason`: it is near
-    a *threshold*, the network and the embeddings or a closer look are in *disagreement*, or it adds to the *spread* of
-    probabilities.
+    """A pair worth a label: its probability and verdict now, the cosine of its embeddings, and the `reason`.
+
+    It is near a *threshold*, in *disagreement* with the embeddings or a closer look, or adds to the *spread*.
     """
 
     a: Record
@@ -57,8 +57,7 @@ def pairs_to_label(
     """The `count` pairs of a collection that teach most and have no label yet, the best first, or all there are.
 
     The same collection and labels give the same pairs. The `ledger` keeps scores for the next time; `on_pairs` and
-    `views` are as in `duplicates_among`. Raises ArgumentError, StoreError, UnknownPictureError where a picture is
-    removed meanwhile, and ArtifactError for a question that the model does not answer.
+    `views` are as in `duplicates_among`. Raises ArgumentError, StoreError, UnknownPictureError and ArtifactError.
     """
     if count < 1:
         raise ArgumentError(f"count must be at least 1, got {count}")
@@ -77,7 +76,7 @@ def pairs_to_label(
     paths = {id: record.path for id, record in records.items() if record.path is not None}
     shown = CloserLook(collection, ids, paths, ledger, question, scores.tick, views).adjust_scores(pairs, alone)
     near = _measure_nearness(shown, verdict_thresholds(asked.effective_thresholds)["likely"])
-    apart = np.maximum(_measure_disagreement(shown, cosines), _measure_look_disagreement(shown, alone))
+    apart = np.maximum(_measure_disagreement(shown, cosines), np.abs(shown - alone))
     used = Counter(id for pair in labelled for id in pair)
     chosen = _choose_pairs(near + apart, shown, [(ids[a], ids[b]) for a, b in pairs.tolist()], used, count)
     return [
@@ -124,11 +123,6 @@ def _measure_nearness(shown: np.ndarray, likely: float) -> np.ndarray:
 def _measure_disagreement(shown: np.ndarray, cosines: np.ndarray) -> np.ndarray:
     """The share (P,) of the pairs by which the places differ that the probability and the embeddings give a pair."""
     return np.abs(_rank_values(shown) - _rank_values(cosines)) / max(len(shown) - 1, 1)
-
-
-def _measure_look_disagreement(shown: np.ndarray, alone: np.ndarray) -> np.ndarray:
-    """The difference (P,) in [0, 1] between a probability after a closer look and without one."""
-    return np.abs(shown - alone)
 
 
 def _rank_values(values: np.ndarray) -> np.ndarray:

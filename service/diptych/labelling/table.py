@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from io import StringIO
-from typing import TextIO
+from typing import TextIO, cast
 
 from diptych.errors import LabellingError
 from diptych.pictures.content import picture_id, read_bytes
@@ -71,10 +71,10 @@ def write_labels(labels: Iterable[Label], stream: TextIO) -> None:
 
 
 def read_labels(stream: Iterable[str], name: str, question: str = COPY) -> Iterator[LabelledRow]:
-    """Read rows with two pictures and an answer: `COLUMNS`, or path_a, path_b and label (1 or 0, yes or no) in place of
-    image_a, image_b and answer; without a column `question` all answer this one.
+    """Read rows with two pictures and an answer, to this question where there is no column for it.
 
-    Rows without an answer are left out. Raises LabellingError, which names the table and the row.
+    The columns are `COLUMNS`, or path_a, path_b and label in place of image_a, image_b and answer. Rows without an
+    answer are left out. Raises LabellingError, which names the table and the row.
     """
     try:
         rows = csv.DictReader(stream)
@@ -94,12 +94,11 @@ def read_labels(stream: Iterable[str], name: str, question: str = COPY) -> Itera
 
 
 def import_labels(store: SqliteBackend, rows: Iterable[LabelledRow]) -> tuple[int, int]:
-    """Add the answers of a table to a collection, in one transaction; return how many were new and how many known. A
-    row that repeats another, in either order of its pictures, counts as one with it.
+    """Add the answers of a table to a collection, in one transaction; return how many were new and how many known.
 
-    A picture is the one with the row's id, or else the stored one at its path or, if there is none or there are
-    several, the file there; it need not be in the collection (yet). Raises LabellingError for a row whose pictures
-    cannot be known, and for two that contradict each other; then nothing is written.
+    A picture is the one with the row's id, or else the stored one at its path or, if that is not one, the file there;
+    it need not be in the collection (yet). Rows that repeat each other count once. Raises LabellingError for pictures
+    that cannot be known and for rows that contradict each other; then nothing is written.
     """
     known = {(*one.pair, one.question): one.answer for one in store.labels()}
     said: dict[tuple[str, str, str], LabelledRow] = {}
@@ -111,10 +110,8 @@ def import_labels(store: SqliteBackend, rows: Iterable[LabelledRow]) -> tuple[in
             raise LabellingError(f"row {row.number}: both pictures are the same file; a label is of two")
         before = said.setdefault((a, b, row.question), row)
         if before.answer != row.answer:
-            raise LabellingError(
-                f"rows {before.number} and {row.number} contradict each other: of the same two pictures one says "
-                f"{before.answer} and the other {row.answer}; remove one of them"
-            )
+            both = f"one says {before.answer} and the other {row.answer}"
+            raise LabellingError(f"rows {before.number} and {row.number} contradict each other: {both}; remove one")
         if before is not row:
             continue
         if known.get((a, b, row.question)) == row.answer:
@@ -126,28 +123,19 @@ def import_labels(store: SqliteBackend, rows: Iterable[LabelledRow]) -> tuple[in
 
 
 def _read_row(number: int, cells: Mapping[str, str], name: str, question: str) -> LabelledRow:
-    answer = _ANSWERS.get(cells["answer"].strip().lower())
-    if answer is None:
-        raise LabellingError(
-            f"row {number} of {name}: expected an answer of {', '.join(ANSWERS)}, or 1 or 0, got "
-            f"{cells['answer'][:_SHOWN]!r}"
-        )
-    if not all(cells[f"image_{side}"] or cells[f"id_{side}"] for side in "ab"):
-        raise LabellingError(f"row {number} of {name} does not name two pictures")
-    asked = cells["question"] or question
-    if asked not in (*ASKED, MATCH):
-        raise LabellingError(
-            f"row {number} of {name}: expected a question of {', '.join(ASKED)}, got {asked[:_SHOWN]!r}"
-        )
-    for id in (cells["id_a"], cells["id_b"]):
-        if id and not _ID.fullmatch(id):
-            raise LabellingError(
-                f"row {number} of {name}: expected an id of 32 hexadecimal digits, got {id[:_SHOWN]!r}"
-            )
-    if cells["added"] and not _is_time(cells["added"]):
-        raise LabellingError(f"row {number} of {name}: expected a time as 2026-01-31T12:00:00+00:00 in 'added'")
+    answer, asked = _ANSWERS.get(cells["answer"].strip().lower()), cells["question"] or question
     paths, ids = (cells["image_a"], cells["image_b"]), (cells["id_a"], cells["id_b"])
-    return LabelledRow(number, *paths, *ids, asked, answer, cells["added"] or None)
+    checks = [
+        (answer is not None, cells["answer"], f"an answer of {', '.join(ANSWERS)}, or 1 or 0"),
+        (asked in (*ASKED, MATCH), asked, f"a question of {', '.join(ASKED)}"),
+        (all(map(_ID.fullmatch, filter(None, ids))), ", ".join(ids), "ids of 32 hexadecimal digits"),
+        (not cells["added"] or _is_time(cells["added"]), cells["added"], "a time as 2026-01-31T12:00:00+00:00"),
+        (all(path or id for path, id in zip(paths, ids, strict=True)), ", ".join(paths), "two pictures"),
+    ]
+    for is_right, got, expected in checks:
+        if not is_right:
+            raise LabellingError(f"row {number} of {name}: expected {expected}, got {got[:_SHOWN]!r}")
+    return LabelledRow(number, *paths, *ids, asked, cast("Answer", answer), cells["added"] or None)
 
 
 def _find_id(store: SqliteBackend, row: LabelledRow, id: str, path: str) -> str:
@@ -163,9 +151,7 @@ def _find_id(store: SqliteBackend, row: LabelledRow, id: str, path: str) -> str:
         return picture_id(hashlib.sha256(read_bytes(path, picture_limits())).hexdigest())
     except PictureError as error:
         there = f"the path of {len(stored)} pictures of the collection" if stored else "not in the collection"
-        raise LabellingError(
-            f"row {row.number}: {path} is {there}, and as a file: {error}. Paths are relative to the current folder"
-        ) from None
+        raise LabellingError(f"row {row.number}: {path} is {there}, and as a file: {error}") from None
 
 
 def _is_time(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any
 
 from diptych.collection.collection import Collection
@@ -34,9 +34,7 @@ _NAMES = {"same": "same", "different": "not the same", "cannot tell": "cannot te
 
 
 class Dialogue:
-    """A person labelling pairs of a collection, line by line; every answer is kept at once, so that a later run goes on
-    where this one ends.
-    """
+    """A person labelling pairs of a collection, line by line; every answer is kept at once."""
 
     def __init__(
         self,
@@ -46,8 +44,8 @@ class Dialogue:
         ask: Callable[[str], str],
         say: Callable[[str], object],
         show: Callable[[str], object],
+        choosing: Callable[[], AbstractContextManager[OnPairs]],
         ledger: PairCache | None = None,
-        choosing: Callable[[], AbstractContextManager[OnPairs]] = lambda: nullcontext(_ignore_progress),
     ) -> None:
         """`ask` reads a line after a prompt, and raises EOFError at the end; `say` writes one; `show` opens a copy;
         `choosing` is open while pairs are chosen, which may take a minute, and is told how many are scored.
@@ -132,7 +130,7 @@ class Dialogue:
 
 
 def calibration_text(fitted: Fitted) -> str:
-    """A calibration in words: calibration error before and after, thresholds, and what more labels are worth."""
+    """A calibration in words: the calibration error before and after, and the thresholds."""
     taken = fitted.calibration.questions
     parts = [_question_text(name, fit, taken=name in taken) for name, fit in fitted.questions.items()]
     parts += [f"{name}: as released, for it {reason}" for name, reason in fitted.left_out.items()]
@@ -158,8 +156,6 @@ def calibration_json(fitted: Fitted) -> dict[str, Any]:
                         "probability": level.level,
                         "released": level.released,
                         "interval": list(level.interval),
-                        "doubled": list(level.doubled),
-                        "more_to_halve": level.more,
                     }
                     for verdict, level in fit.levels.items()
                 },
@@ -169,10 +165,6 @@ def calibration_json(fitted: Fitted) -> dict[str, Any]:
         "left_out": fitted.left_out,
         "cannot_tell": fitted.cannot_tell,
     }
-
-
-def _ignore_progress(missing: int, known: int) -> Callable[[int], object]:
-    return lambda done: None
 
 
 def _describe_place(record: Record) -> str:
@@ -192,11 +184,8 @@ def _question_text(name: str, fit: FittedQuestion, *, taken: bool) -> str:
     for verdict, level in fit.levels.items():
         lines.append(
             f"  {verdict} from {level.level:.4g}, which was {level.released:.4g} as released "
-            f"({level.interval[0]:.4g} to {level.interval[1]:.4g}; with twice the labels about "
-            f"{level.doubled[0]:.4g} to {level.doubled[1]:.4g})"
+            f"({level.interval[0]:.4g} to {level.interval[1]:.4g})"
         )
     if not taken:
         lines.append("  stays as released")
-    if "likely" in fit.levels:
-        lines.append(f"  some {fit.levels['likely'].more:,} more labels like these halve the interval of likely")
     return "\n".join(lines)

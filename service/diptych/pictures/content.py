@@ -32,9 +32,7 @@ _PART = 2**20  # bytes of a file that are hashed at a time
 
 @dataclass(frozen=True)
 class Content:
-    """A checked picture: `width` x `height` upright, `pixels` uint8 (S, S, 3), `data` None unless they are kept, and
-    its number of `frames` and whether it `is_damaged` (`picture_facts`).
-    """
+    """A checked picture: `width` x `height` upright, `pixels` uint8 (S, S, 3), and its bytes if these are kept."""
 
     data: bytes | None
     sha256: str
@@ -63,10 +61,7 @@ def file_id(path: str | os.PathLike[str]) -> str:
 
 
 def hash_file(file: BinaryIO) -> str:
-    """SHA-256 of an open file in hex, no further than the system says that it reaches.
-
-    A path that comes from a stranger may name a file of the system that has no end.
-    """
+    """SHA-256 of an open file in hex, no further than its size: a file of the system may have no end."""
     left, found = os.fstat(file.fileno()).st_size, hashlib.sha256()
     while left > 0 and (part := file.read(min(left, _PART))):
         found.update(part)
@@ -77,11 +72,8 @@ def hash_file(file: BinaryIO) -> str:
 def content_ids(sources: Sequence[PictureSource]) -> list[str | None]:
     """The ids of the contents of files; None for pixels in memory, and for a file of which none other has the size."""
     sizes = [_source_size(source) for source in sources]
-    met = Counter(sizes)
-    return [
-        None if size is None or met[size] < 2 else content_id(source)
-        for source, size in zip(sources, sizes, strict=True)
-    ]
+    repeated = {size for size, count in Counter(sizes).items() if size is not None and count > 1}
+    return [content_id(source) if size in repeated else None for source, size in zip(sources, sizes, strict=True)]
 
 
 def _source_size(source: PictureSource) -> int | None:
@@ -118,8 +110,7 @@ def whole_file(path: Path, limits: PictureLimits, label: str) -> bytes | None:
 def read_bytes(source: PictureSource, limits: PictureLimits, *, name: str | None = None) -> bytes:
     """The bytes of a picture file; pixels in memory are written as PNG.
 
-    Raises PictureError for a path that is no readable file, for a file above the limit, of which nothing is read, and
-    for what is no picture at all.
+    Raises PictureError for what is no readable file or no picture, and for a file above the limit, which is not read.
     """
     if isinstance(source, bytes | bytearray | memoryview):
         return bytes(source)

@@ -58,10 +58,9 @@ class Fetcher:
         self._closed = False
 
     def fetch(self, url: str) -> bytes:
-        """The bytes behind an http or https address; whether they are a picture is not looked at.
+        """The bytes behind an http or https address, whether they are a picture or not.
 
-        Raises RemoteRefusedError for what is never asked for, RemoteTooLargeError, RemoteTimeoutError, and RemoteError
-        when the server cannot be asked or answers with anything but 200.
+        Raises RemoteRefusedError for what is never asked for, RemoteTooLargeError, RemoteTimeoutError and RemoteError.
         """
         fetch = _Fetch(self.limits, self._resolve, self._tls)
         with self._lock:
@@ -128,10 +127,8 @@ class _Fetch:
             if isinstance(answer, bytes):
                 return answer
             url = answer
-        raise RemoteRefusedError(
-            f"expected at most {self.limits.redirects} redirects, and then came one to {host_of(url)}; "
-            "name the picture's own address"
-        )
+        most = f"expected at most {self.limits.redirects} redirects"
+        raise RemoteRefusedError(f"{most}, and then came one to {host_of(url)}; name the picture's own address")
 
     def _ask_host(self, url: httpx.URL) -> bytes | httpx.URL:
         """The picture, or where it has moved to."""
@@ -198,10 +195,8 @@ class _Fetch:
                     break
             else:
                 return bytes(content)
-        raise RemoteTooLargeError(
-            f"expected at most {self.limits.bytes:,} bytes from {host}, got {max(declared, len(content)):,} or more; "
-            "send a smaller picture"
-        )
+        got = f"got {max(declared, len(content)):,} or more; send a smaller picture"
+        raise RemoteTooLargeError(f"expected at most {self.limits.bytes:,} bytes from {host}, {got}")
 
     def _trace_connection(self, event: str, info: dict[str, Any]) -> None:
         """Called by httpx at every step: learn of the connection as soon as there is one."""
@@ -229,6 +224,4 @@ class _Fetch:
 
 
 def _timeout_error(limits: FetchLimits) -> RemoteTimeoutError:
-    return RemoteTimeoutError(
-        f"the picture was not there within {limits.seconds:g} s; try again, or send the picture itself"
-    )
+    return RemoteTimeoutError(f"the picture was not there within {limits.seconds:g} s; try again, or send it itself")

@@ -1,6 +1,4 @@
-"""The facts of a picture file that are known without decoding a pixel: groups are made of them and keepers are chosen
-by them.
-"""
+"""The facts of a picture file that are known without decoding a pixel, by which keepers are chosen."""
 
 from __future__ import annotations
 
@@ -14,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from PIL import ExifTags, Image
-from PIL.ImageFile import ImageFile
 
 from diptych.pictures.content import read_bytes, upright_size
 from diptych.pictures.descriptions import read_descriptions
@@ -48,11 +45,10 @@ _NAMED = 5  # damaged files, at most
 
 
 class Facts(NamedTuple):
-    """The facts of a file: upright size, format ("JPEG"), number of entries of EXIF or XMP that tell camera, date or
-    place, and when it was taken, in seconds since 1970 (its clock taken for UTC), or None.
+    """The facts of a file: upright size, format ("JPEG"), and when it was taken, in seconds since 1970, or None.
 
-    `descriptions` has digests of what people wrote into it (`descriptions.read_descriptions`), and the others are those
-    of `diptych_runtime.picture_facts.PictureFacts`.
+    `exif` counts the entries that tell camera, date or place; `descriptions` has digests of what people wrote into it,
+    and the others are those of `diptych_runtime.picture_facts.PictureFacts`.
     """
 
     width: int
@@ -73,8 +69,7 @@ class Facts(NamedTuple):
 class Picture:
     """A picture file. Those with one `id` have the same bytes; `modified` is in nanoseconds since 1970.
 
-    `root` is the number of the folder, of those that were named, in which it was found; a `reference` lies in a folder
-    whose pictures others are compared with and in which nothing is changed.
+    `root` is the number of the named folder in which it was found; in that of a `reference` nothing is changed.
     """
 
     id: str
@@ -98,10 +93,7 @@ class Picture:
 
     @property
     def changed(self) -> int | None:
-        """When the file was last changed, in nanoseconds since 1970; None for a time that cannot be.
-
-        Programs write 1970, and times to come, where they know none.
-        """
+        """When the file was last changed, in nanoseconds since 1970; None for 1970 itself and times to come."""
         return self.modified if 0 < self.modified / 1e9 <= time.time() + _CLOCK.total_seconds() else None
 
     @property
@@ -116,7 +108,11 @@ def read_facts(data: bytes, name: str) -> Facts:
         orientation, entries, taken = _read_exif(header)
         size = upright_size(header.size, orientation)
         structure = read_picture_facts(data, header)
-        return Facts(*size, header.format or "", entries, taken, *structure, _read_descriptions(data, header))
+        try:
+            descriptions = read_descriptions(data, header)
+        except Exception:  # what a decoder raises on damaged bytes is not an enumerable set
+            descriptions = ""
+        return Facts(*size, header.format or "", entries, taken, *structure, descriptions)
 
 
 def is_damaged(source: PictureSource, limits: PictureLimits) -> bool:
@@ -163,14 +159,6 @@ def _read_exif(header: Image.Image) -> tuple[int, int, float | None]:
         return exif.get(ExifTags.Base.Orientation, 1), count, _exif_seconds(date)
     except Exception:  # what a decoder raises on damaged bytes is not an enumerable set
         return 1, 0, None
-
-
-def _read_descriptions(data: bytes, header: ImageFile) -> str:
-    """The digests of what people wrote into a file; a broken block counts as none."""
-    try:
-        return read_descriptions(data, header)
-    except Exception:  # what a decoder raises on damaged bytes is not an enumerable set
-        return ""
 
 
 def _exif_seconds(date: object) -> float | None:

@@ -21,26 +21,14 @@ from diptych_runtime.paths import given_path
 
 PREFIX = "DIPTYCH_"
 _LIMITS = PictureLimits()
-# Variables of packages that know no settings (the kernel, the runtime, training), a password, and those that stand for
-# options of the command line.
+# Variables of packages that know no settings, a password, and those that stand for options of the command line.
 ELSEWHERE = frozenset(
-    {"KERNEL", "PAIR_PRECISION", "GPU_MEMORY", "DATA", "MODELS", "MILVUS_TOKEN"}
-    | {
-        "STORE",
-        "COLLECTIONS",
-        "CREATE",
-        "HOST",
-        "PORT",
-        "OPEN",
-        "CONFIG",
-        "SYNC",
-        "SYNC_EVERY",
-        "MODEL",
-        "PROVIDER",
-        "THREADS",
-    }
-    | {"JSON", "QUIET", "KEEP_ORIGINALS", "STRICT", "DRY_RUN", "ENGINE", "ADDRESS", "EVERY", "CHECKSUM", "OUTPUT"}
-    | {"EMBEDDINGS", "FILTER", "LIMIT", "ALL", "INDEX", "METADATA", "KEEP_METADATA", "EXCLUDE", "INCLUDE_HIDDEN"}
+    [
+        *("KERNEL", "PAIR_PRECISION", "GPU_MEMORY", "DATA", "MODELS", "MILVUS_TOKEN", "STORE", "COLLECTIONS", "CREATE"),
+        *("HOST", "PORT", "OPEN", "CONFIG", "SYNC", "SYNC_EVERY", "MODEL", "PROVIDER", "THREADS", "JSON", "QUIET"),
+        *("KEEP_ORIGINALS", "STRICT", "DRY_RUN", "ENGINE", "ADDRESS", "EVERY", "CHECKSUM", "OUTPUT", "EMBEDDINGS"),
+        *("FILTER", "LIMIT", "ALL", "INDEX", "METADATA", "KEEP_METADATA", "EXCLUDE", "INCLUDE_HIDDEN"),
+    ]
 )
 
 
@@ -105,8 +93,7 @@ class FetchSettings(BaseSettings):
     def load(cls, file: str | os.PathLike[str] | None = None) -> Self:
         """The settings of the environment and of a TOML file, by default the file named by DIPTYCH_CONFIG.
 
-        Raises SettingsError for what cannot be read, for a value out of its range and for a name of its own that nobody
-        knows, in the environment too: a limit or a key that is misspelt must not leave a service open.
+        Raises SettingsError, also for a name that nobody knows: a misspelt limit must not leave a service open.
         """
         path = file or os.environ.get(PREFIX + "CONFIG")
         values = _read_settings(Path(given_path(path))) if path else {}

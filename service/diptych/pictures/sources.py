@@ -23,15 +23,12 @@ def is_url(name: str) -> bool:
 
 def refuse_url(url: str) -> bytes:
     """Fetch nothing. Raises RemoteRefusedError that says what would."""
-    raise RemoteRefusedError(
-        f"{url[:200]} is a web address; add --urls to have such pictures fetched, in Python Scorer.load(urls=True), "
-        "or set DIPTYCH_URLS=1"
-    )
+    way = "add --urls to have such pictures fetched, in Python Scorer.load(urls=True), or set DIPTYCH_URLS=1"
+    raise RemoteRefusedError(f"{url[:200]} is a web address; {way}")
 
 
 def make_fetcher(urls: bool) -> Fetch:
-    """The function that fetches the bytes behind a web address, within the limits that the service has too
-    (DIPTYCH_URL_*).
+    """The function that fetches the bytes behind a web address, within the limits of the service.
 
     Without `urls` or DIPTYCH_URLS it refuses every address: a name in a table may come from a stranger.
     """

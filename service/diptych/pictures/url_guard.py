@@ -1,6 +1,4 @@
-"""The guard of web addresses against requests into private networks (SSRF): the spelling, the host and every address of
-the host are checked before any is asked.
-"""
+"""The guard of web addresses against requests into private networks (SSRF): all is checked before any is asked."""
 
 from __future__ import annotations
 
@@ -52,10 +50,7 @@ class FetchLimits:
 
     def __post_init__(self) -> None:
         if self.bytes < 1 or not self.seconds > 0 or self.redirects < 0:
-            raise ValueError(
-                "expected 1 byte or more, more than 0 seconds and 0 redirects or more, "
-                f"got {self.bytes}, {self.seconds:g} and {self.redirects}"
-            )
+            raise ValueError(f"expected bytes >= 1, seconds > 0 and redirects >= 0, got {self}")
         for host in self.hosts:
             if not is_host(host.removeprefix(".")):
                 raise ValueError(f'expected hosts like "example.org" or ".example.org", in lower case, got {host!r}')
@@ -75,11 +70,8 @@ def parse_url(text: str, limits: FetchLimits, *, base: httpx.URL | None = None) 
     """A web address that may be asked as far as its text tells, relative to `base`; raises RemoteRefusedError."""
     if len(text) > _LENGTH:
         raise _refusal_error(f"expected at most {_LENGTH:,} characters, got {len(text):,}")
-    for char in text:
-        if char.isspace() or not char.isprintable() or char == "\\":
-            raise _refusal_error(
-                f"expected no spaces, control characters or backslashes, got {char!r}; percent-encode it"
-            )
+    if odd := [char for char in text if char.isspace() or not char.isprintable() or char == "\\"]:
+        raise _refusal_error(f"expected no spaces, control characters or backslashes, got {odd[0]!r}")
     try:
         url = base.join(text) if base else httpx.URL(text)
     except httpx.InvalidURL as error:

@@ -1,8 +1,7 @@
 """The one way in which every command finds the picture files below folders.
 
-Files count by their ending. A link to a file is followed, and one that leads nowhere is named with the reason; a link
-to a folder is entered only where the command names it. What `diptych dedupe` put aside is left out, and so is what an
-`Exclusion` says.
+Files count by their ending. A link to a file is followed; one to a folder is entered only where the command names it.
+What `diptych dedupe` put aside is left out, and so is what an `Exclusion` says.
 """
 
 from __future__ import annotations
@@ -57,8 +56,7 @@ class FoundFile(NamedTuple):
     def identities(self) -> set[tuple[int, ...]]:
         """Marks of which two paths have one in common if they lead to the same file.
 
-        Where a folder is seen through another one (an overlay, FUSE), it has another device there; and an overlay may
-        mark the inode with the number of its layer in the upper bits (`xino`).
+        Through an overlay or FUSE a folder has another device, and its inode may have a layer in the upper bits.
         """
         seen_through = (self.stamp.bytes, self.stamp.modified, self.stamp.inode % 2**32, self.inode_changed)
         return {(self.device, self.stamp.inode), seen_through}
@@ -73,8 +71,9 @@ class Skipped(NamedTuple):
 
 @dataclass
 class Omissions:
-    """The files below folders that a walk left out: the `skipped`, by their ending, and how many pictures for each
-    reason of an `Exclusion`; of these there are more where they are not all `counted`.
+    """The files that a walk left out: the `skipped`, by ending, and the number of pictures by reason.
+
+    There are more of these where they are not all `counted`.
     """
 
     skipped: dict[str, Skipped] = field(default_factory=dict)
@@ -99,9 +98,8 @@ class Omissions:
         if not self.skipped:
             return lines
         total = sum(skipped.files for skipped in self.skipped.values())
-        lines.append(
-            f"{format_count(total, 'file')} skipped because of {'its ending' if total == 1 else 'their endings'}:"
-        )
+        why = "its ending" if total == 1 else "their endings"
+        lines.append(f"{format_count(total, 'file')} skipped because of {why}:")
         for ending, (files, first) in sorted(self.skipped.items(), key=lambda entry: (-entry[1].files, entry[0])):
             kind = f" ({OTHER_FORMATS[ending]})" if ending in OTHER_FORMATS else ""
             lines.append(f"  {files:,} {ending or 'without an ending'}{kind}, {'the first is ' * (files > 1)}{first}")
@@ -112,10 +110,8 @@ class Omissions:
         if not self.left_out:
             return ""
         ordered = self.left_out.most_common()
-        named = [
-            f"{count:,} {name if name == HIDDEN_FILES else f'by {name}' if name == EXCLUDED else f'in {name}'}"
-            for name, count in ordered[:_NAMED]
-        ]
+        by = {HIDDEN_FILES: "", EXCLUDED: "by "}
+        named = [f"{count:,} {by.get(name, 'in ')}{name}" for name, count in ordered[:_NAMED]]
         if more := ordered[_NAMED:]:
             named.append(f"{sum(count for _, count in more):,} in {format_count(len(more), 'more folder')}")
         hint = "; --include-hidden takes them in" if self.left_out.keys() - {EXCLUDED} else ""
@@ -132,8 +128,7 @@ class Omissions:
 class Tree:
     """The picture files below folders, by path: folder by folder, in alphabetical order.
 
-    `refused` are paths that are no regular files, and `closed` files and whole folders that cannot be read now, both
-    with the reason. `omissions` are the files that were left out.
+    `refused` are paths that are no regular files, and `closed` those that cannot be read now, with the reason.
     """
 
     files: dict[str, FoundFile] = field(default_factory=dict)
@@ -229,8 +224,7 @@ def pictures_in(
 ) -> Iterator[Path]:
     """The files named, and every picture file below the folders named.
 
-    `refuse` gets the path and the reason of each file and folder below them that cannot be read; the files that are
-    left out are counted in `omissions`.
+    `refuse` gets what cannot be read, and why; the files that are left out are counted in `omissions`.
     """
     for path in paths:
         if path.is_dir():

@@ -1,8 +1,7 @@
 """Decoding strangers' pictures in processes: one that hangs, eats memory or crashes costs itself and nobody else.
 
-Each process has its own pipe and one caller at a time, so whatever becomes of it does not touch the others. Pools whose
-processes share a queue and its locks (`pebble`, `concurrent.futures`, `multiprocessing.Pool`) are held up or lost when
-one is killed at the wrong moment.
+Each process has its own pipe and one caller at a time. Pools whose processes share a queue and its locks, as those of
+`concurrent.futures`, are held up or lost when one is killed at the wrong moment.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from queue import Empty, LifoQueue
 from threading import Thread
 from traceback import format_exc
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from diptych.errors import DeadlineError, DecoderEndedError, DecoderStartError, DecodingMemoryError, DecodingTimeError
 from diptych.pictures.sources import fetch_settings
 from diptych.scoring.deadline import current_deadline
-from diptych.scoring.fork_server import CHILDREN, LOST, START, start_process
+from diptych.scoring.fork_server import CHILDREN, LOST, start_process
 from diptych.scoring.threads import map_pictures
 from diptych_runtime.errors import PictureError
 
@@ -41,38 +40,22 @@ R = TypeVar("R")
 _OUT_OF_MEMORY = 77
 # A process is replaced after so many pictures, so that what a decoder leaks does not add up to its bound.
 _LIFE = 1000
-# A process that gets one picture at a time waits for the next one as long as it works, where others want the processor.
-_AT_A_TIME = 4
-# Seconds beyond the time of a picture after which a process that says nothing is taken for stopped: it would have been
-# ended by its own timer.
+_AT_A_TIME = 4  # pictures that a process is handed: with one, it would wait for the next as long as it works
+# Seconds beyond the time of a picture, whose own timer would have ended it, after which a silent process is replaced.
 _GRACE = 2.0
-# Seconds that a process has to end after its pipe was closed, and after it was killed.
-_END = 5.0
-# Seconds before a process is started anew, as one may be killed before it can begin, or the server it is forked from
-# may take a moment to be gone.
+_START, _END = 30.0, 5.0  # seconds that a process has to start, and to end once it was told to
+# Seconds before each attempt to start a process anew: the server that it is forked from may take a moment to be gone.
 _STARTS = (0.0, 0.1, 0.2, 0.4, 0.8)
 
 logger = logging.getLogger(__name__)
 
 
-class Decoder(Protocol):
-    """The interface of picture decoders. A call is a function with its arguments, `partial(panel_pixels, data, 224)`;
-    `answered` is when one was answered last (`time.monotonic`).
-    """
-
-    answered: float
-
-    def run(self, call: Callable[[], R], /) -> R:
-        """The call's value. Raises its error."""
-        ...
-
-    def run_all(self, calls: Sequence[Callable[[], R]], /) -> list[R | PictureError]:
-        """The values of several calls, in order; a PictureError stands in its result's place."""
-        ...
-
-
 class ThreadDecoder:
-    """Decodes in this process, on so many threads: for pictures of one's own."""
+    """Decodes in this process, on so many threads: for pictures of one's own. `DecodePool` has the same methods.
+
+    A call is a function with its arguments, `partial(panel_pixels, data, 224)`; `answered` is when one was answered
+    last (`time.monotonic`).
+    """
 
     def __init__(self, threads: int) -> None:
         self.threads, self.answered = threads, 0.0
@@ -92,13 +75,10 @@ class DecodePool:
     """Processes that decode: `with DecodePool(2) as workers: workers.run(partial(open_picture, data, name="query"))`.
 
     A picture has `seconds` from the moment its process begins it, and `memory` bytes of address space beyond what the
-    process began with (on Linux alone; the default suffices for every format at the 64 megapixels of `PictureLimits`).
-    One that takes more, or that ends its process, gets a PictureError of its own, which calls it by the argument
-    `name`; the next one gets a new process. Where libjpeg and libwebp meet the bound of memory by themselves, they call
-    the picture damaged. Calls and their values must pickle. The caller waits for a free process and for the picture,
-    and gets a DeadlineError when its `Deadline` has passed or when a process says nothing beyond its time (stopped from
-    outside, swapped out, waiting for a dead disk); that process is killed and replaced. A script that makes a pool
-    needs the usual `if __name__ == "__main__":`.
+    process began with (on Linux alone). One that takes more, or that ends its process, gets a PictureError of its own,
+    which calls it by the argument `name`. Calls and their values must pickle. The caller gets a DeadlineError when its
+    `Deadline` has passed or when a process says nothing beyond its time; that process is killed and replaced. A script
+    that makes a pool needs the usual `if __name__ == "__main__":`.
     """
 
     def __init__(self, processes: int, *, seconds: float = 10.0, memory: int = 2 * 1024**3) -> None:
@@ -178,22 +158,19 @@ class DecodePool:
         Thread(target=self._put_another, args=(worker,), name="diptych-decode-start", daemon=True).start()
 
     def _put_another(self, worker: _Worker | OSError) -> None:
-        try:
-            if isinstance(worker, _Worker):
+        if isinstance(worker, _Worker):
+            with suppress(OSError):  # it has ended already
                 worker.end(kill=True)
-            self._idle.put(self._start_worker())
-        except OSError as error:
-            logger.error("no decoding process could be started: %s", error)
-            self._idle.put(error)
-
-    def _start_worker(self) -> _Worker:
-        *pauses, last = _STARTS
-        for pause in pauses:
+        failed = OSError()
+        for pause in _STARTS:
             time.sleep(pause)
-            with suppress(OSError):
-                return _Worker(self.seconds, self.memory)
-        time.sleep(last)
-        return _Worker(self.seconds, self.memory)
+            try:
+                self._idle.put(_Worker(self.seconds, self.memory))
+                return
+            except OSError as error:
+                failed = error
+        logger.error("no decoding process could be started: %s", failed)
+        self._idle.put(failed)
 
     def close(self) -> None:
         """End the processes; calls in progress are waited for, waiting calls are refused."""
@@ -219,16 +196,14 @@ class _Worker:
         self.seconds, self.memory, self.asked = seconds, memory, 0
         self.process, self.pipe = start_process(_answer_calls, (seconds, memory), name="diptych-decode")
         try:
-            if not self.pipe.poll(START):
+            if not self.pipe.poll(_START):
                 self.process.kill()
             self.pipe.recv()
         except (EOFError, OSError):
             raise OSError(f"a decoding process ended before it could begin ({describe_exit(self.end())})") from None
 
     def is_spent(self) -> bool:
-        """True if this worker must be replaced: it took `_LIFE` calls, or its pipe is readable while idle, which means
-        that it died.
-        """
+        """True if this worker must be replaced: it took `_LIFE` calls, or died, by which its pipe is readable."""
         return self.pipe.closed or self.asked >= _LIFE or self.pipe.poll()
 
     def ask(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
@@ -245,9 +220,9 @@ class _Worker:
             self.process.kill()
             self.pipe.close()
             current_deadline().check("this picture")
-            message = f"a decoding process said nothing for {self.seconds + _GRACE:g} s and was replaced; try again"
-            logger.warning("%s", message)
-            raise DeadlineError(message) from None
+            error = DeadlineError(f"a decoding process said nothing for {self.seconds + _GRACE:g} s; try again")
+            logger.warning("%s", error)
+            raise error from None
         except (EOFError, OSError):
             options = getattr(calls[len(answers)], "keywords", {})
             answers.append(self._make_error(options.get("name") or "the picture"))
@@ -263,10 +238,7 @@ class _Worker:
             pipe.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, bound)
 
     def end(self, *, kill: bool = False) -> int | None:
-        """Close the pipe, by which the process ends, and give its exit status (negative: the signal).
-
-        One that does not end, as one that is stopped, is killed; else this process could not end either.
-        """
+        """Close the pipe, by which the process ends, or kill it; the exit status (negative: the signal)."""
         self.pipe.close()
         with CHILDREN:
             if not kill:
@@ -280,27 +252,19 @@ class _Worker:
         status = self.end()
         if status == -signal.SIGALRM:
             return DecodingTimeError(
-                f"{name} took more than {self.seconds:g} s to decode and was stopped; scale it down first"
+                f"{name} took more than {self.seconds:g} s to decode and was stopped; scale it down"
             )
         if status == _OUT_OF_MEMORY:
-            return DecodingMemoryError(
-                f"{name} takes more than {self.memory / 2**20:,.0f} MiB of memory to decode; scale it down first"
-            )
+            memory = f"{self.memory / 2**20:,.0f} MiB"
+            return DecodingMemoryError(f"{name} takes more than {memory} of memory to decode; scale it down first")
         # The kernel kills where the machine's memory, or that of a container, runs out; a decoder does not kill itself.
-        if status in (-signal.SIGKILL, LOST):
-            remedy = "as it does where the machine runs out of memory; try again, or scale it down first"
-        else:
-            remedy = "save the picture anew with another program"
-        return DecoderEndedError(
-            f"{name} cannot be decoded: the process that tried ended ({describe_exit(status)}); {remedy}"
-        )
+        killed = status in (-signal.SIGKILL, LOST)
+        remedy = "try again, the machine runs out of memory" if killed else "save it anew with another program"
+        return DecoderEndedError(f"{name} cannot be decoded: its process ended ({describe_exit(status)}); {remedy}")
 
 
 def _answer_calls(pipe: Connection, seconds: float, memory: int) -> None:
-    """The life of a worker: it ends when nobody can ask any more, or by the picture it works on.
-
-    The kernel keeps the time, so a decoder is stopped whatever it does, and also if the service was killed meanwhile.
-    """
+    """The life of a worker, which ends when nobody can ask any more, or by a picture, whose time the kernel keeps."""
     # A group of its own: where a group with a stopped process loses its shell, the kernel sends SIGHUP to all of it,
     # and that would be the service too.
     os.setpgid(0, 0)
@@ -355,10 +319,12 @@ def describe_exit(status: int | None) -> str:
     return f"exit status {status}" if status is None or status >= 0 else signal.Signals(-status).name
 
 
+Decoder = ThreadDecoder | DecodePool
+
+
 def make_decoder(urls: bool, threads: int) -> Decoder:
-    """The decoder of pictures: where some may be fetched, which are strangers', processes with the bounds of the
-    service (DIPTYCH_DECODE_*), else threads. A batch's worker is such a process already, which may have no others.
-    """
+    """The decoder of pictures: processes with the bounds of the service where some may be fetched, else threads."""
+    # A worker of a batch is a process already, which may have no others.
     settings = None if multiprocessing.current_process().daemon else fetch_settings(urls)
     if settings is None:
         return ThreadDecoder(threads)

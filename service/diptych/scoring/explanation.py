@@ -1,6 +1,4 @@
-"""The explanation of a score: the patches that the network relates across the seam of two pictures, what a closer look
-saw, and where one picture lies in the other; as numbers, in words and drawn over both.
-"""
+"""The explanation of a score: what the network relates across the seam, and where one picture lies in the other."""
 
 from __future__ import annotations
 
@@ -32,10 +30,9 @@ _SQUARE = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))  # the corners of a p
 class Explanation:
     """The explanation of a pair's score.
 
-    `answers` are to all questions, of which `question` was asked. `attention` float32 (T, T), T = N N patches, as
-    `Runtime.attention`; `grid` is (N, N); `crossing` in [0, 1] is the share of attention that crosses the seam; `links`
-    are the strongest entries. `evidence` is what a closer look saw, if there was one, and `corners` (4, 2) are those of
-    the first picture in the second, as `placement` has them, where one could be laid over the other.
+    `answers` are to all questions, of which `question` was asked. `attention` float32 (T, T), T = N N patches of the
+    `grid` (N, N), is that of the network; `crossing` in [0, 1] is the share that crosses the seam, and `links` are the
+    strongest entries. `corners` (4, 2) are those of the first picture in the second (`placement`).
     """
 
     question: str
@@ -75,10 +72,10 @@ def explain_pair(
     original: Original = lambda number: None,
     contents: Sequence[str | None] = (None, None),
 ) -> Explanation:
-    """The explanation of the score of two pictures with tokens float16 (N, M, d); for a closer look `original` returns
-    the file of the first, 0, and of the second, 1, and `contents` are the ids of both, as far as they are known.
+    """The explanation of the score of two pictures with tokens float16 (N, M, d).
 
-    Raises ArtifactError where the model cannot show it.
+    For a closer look `original` returns the file of the first, 0, and of the second, 1; `contents` are the ids of both,
+    as far as they are known. Raises ArtifactError where the model cannot show it.
     """
     (attention,) = scorer.runtime.attention(tokens_a[None], tokens_b[None])
     logits = scorer.all_logits(tokens_a[None], tokens_b[None])
@@ -108,32 +105,6 @@ def list_corners(found: Explanation) -> dict[str, list[list[float]]] | None:
     if found.corners is None or found.corners_of_second is None:
         return None
     return {"first_in_second": found.corners.tolist(), "second_in_first": found.corners_of_second.tolist()}
-
-
-@dataclass(frozen=True)
-class RelatedPart:
-    """A part of the first picture and a part of the second that the network relates, in words: `links` of the
-    strongest run between them, whose shares have the sum `share`.
-    """
-
-    first: str
-    second: str
-    links: int
-    share: float
-
-
-def related_parts(found: Explanation) -> list[RelatedPart]:
-    """The links by the ninths of the pictures that they join, those with the most attention first.
-
-    >>> related_parts(found)[0]
-    RelatedPart(first='top left', second='centre', links=5, share=0.021)
-    """
-    joined: dict[tuple[str, str], list[float]] = {}
-    for link in found.links:
-        ends = _name_part(found.place(link.first), found.grid), _name_part(found.place(link.second), found.grid)
-        joined.setdefault(ends, []).append(link.share)
-    parts = [RelatedPart(*ends, len(shares), sum(shares)) for ends, shares in joined.items()]
-    return sorted(parts, key=lambda part: -part.share)
 
 
 def look_in_words(found: Explanation) -> str:
@@ -175,18 +146,12 @@ def _signed_area(corners: np.ndarray) -> float:
     return float((x * np.roll(y, -1) - np.roll(x, -1) * y).sum() / 2)
 
 
-def _name_part(place: tuple[int, int], grid: tuple[int, int]) -> str:
-    """The ninth of a picture that a patch lies in."""
-    row, column = (3 * at // size for at, size in zip(place, grid, strict=True))
-    words = " ".join(filter(None, (("top", "", "bottom")[row], ("left", "", "right")[column])))
-    return words or "centre"
-
-
 def draw_overlay(
     found: Explanation, picture_a: Image.Image, picture_b: Image.Image, *, side: int = SIDE, format: str = "PNG"
 ) -> bytes:
-    """A PNG, or one of the other formats of `ENDINGS`, of both pictures side by side, `side` pixels their longer side,
-    the links drawn between their patches, and the outline of each in the other.
+    """Draw both pictures side by side, with links and outlines; `side` pixels is the longer side of each.
+
+    Returns the bytes of a PNG, or of another `format` of `ENDINGS`.
     """
     shown = [_fit_picture(picture, side) for picture in (picture_a, picture_b)]
     if found.corners is not None:

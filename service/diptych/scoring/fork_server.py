@@ -4,16 +4,15 @@ the threads that hold them.
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from multiprocessing import forkserver, resource_tracker, util
+from multiprocessing import resource_tracker, util
 from pathlib import Path
-from threading import Event, Lock, Thread
+from threading import Lock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,15 +23,11 @@ if TYPE_CHECKING:
 _PRELOAD = ["diptych.scoring.single_thread", "diptych.scoring.decode_pool", "diptych.pictures.content"]
 # What `multiprocessing` remembers of its children is not made for several threads.
 CHILDREN = Lock()
-# Seconds that a process has to start; then a server that did nothing meanwhile is taken for stopped.
-START = 30.0
 # The exit status of a process whose own was lost with the server.
 LOST = 255
 _SAFE_PATH = "PYTHONSAFEPATH"
 # Bytes of the folder that a socket is in: less what may be in its address, and what `multiprocessing` calls it.
 _FOLDER = (107 if sys.platform == "linux" else 103) - len("/listener-12345678")
-
-logger = logging.getLogger(__name__)
 
 
 def start_process(
@@ -45,14 +40,11 @@ def start_process(
     near, far = context.Pipe()
     process = context.Process(target=target, args=(far, *args), name=name, daemon=True)
     try:
-        with CHILDREN, safe_path(), sigint_blocked(), _bounded_start():
+        with CHILDREN, safe_path(), sigint_blocked():
             process.start()
-    except (EOFError, ConnectionError):
+    except (EOFError, OSError) as error:
         near.close()
-        raise OSError("the server that decoding processes are forked from ended or was stopped") from None
-    except OSError:
-        near.close()
-        raise
+        raise OSError(f"no process could be forked for decoding: {str(error) or 'its server ended'}") from None
     finally:
         far.close()
     return process, near
@@ -63,55 +55,12 @@ def _check_socket_folder() -> None:
     try:
         folder = util.get_temp_dir()
     except OSError as error:
+        folder = error.filename or "none"
+    if not Path(folder).is_dir() or len(os.fsencode(folder)) > _FOLDER:
         raise OSError(
-            f"decoding processes need a folder for temporary files: {error.strerror}; name one in TMPDIR that can be "
-            "written"
-        ) from None
-    if not Path(folder).is_dir():
-        raise OSError(
-            f"decoding processes cannot be started: the folder for their socket, {folder}, was removed; start again"
+            f"decoding processes need a folder for temporary files that is there and whose name has at most {_FOLDER} "
+            f"bytes, got {folder}; name one in TMPDIR and start again"
         )
-    if (size := len(os.fsencode(folder))) > _FOLDER:
-        raise OSError(
-            f"decoding processes cannot be started: the name of the folder for their socket, {folder}, has {size} "
-            f"bytes and may have {_FOLDER}; name a shorter folder for temporary files in TMPDIR"
-        )
-
-
-@contextmanager
-def _bounded_start() -> Iterator[None]:
-    """A process starts inside in time, or the server that it is forked from is killed; the next start makes another.
-
-    A server that works meanwhile, on a machine that is busy, is waited for.
-    """
-    started = Event()
-
-    def watch() -> None:
-        before: tuple[int | None, int] | None = None
-        while before is None or not started.wait(START):
-            server: int | None = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
-            now = server, processor_time(server)
-            if server is not None and now == before:
-                logger.error("process %d, which decoding processes are forked from, is stopped; killed", server)
-                os.kill(server, signal.SIGKILL)
-                return
-            before = now
-
-    watching = Thread(target=watch, name="diptych-start", daemon=True)
-    watching.start()
-    try:
-        yield
-    finally:
-        started.set()
-
-
-def processor_time(process: int | None) -> int:
-    """The processor time that a process took, in ticks; 0 where that is unknown."""
-    try:
-        user, system = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
-    except (OSError, ValueError):
-        return 0
-    return int(user) + int(system)
 
 
 @contextmanager

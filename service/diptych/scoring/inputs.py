@@ -41,15 +41,13 @@ def pictures_of(documents: str | os.PathLike[str] | Iterable[PictureSource]) -> 
         return list_sources(documents)
     if isinstance(documents, str | os.PathLike) and Path(documents).is_dir():
         return list(files_below(documents))
-    what = repr(os.fspath(documents)) if isinstance(documents, str | os.PathLike) else type(documents).__name__
-    raise ArgumentError(f"expected a list of pictures or a folder, got one picture ({what[:200]}); put it into a list")
+    raise ArgumentError(f"expected a list of pictures or a folder, got one picture: {str(documents)[:200]!r}")
 
 
 def files_below(folder: str | os.PathLike[str], refuse: Refuse = lambda path, reason: None) -> list[Path]:
-    """The picture files below a folder, as paths in alphabetical order.
+    """The picture files below a folder, as paths in alphabetical order; `refuse` gets what cannot be read, and why.
 
-    `refuse` gets the path of each file or folder that cannot be read, and the reason. Raises PictureError if there is
-    no picture.
+    Raises PictureError if there is no picture.
     """
     tree = Tree.below([folder])
     for unread, reason in (tree.refused | tree.closed).items():
@@ -74,23 +72,14 @@ def pairs_of(inputs: Iterable[Pair]) -> list[Pair]:
     """The pairs, each a list or a tuple of two pictures. Raises ArgumentError for anything else, one bare pair too."""
     if isinstance(inputs, np.ndarray) and inputs.dtype.kind in "UO":  # two columns of a table
         inputs = inputs.tolist()
-    if is_picture(inputs):
-        raise ArgumentError(f"expected a list of pairs of pictures, got {type(inputs).__name__}; {_LIST}")
-    given = list(inputs)
-    if len(given) == 2 and all(map(is_picture, given)):
-        raise ArgumentError(f"expected a list of pairs of pictures, got the one pair itself; {_LIST}")
-    return [_check_pair(pair, place) for place, pair in enumerate(given)]
-
-
-_LIST = 'write predict([("a.jpg", "b.jpg")])'
-
-
-def _check_pair(pair: Any, place: int) -> Pair:
-    if not isinstance(pair, list | tuple):
-        raise ArgumentError(f"pair {place} must be a list or a tuple of two pictures, got {type(pair).__name__}")
-    if len(pair) != 2:
-        raise ArgumentError(f"pair {place} must have two pictures, got {len(pair)}")
-    return pair
+    given: list[Any] = [inputs] if is_picture(inputs) else list(inputs)
+    for place, pair in enumerate(given):
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            got = f"{len(pair)} pictures" if isinstance(pair, list | tuple) else type(pair).__name__
+            raise ArgumentError(
+                f"pair {place} must be a list or a tuple of two pictures, got {got}; write predict([(a, b), ...])"
+            )
+    return given
 
 
 def find_distinct(pairs: Sequence[Pair]) -> tuple[list[PictureSource], np.ndarray]:
@@ -109,9 +98,7 @@ def find_distinct(pairs: Sequence[Pair]) -> tuple[list[PictureSource], np.ndarra
 
 
 def _source_key(source: PictureSource) -> Hashable:
-    """The key by which two sources are the same picture, without looking inside: equal paths or bytes, or the same
-    object.
-    """
+    """The key by which two sources are the same picture: an equal path or equal bytes, or the same object."""
     if isinstance(source, bytes | str):
         return source
     if hasattr(source, "__fspath__"):

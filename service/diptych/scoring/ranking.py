@@ -31,14 +31,9 @@ class RankedDocument(TypedDict):
 def apply_activation(function: Activation, logits: np.ndarray) -> np.ndarray:
     """The values (P,) that a function of the caller makes of logits float32 (P,).
 
-    Raises TypeError for a function of tensors, ArgumentError for one that does not give a number for each logit.
+    Raises ArgumentError for one that does not give a number for each logit.
     """
-    try:
-        values = np.asarray(function(logits))
-    except TypeError as error:
-        raise TypeError(
-            f"activation_fn gets the logits as a NumPy array, float32 ({len(logits)},), and no tensor: {error}"
-        ) from error
+    values = np.asarray(function(logits))
     if values.shape != logits.shape:
         raise ArgumentError(f"activation_fn must return an array of the shape {logits.shape}, got {values.shape}")
     return values

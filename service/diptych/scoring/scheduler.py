@@ -7,33 +7,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
 from diptych.errors import DeadlineError, OverloadedError
 from diptych.scoring.deadline import current_deadline
 from diptych.scoring.watchdog import Watchdog
+from diptych_runtime.runtime import Runtime
 
 CAPACITY = 50_000
 _CHUNKS = 4  # of the runtime, that a thread takes at once: what it does between two of them, the others wait for
 _STEP = 0.05  # seconds after which a waiting caller looks at its clock, and at Ctrl-C
-
-
-class Related(Protocol):
-    """The part of a `Runtime` that the scheduler needs."""
-
-    questions: tuple[str, ...]
-    workers: int
-    pair_chunk: int
-
-    def broadcast_pairs(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Both sides with as many rows."""
-        ...
-
-    def logits_on_this_thread(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
-        """Raw scores (P, Q) of as many pairs, a column a question, on this thread."""
-        ...
 
 
 @dataclass(eq=False)
@@ -63,12 +47,11 @@ class _Job:
 class PairScheduler:
     """Scores pairs with a runtime, in as many threads as it has workers. May be used from any number of threads.
 
-    Requests take turns: each gives one chunk at most before the next one's turn, and small ones share what a thread
-    takes, so one pair does not wait for ten thousand. What else is in it changes no bits. At most `capacity` pairs
+    Requests take turns of one chunk, and small ones share a chunk, which changes no bits. At most `capacity` pairs
     wait; a request of more is taken when nothing else waits.
     """
 
-    def __init__(self, runtime: Related, *, capacity: int = CAPACITY) -> None:
+    def __init__(self, runtime: Runtime, *, capacity: int = CAPACITY) -> None:
         if capacity < 1:
             raise ValueError(f"capacity must be at least 1 pair, got {capacity}")
         self.runtime, self.capacity = runtime, capacity
@@ -98,10 +81,8 @@ class PairScheduler:
     def logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray, *, seconds: float | None = None) -> np.ndarray:
         """Raw scores float32 (P, Q), as `Runtime.logits_on_this_thread`; one side may have one row for many.
 
-        All questions are answered by one look, so whoever asks which of them shares the chunks with all others.
         Waits its turn, for at most `seconds` and until the `Deadline`. Raises DeadlineError when they are over,
-        OverloadedError when too many pairs wait already; either way, and on Ctrl-C, what is not begun is never
-        computed.
+        OverloadedError when too many pairs wait already; either way, and on Ctrl-C, the rest is never computed.
         """
         tokens_a, tokens_b = self.runtime.broadcast_pairs(tokens_a, tokens_b)
         deadline = current_deadline()
@@ -114,10 +95,8 @@ class PairScheduler:
         try:
             while not job.done.wait(min(_STEP, max(0.0, end - time.monotonic()))):
                 if time.monotonic() >= end:
-                    raise DeadlineError(
-                        f"{job.missing:,} of {len(job.logits):,} pairs were not scored within the time that was "
-                        "given; ask for fewer, or allow more time"
-                    )
+                    left = f"{job.missing:,} of {len(job.logits):,} pairs"
+                    raise DeadlineError(f"{left} were not scored in the time given; ask for fewer, or allow more time")
                 deadline.check("these pairs")
         finally:
             with self._lock:
@@ -132,11 +111,8 @@ class PairScheduler:
             waiting = sum(other.pending for other in self._jobs)
             if waiting and waiting + job.pending > self.capacity:
                 seconds = max(1.0, waiting * self._seconds / self.runtime.workers)
-                raise OverloadedError(
-                    f"{waiting:,} pairs are waiting, and with {job.pending:,} more they would be over "
-                    f"{self.capacity:,}; try again in {seconds:.0f} s",
-                    seconds=seconds,
-                )
+                full = f"{waiting:,} pairs are waiting, and with {job.pending:,} more they are over {self.capacity:,}"
+                raise OverloadedError(f"{full}; try again in {seconds:.0f} s", seconds=seconds)
             self._jobs.append(job)
             # Threads live as long as there is work: nothing has to be closed. None is a daemon: as it comes back from
             # ONNX Runtime while the interpreter ends, Python would end it, and that aborts the process.

@@ -40,8 +40,8 @@ class Scorer:
     >>> scorer.predict([("cat.jpg", "cat-cropped.jpg")])
 
     A picture is a path, the bytes of a file, a Pillow image, an array uint8 (height, width, 3) or a web address (see
-    `load`), in every method. It answers one question, by default whether both show the same *thing*; `asking("copy")`
-    answers another. It may be used from several threads at once, whose pairs its `scheduler` then scores together.
+    `load`). The question is by default whether both show the same *thing*; `asking("copy")` answers another. It may be
+    used from several threads at once.
     """
 
     def __init__(
@@ -52,11 +52,7 @@ class Scorer:
         decoder: Decoder | None = None,
         fetch: Fetch | None = None,
     ) -> None:
-        """Prefer `Scorer.load`.
-
-        Pictures are decoded by `decoder`, a `DecodePool` for strangers' pictures; by default by threads. `fetch` gets
-        the bytes behind a web address; by default it does where the setting DIPTYCH_URLS allows it.
-        """
+        """Prefer `Scorer.load`. Strangers' pictures need a `DecodePool` as `decoder`, and web addresses a `fetch`."""
         self.runtime, self.scheduler = runtime, PairScheduler(runtime)
         self.limits, self.decoder = limits or picture_limits(), decoder or ThreadDecoder(runtime.threads)
         self.fetch = fetch or make_fetcher(urls=False)
@@ -71,22 +67,17 @@ class Scorer:
         threads: int | None = None,
         urls: bool = False,
     ) -> Scorer:
-        """The scorer of a bundled model ("photo", "photo-small" or "omniglot"), of an artifact directory, or of a
-        calibration of one's own (the file that `diptych calibrate` writes).
+        """The scorer of a model: "photo", "photo-small", "omniglot", an artifact or a calibration of one's own.
 
         `question` is "copy" or "thing", the default; `provider` is "auto", "cpu", "cuda" or "tensorrt"; `threads`
-        defaults to what this process may use. With `urls`, or where DIPTYCH_URLS is set, pictures may be web addresses,
-        which are fetched within the limits of the DIPTYCH_URL_* settings; else no connection is opened. Raises
-        ArtifactError.
+        defaults to what this process may use. With `urls`, or DIPTYCH_URLS, pictures may be web addresses, fetched
+        within the limits of the DIPTYCH_URL_* settings; else no connection is opened. Raises ArtifactError.
         """
         runtime = Runtime.open(model, provider=provider, threads=threads).asking(question)
         return cls(runtime, fetch=make_fetcher(urls))
 
     def asking(self, question: str | None) -> Self:
-        """This scorer asked another question: the same model, scheduler, decoder and limits. None is no other one.
-
-        Raises ArtifactError for a question that the model does not answer.
-        """
+        """This scorer asked another question, or None for its own. Raises ArtifactError for an unknown one."""
         runtime = self.runtime.asking(question)
         if runtime is self.runtime:
             return self
@@ -95,9 +86,9 @@ class Scorer:
         return view
 
     def with_calibration(self, own: OwnCalibration | None) -> Self:
-        """This scorer with a calibration of one's own over its model's, or with None, as that was released.
+        """This scorer with a calibration of one's own, or None for the released one.
 
-        Raises ArtifactError for a calibration that was made over another model.
+        Raises ArtifactError for one that was made over another model.
         """
         view = copy.copy(self)
         view.runtime = self.runtime.with_calibration(own)
@@ -114,14 +105,12 @@ class Scorer:
     ) -> np.ndarray:
         """Probabilities float32 (P,) in [0, 1] of P pairs, lists or tuples of two pictures.
 
-        >>> scorer.predict([("cat.jpg", "cat-cropped.jpg"), ("cat.jpg", "dog.jpg")])
         >>> scorer.predict([("cat.jpg", "dog.jpg")], activation_fn=lambda logits: logits)
 
-        `activation_fn` gets the logits float32 (P,), which are what the network alone says, and what it returns is
-        returned. Without it they are calibrated, and copies are looked at more closely where the model says so
-        (`judge`). `question` is asked in place of its own. `show_progress_bar` draws a bar where standard error is a
-        terminal. Each distinct picture is encoded once. Raises ArgumentError for what are no pairs, PictureError for
-        the first picture that cannot be read, RemoteError for a web address that gives none, and what `asking` does.
+        They are calibrated, after a closer look at what may be a copy; with `activation_fn` they are instead what it
+        makes of the network's logits float32 (P,). Each distinct picture is encoded once. Raises ArgumentError for what
+        are no pairs, PictureError for the first picture that cannot be read, RemoteError for a web address that gives
+        none, and what `asking` does.
         """
         asked = self.asking(question)
         sources, sides, logits = asked._logits_of(pairs_of(inputs), batch_size, show_progress_bar)
@@ -145,13 +134,10 @@ class Scorer:
     ) -> list[RankedDocument]:
         """The documents, or the picture files below a folder, by falling likeness to the query.
 
-        >>> scorer.rank("query.jpg", ["a.jpg", "b.jpg"], top_k=1)
-        >>> scorer.rank("query.jpg", "photos", return_documents=True)
+        >>> scorer.rank("query.jpg", "photos", top_k=1, return_documents=True)
 
         `corpus_id` is the place among the documents, files of a folder in alphabetical order; equal scores keep that
-        order. `return_documents` adds "document". With `activation_fn` the score is what it makes of the logit, and the
-        order follows. `question` is asked in place of its own. What may be a copy is looked at more closely
-        (`rank_pairs`). Raises what `predict` does.
+        order. With `activation_fn` scores and order are what it makes of the logits. Raises what `predict` does.
         """
         if top_k is not None and top_k < 1:
             raise ArgumentError(f"top_k must be at least 1, got {top_k}")
@@ -166,8 +152,7 @@ class Scorer:
                 apply_activation(activation_fn, logits[:, asked.runtime.column].copy()),
                 asked.runtime.question,
             )
-            places = best_first(values)[:top_k]
-            contents = content_ids(sources)
+            places, contents = best_first(values)[:top_k], content_ids(sources)
             judged = asked.judge_pairs(logits[places], sides[places], sources.__getitem__, contents, asked=name)[name]
             best, scores = list(zip(places.tolist(), judged, strict=True)), values[places].tolist()
         return [
@@ -183,11 +168,9 @@ class Scorer:
         ]
 
     def judge(self, inputs: Iterable[Pair]) -> list[dict[str, Judgement]]:
-        """The answers to all questions of the model, by question, of each pair.
+        """The answers to all questions of the model, by question, of each pair. Raises what `predict` does.
 
         >>> scorer.judge([("cat.jpg", "cat-cropped.jpg")])[0]["copy"].verdict
-
-        Copies are looked at more closely where the model says so. Raises what `predict` does.
         """
         sources, sides, logits = self._logits_of(pairs_of(inputs), ENCODE_BATCH, show_progress_bar=False)
         judged = self.judge_pairs(logits, sides, sources.__getitem__, content_ids(sources))
@@ -195,16 +178,11 @@ class Scorer:
 
     @property
     def thresholds(self) -> dict[Verdict, float]:
-        """The lowest probability of each verdict of its question but *different*: `verdict` tells by them."""
+        """The lowest probability of each verdict of its question but *different*."""
         return verdict_thresholds(self.runtime.effective_thresholds)
 
     def verdict(self, relevance: float) -> Verdict:
-        """The verdict of a probability of its question, as `judge` and `predict` return it: *same*, *likely*, *unsure*
-        or *different*.
-
-        *same* is said from the strictest threshold on that the model states, *likely* from the one before it, *unsure*
-        from even odds on.
-        """
+        """The verdict of a probability, by the `thresholds`: *same*, *likely*, *unsure* or *different*."""
         return self.runtime.verdict(relevance)
 
     def encode(
@@ -217,16 +195,13 @@ class Scorer:
 
         >>> scorer.similarity(scorer.encode(["a.jpg", "b.jpg"]), scorer.encode(["c.jpg"]))
 
-        They find candidates fast; `predict` and `rank` say how alike two pictures are. Raises PictureError for the
-        first picture that cannot be read, RemoteError for a web address that gives none.
+        Raises PictureError for the first picture that cannot be read, RemoteError for a web address that gives none.
         """
         embeddings = self.panels(list_sources(inputs), batch_size, show_progress_bar).embeddings
         return embeddings[0] if is_picture(inputs) else embeddings
 
     def similarity(self, embeddings_a: np.ndarray, embeddings_b: np.ndarray) -> np.ndarray:
-        """Cosines float32 (A, B) of the embeddings (A, e) of queries and (B, e) of other pictures, as the question
-        weighs their parts: what `Collection.search` finds candidates by.
-        """
+        """Cosines float32 (A, B) of embeddings (A, e) of queries and (B, e), as the question weighs their parts."""
         return self.runtime.weight_queries(np.atleast_2d(embeddings_a)) @ np.atleast_2d(embeddings_b).T
 
     def pixels(self, source: PictureSource, *, name: str | None = None) -> np.ndarray:
@@ -234,9 +209,7 @@ class Scorer:
         return self.decoder.run(self._decode_call(self.fetch_sources([source])[0], name))
 
     def query_pixels(self, source: PictureSource) -> np.ndarray:
-        """A query as the network sees it, the whole of it and then its crops, if its question has any: uint8
-        (V, S, S, 3). Raises PictureError.
-        """
+        """A query as the network sees it, whole and then its crops: uint8 (V, S, S, 3). Raises PictureError."""
         size, crops = self.runtime.panel_size, self.runtime.crops
         return self.decoder.run(partial(query_pixels, self.fetch_sources([source])[0], size, crops, self.limits))
 
@@ -249,17 +222,11 @@ class Scorer:
         )
 
     def fetch_sources(self, sources: Iterable[PictureSource]) -> list[PictureSource]:
-        """Fetch the sources that are web addresses, and put their bytes in their place.
-
-        Raises RemoteError for an address that gives none, and RemoteRefusedError where none may be asked.
-        """
+        """Fetch the sources that are web addresses, and put their bytes in their place. Raises RemoteError."""
         return with_contents(sources, self.fetch)
 
     def panels(self, sources: Sequence[PictureSource], batch_size: int = 64, show_progress_bar: bool = False) -> Panels:
-        """Tokens float16 (B, N, M, d) and unit embeddings float32 (B, e) of B pictures, in order.
-
-        Raises what `encode` does.
-        """
+        """Tokens float16 (B, N, M, d) and unit embeddings float32 (B, e) of B pictures. Raises what `encode` does."""
         _check_batch(batch_size)
         parts: list[Panels] = []
         with Console(quiet=not show_progress_bar).progress(total=len(sources), unit="picture") as bar:
@@ -267,14 +234,13 @@ class Scorer:
                 decoded = self.decode(sources[start : start + batch_size])
                 parts.append(self.encode_pixels(np.stack([_raise_error(pixels) for pixels in decoded])))
                 bar.update(len(decoded))
-        if not parts:
-            shape = self.runtime.token_shape
-            return Panels(np.empty((0, *shape), np.float16), np.empty((0, self.runtime.embedding_dim), np.float32))
         if len(parts) == 1:
             return parts[0]
-        return Panels(
-            np.concatenate([part.tokens for part in parts]), np.concatenate([part.embeddings for part in parts])
+        none = (
+            np.empty((0, *self.runtime.token_shape), np.float16),
+            np.empty((0, self.runtime.embedding_dim), np.float32),
         )
+        return Panels(*map(np.concatenate, zip(none, *parts, strict=True)))
 
     def encode_pixels(self, pixels: np.ndarray) -> Panels:
         """The panel graph on uint8 (B, S, S, 3). Raises ArtifactError if it gives numbers that are not finite."""
@@ -285,8 +251,8 @@ class Scorer:
     def logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
         """Raw scores float32 (P,) of P pairs of tokens float16 (P, N, M, d); one query may stand for all pairs.
 
-        The order of the two pictures makes no difference, to the last bit. Raises ArtifactError like `encode_pixels`,
-        and what `PairScheduler.logits` does.
+        The order of the two pictures makes no difference, to the last bit. Raises ArtifactError, and what
+        `PairScheduler.logits` does.
         """
         return np.ascontiguousarray(self.all_logits(tokens_a, tokens_b)[:, self.runtime.column])
 
@@ -314,11 +280,8 @@ class Scorer:
         """Judge pairs int64 (P, 2) of pictures by number from their `all_logits` (P, Q), by question.
 
         These may be `held` (P, Q) against their rivals (`diptych_runtime.judgement`). Pairs with one id among their
-        `contents`, if it is known, are the same.
-
-        What deserves it for the question that is `asked`, or for any, is looked at more closely: the `original` of a
-        picture is asked for once, and where there is none, or it cannot be read, the pair is judged without. With
-        `most` no more than the likeliest so many get a closer look.
+        `contents`, if it is known, are the same. Of what deserves it for the question that is `asked`, or for any, the
+        `most` likeliest are looked at more closely, once by each `original`; without that they are judged without.
         """
         known = logits if held is None else held
         questions = self.runtime.manifest.questions
@@ -327,10 +290,7 @@ class Scorer:
         return judge_pairs(questions, logits, seen, held=held, same=same)
 
     def look_closer(self, pairs: np.ndarray, needs_look: np.ndarray, original: Original) -> list[Evidence | None]:
-        """Look closer at the pairs int64 (P, 2) that `needs_look`, bool (P,), names: their evidence.
-
-        None of the others, and where an `original` is missing (see `judge_pairs`).
-        """
+        """Look closer at the pairs int64 (P, 2) that `needs_look`, bool (P,): their evidence, None of the others."""
         seen: list[Evidence | None] = [None] * len(pairs)
         numbers = np.unique(pairs[needs_look]).tolist()
         views = dict(zip(numbers, self.views([original(number) for number in numbers]), strict=True))
@@ -383,9 +343,7 @@ class Scorer:
     ) -> list[tuple[int, Judgement]]:
         """Rank pairs by their probability: the places and judgements of the `top` best, from `all_logits` (P, Q).
 
-        They are judged as `judge_pairs` does. Equals come in the order of the network. Not all
-        deserve a look for that
-        (`select_competing`).
+        Equals come in the order of the network. Only those that `select_competing` chooses are judged.
         """
         name, same = self.runtime.question, have_one_content(pairs, contents)
         places = best_first(np.where(same, np.inf, logits[:, self.runtime.column]))

@@ -63,21 +63,6 @@ def test_the_interval_of_a_threshold_holds_the_truth_as_often_as_it_says():
     assert 0.90 <= held / 200 <= 0.99
 
 
-def test_more_labels_make_the_interval_narrower_as_was_foretold():
-    line = fit_line(*drawn(100, 1.0, 0.0))
-    factor = line.factor_to_halve(0.9)
-    assert 3 < factor < 6
-
-    def width(bounds: tuple[float, float]) -> float:
-        return float(np.diff(log_odds(np.array(bounds)))[0])
-
-    assert width(line.released_interval(0.9, factor)) == pytest.approx(width(line.released_interval(0.9)) / 2, rel=0.01)
-    many = fit_line(*drawn(round(100 * factor), 1.0, 0.0, seed=1))
-    assert width(many.released_interval(0.9)) == pytest.approx(width(line.released_interval(0.9)) / 2, rel=0.25)
-    low, high = line.released_interval(0.9)
-    assert low < line.released_level(0.9) < high
-
-
 def test_labels_that_contradict_the_scores_are_refused():
     odds, labels = drawn(500, 1.0, 0.0)
     with pytest.raises(ValueError, match=r"likelier pairs match less often .* mixed up"):

@@ -54,6 +54,7 @@ def test_another_job_is_not_resumed(begin, other_artifact, artifact_of_two, pair
     refused = [
         (output, pairs, {"model": other_artifact}, "the model"),
         (output, pairs, {"sides": ("image_b", "image_a")}, "the pair of columns"),
+        (output, pairs, {"closer_look": False}, r"the closer look .*\(then taken, now left out\)"),
         (output, elsewhere, {}, "the table's folder"),
         (tmp_path / "two.csv", pairs, {"model": artifact_of_two}, r"the question .*\(then copy, now thing\)"),
         (output, pairs, {}, "the table"),
@@ -67,21 +68,18 @@ def test_another_job_is_not_resumed(begin, other_artifact, artifact_of_two, pair
             pass
 
 
-def test_a_table_that_cannot_be_read_leaves_no_folder_behind(begin, pairs, tmp_path):
-    with pairs.open("a") as file:
-        file.write("one field\n")
+def test_what_a_kill_left_of_the_reading_is_read_anew_and_half_parts_are_cleared_away(begin, pairs, tmp_path):
+    folder, table = folder_of(tmp_path / "out.csv"), pairs.read_bytes()
+    pairs.write_bytes(table + b"one field\n")
     with pytest.raises(BatchError, match="1 fields, the header has 3"), begin(pairs, tmp_path / "out.csv"):
         pass
-    assert not folder_of(tmp_path / "out.csv").exists()
-
-
-def test_what_a_kill_left_of_the_reading_is_read_anew_and_half_parts_are_cleared_away(begin, pairs, tmp_path):
-    folder = folder_of(tmp_path / "out.csv")
+    assert not folder.exists(), "a table that cannot be read leaves no folder behind"
+    pairs.write_bytes(table)
     folder.mkdir()
     (folder / "names.sqlite").write_bytes(b"half of one")
     with begin(pairs, tmp_path / "out.csv") as manifest:
         assert (manifest.pictures, manifest.rows) == (15, 1000)
-    assert len(read_names(folder / "names.sqlite", 0, 99)) == 15
+    assert len(read_names(folder / "names.sqlite", range(15))) == 15
     (folder / ".pairs-000000.part.123.tmp").write_bytes(b"half of one")
     with begin(pairs, tmp_path / "out.csv", resume=True):
         assert sorted(path.name for path in folder.iterdir()) == ["job.json", "lock", "names.sqlite", "pairs.u4"]
@@ -109,19 +107,22 @@ def test_a_folder_with_files_of_the_users_own_or_links_is_refused_and_keeps_them
     assert (own / "job.json").read_text() == "precious"
 
 
-def test_taking_the_folder_away_leaves_what_came_into_it_meanwhile(begin, pairs, tmp_path):
-    output = tmp_path / "out.csv"
-    with begin(pairs, output):
-        (folder_of(output) / "notes.txt").write_text("mine")
-    remove_folder(folder_of(output))
-    assert [path.name for path in folder_of(output).iterdir()] == ["notes.txt"]
-
-
-@pytest.mark.parametrize("content", ["{", "[]", "{}", json.dumps({"format": 2})])
-def test_a_manifest_of_another_version_is_refused(tmp_path, content):
-    (tmp_path / "job.json").write_text(content)
-    with pytest.raises(BatchError, match=r"job.json .*; begin anew with --force"):
-        Manifest.load(tmp_path)
+def test_the_manifest_has_the_keys_of_its_format_and_one_of_another_version_is_refused(begin, pairs, tmp_path):
+    folder = folder_of(tmp_path / "out.csv")
+    with begin(pairs, tmp_path / "out.csv") as manifest:
+        (folder / "notes.txt").write_text("mine")
+    kept = json.loads((folder / "job.json").read_text())
+    assert kept == json.loads(json.dumps(dataclasses.asdict(manifest)))
+    assert set(kept) == {
+        *("table", "sha256", "rows", "columns", "sides", "folder", "model", "question", "closer_look", "token_shape"),
+        *("pictures", "pictures_part", "pairs_part", "id", "format", "stamps"),
+    }
+    for content in ("{", "[]", "{}", json.dumps(kept | {"format": 2})):
+        (folder / "job.json").write_text(content)
+        with pytest.raises(BatchError, match=r"job.json .*; begin anew with --force"):
+            Manifest.load(folder)
+    remove_folder(folder)
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"], "what came into it meanwhile stays"
 
 
 @pytest.mark.parametrize("count", [0, 1, 6, 7, 8, 700])
@@ -152,15 +153,12 @@ def test_names_have_places_in_the_order_in_which_they_came_and_each_only_one(tmp
         names.commit()
         assert len(names) == 6
     assert places == [0, 1, 2, 0, 3, 4, 1, 5, 0]
-    assert read_names(path, 0, 6) == list(dict.fromkeys(given))
-    assert read_names(path, 2, 4) == ["", "ä\n"]
+    assert read_names(path, range(6)) == list(dict.fromkeys(given))
+    assert read_names(path, (3, 2, 3)) == ["ä\n", "", "ä\n"]
     step = Step("pictures", 3, 2)
     assert [describe_part(step, 0, path), describe_part(step, 1, None)] == [
         *("the pictures 1 to 2 (b to a)", "the pictures 3 to 3"),
     ]
-
-
-def test_names_that_cannot_be_written_are_told(tmp_path):
     (tmp_path / "names").mkdir()
     (tmp_path / "other").write_bytes(b"no database " * 100)
     for name in ("names", "other"):
@@ -168,26 +166,16 @@ def test_names_that_cannot_be_written_are_told(tmp_path):
             PictureNames(tmp_path / name)
 
 
-@pytest.fixture
-def kept(tmp_path):
+def test_tokens_come_in_the_order_in_which_they_are_asked_for_and_one_cut_off_is_refused(tmp_path):
     """The tokens of 17 pictures in three parts, of which the 8th could not be read."""
     whole = np.random.default_rng(0).normal(size=(17, *SHAPE)).astype(np.float16)
     tokens = Tokens(tmp_path, STEP, SHAPE)
     for number in range(3):
         tokens.write(number, whole[slice(*STEP.part_bounds(number))], {1: "gone"} if number == 1 else {})
-    return whole, tokens
-
-
-def test_tokens_come_in_the_order_in_which_they_are_asked_for_and_errors_by_place(kept):
-    whole, tokens = kept
     places = np.random.default_rng(1).integers(0, 17, 101)
     np.testing.assert_array_equal(tokens.read_tokens(places), whole[places])
     assert tokens.read_tokens(places[:0]).shape == (0, *SHAPE)
     assert tokens.find_errors([0, 8, 16, 8]) == {8: "gone"}
-
-
-def test_a_part_of_tokens_written_twice_has_the_same_bytes_and_one_cut_off_is_refused(kept, tmp_path):
-    whole, tokens = kept
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     tokens.write(1, whole[7:14], {1: "gone"})
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -195,13 +183,3 @@ def test_a_part_of_tokens_written_twice_has_the_same_bytes_and_one_cut_off_is_re
     (tmp_path / "tokens-000002.f16").write_bytes(b"short")
     with pytest.raises(BatchError, match=r"5 bytes, expected 180; remove it and pictures-000002.part and go on"):
         Tokens(tmp_path, STEP, SHAPE).read_tokens(np.array([16]))
-
-
-def test_the_manifest_has_the_keys_of_its_format(begin, pairs, tmp_path):
-    with begin(pairs, tmp_path / "out.csv") as manifest:
-        kept = json.loads((folder_of(tmp_path / "out.csv") / "job.json").read_text())
-    assert kept == json.loads(json.dumps(dataclasses.asdict(manifest)))
-    assert set(kept) == {
-        *("table", "sha256", "rows", "columns", "sides", "folder", "model", "question", "closer_look", "token_shape"),
-        *("pictures", "pictures_part", "pairs_part", "id", "format", "stamps"),
-    }

@@ -6,13 +6,11 @@ import time
 from contextlib import nullcontext
 from functools import partial
 
-import numpy as np
 import pytest
 from part_works import always, once, plain, slow, wrong
 
 from diptych.batch.parts.folder import folder_of, open_job, specify_job
 from diptych.batch.parts.manifest import SCORED_BY, Manifest, Step, make_job_id
-from diptych.batch.tables.scores import Scores
 from diptych.batch.workers.executor import MOST, RetryQueue, Serial
 from diptych.batch.workers.pool import Pool
 from diptych.batch.workers.shared_folder import SharedParts, WorkerPool
@@ -78,62 +76,30 @@ def leave(number, *, folder, config):
         file.write(f"{number} by {config.model}")
 
 
-def test_a_part_goes_when_the_next_one_is_asked_for(collection, means):
-    exchange = SharedParts.for_collection(collection, "items")
-    with exchange.begin_job() as job:
-        pass
-    met = []
-    for number, path in exchange.complete_parts(job, STEP, leave, WorkerPool(Serial(), means), STEP.describe_part):
-        assert [other.name for other in job.iterdir()] == [path.name]
-        met.append((number, path.read_text(encoding="utf-8")))
-    assert met == [(number, f"{number} by {means.model}") for number in range(3)]
-    assert list(job.iterdir()) == []
-
-
-def test_a_job_has_a_folder_of_its_own_until_all_are_cleared(collection):
-    exchange = SharedParts.for_collection(collection, "items")
-    assert exchange.list_jobs() == []
-    with exchange.begin_job() as one, exchange.begin_job() as other:
-        pass
-    assert exchange.list_jobs() == sorted([one, other])
-    exchange.clear()
-    assert exchange.list_jobs() == []
-    assert not (collection.directory / "items.parts").exists()
-
-
-def test_parts_come_in_order_whoever_is_done_first(collection, means):
+def test_a_job_has_a_folder_of_its_own_whose_parts_go_in_order_when_the_next_one_is_asked_for(collection, means):
     class Backwards(Serial):
-        def run(self, work, attempts):
-            yield from reversed(list(super().run(work, attempts)))
+        """Loses the first part and does the others from behind."""
 
-    exchange = SharedParts.for_collection(collection, "items")
-    with exchange.begin_job() as job:
-        pass
-    crew = WorkerPool(Backwards(), means)
-    assert [number for number, _ in exchange.complete_parts(job, STEP, leave, crew, STEP.describe_part)] == [0, 1, 2]
-
-
-def test_a_job_that_could_not_begin_leaves_nothing(collection):
-    exchange = SharedParts.for_collection(collection, "items")
-    with pytest.raises(FileNotFoundError), exchange.begin_job() as job:
-        (job / "half" / "of it").touch()
-    assert not exchange.folder.exists()
-
-
-def test_a_lost_worker_is_said_with_what_it_was_at(collection, means):
-    said = []
-
-    class Losing(Serial):
         def run(self, work, attempts):
             attempts.requeue_lost(attempts.take_part(), "SIGKILL")
-            yield from super().run(work, attempts)
+            yield from reversed(list(super().run(work, attempts)))
 
-    exchange = SharedParts.for_collection(collection, "items")
-    crew = WorkerPool(Losing(), means, said.append)
-    with exchange.begin_job() as job:
+    shared, said, met = SharedParts.for_collection(collection, "items"), [], []
+    with pytest.raises(FileNotFoundError), shared.begin_job() as job:
+        (job / "half" / "of it").touch()
+    assert not shared.folder.exists(), "a job that could not begin leaves nothing"
+    with shared.begin_job() as one, shared.begin_job() as job:
         pass
-    assert len(list(exchange.complete_parts(job, STEP, leave, crew, STEP.describe_part))) == 3
+    assert shared.list_jobs() == sorted([one, job])
+    workers = WorkerPool(Backwards(), means, said.append)
+    for number, path in shared.complete_parts(job, STEP, leave, workers, STEP.describe_part):
+        met.append((number, path.read_text(encoding="utf-8")))
+        assert len(list(job.iterdir())) == STEP.parts - number
+    assert met == [(number, f"{number} by {means.model}") for number in range(3)]
     assert said == ["a worker was lost (SIGKILL); the items 1 to 2 are done again"]
+    shared.clear()
+    assert shared.list_jobs() == []
+    assert not shared.folder.exists()
 
 
 @pytest.fixture
@@ -160,18 +126,6 @@ def test_a_part_done_again_by_others_has_the_same_bytes(begun, means):
     first = everything()
     assert len(first) == 3 + 1 + 2 + manifest.scoring.parts
     assert everything(threads=2) == first
-
-
-def test_a_part_holds_the_scores_of_its_own_pairs(begun, means, scorer, pairs):
-    manifest, folder = begun
-    for number in range(manifest.encoding.parts):
-        encode_part(number, folder=str(folder), config=means)
-    score_part(2, folder=str(folder), config=means)
-    found = Scores.load(folder / manifest.scoring.part_file(2))
-    names = np.fromfile(folder / "pairs.u4", np.uint32).reshape(-1, 2)[slice(*manifest.scoring.part_bounds(2))]
-    assert len(found) == len(names) == 256
-    assert set(found.errors) == {place for place in range(256) if np.isnan(found.raw[place])}
-    assert found.errors
 
 
 def test_a_machine_that_does_not_see_the_folder_or_has_another_model_says_so(begun, means, other_artifact, tmp_path):
@@ -219,6 +173,3 @@ def test_the_first_worker_says_in_which_precision_a_job_is_scored(begun, means, 
     assert manifest.fix_scores_revision(folder, "another") == "another"
     assert manifest.fix_scores_revision(folder, "a third") == "another"
     assert not list(folder.glob(f".{SCORED_BY}.*"))
-    (folder / SCORED_BY).unlink()
-    (folder / manifest.scoring.part_file(0)).touch()  # of a version that knew no other precision
-    assert manifest.fix_scores_revision(folder, "another") == manifest.model

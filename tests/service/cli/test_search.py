@@ -166,9 +166,7 @@ def test_explain_lists_links_and_draws_them(diptych, gallery, model, tmp_path):
     words = diptych("explain", *pair, *model).out.splitlines()
     assert words[0].startswith("match  0.")
     assert "of the network's attention goes to the other picture" in words[1]
-    parts = [re.fullmatch(r"  ([a-z ]+) of A with ([a-z ]+) of B \((\d+) links?\)", line) for line in words[2:-1]]
-    assert 0 < len(parts) <= 4
-    assert all(parts)
+    assert "--links N lists" in words[-1]
     document = diptych("explain", *pair, "--links", 3, *model, "--json").json
     assert [set(link) for link in document["links"]] == [{"a", "b", "share"}] * 3
     assert document["overlay"] is None

@@ -47,28 +47,22 @@ def test_on_pictures_that_the_release_errs_about_the_error_falls_and_the_thresho
     for verdict, level in fit.levels.items():
         assert level.level < level.released, f"{verdict} takes more than the release says"
         low, high = level.interval
-        assert low < level.doubled[0] < level.released < level.doubled[1] < high
+        assert low < level.released < high
         assert recalibrate_probabilities(np.array([level.released]), own.scale, own.offset)[0] == pytest.approx(
             level.level
         )
 
 
-def test_where_the_release_is_right_nothing_is_gained_and_little_is_changed():
+def test_a_fit_that_is_no_better_is_taken_if_it_is_forced():
     with pytest.raises(
         NotBetterError, match=r"do not show that a calibration is better .* --force \(force=True"
     ) as error:
         fit_calibration(scorer_of(ONE), observed(200, 1.0, 0.0), model="made")
+    assert error.value.fitted.calibration.questions == {}
     fit = error.value.fitted.questions["match"]
     gain, low, _ = fit.gain
-    assert low < 0.01
-    assert abs(gain) < 0.02
+    assert (low < 0.01, abs(gain) < 0.02) == (True, True), "where the release is right nothing is gained"
     assert (fit.own.scale, fit.own.offset) == (pytest.approx(1.0, abs=0.3), pytest.approx(0.0, abs=0.5))
-
-
-def test_a_fit_that_is_no_better_is_taken_if_it_is_forced():
-    with pytest.raises(NotBetterError) as error:
-        fit_calibration(scorer_of(ONE), observed(200, 1.0, 0.0), model="made")
-    assert error.value.fitted.calibration.questions == {}
     forced = fit_calibration(scorer_of(ONE), observed(200, 1.0, 0.0), model="made", force=True)
     assert forced.calibration.questions["match"] == error.value.fitted.questions["match"].own
     assert not forced.questions["match"].is_better
@@ -89,35 +83,17 @@ def test_of_two_questions_only_the_one_whose_fit_is_better_is_calibrated():
     ]
 
 
-def test_more_labels_are_promised_to_help_as_much_as_they_do():
-    few, many = (
-        fit_calibration(scorer_of(ONE), observed(count), model="made").questions["match"] for count in (100, 400)
-    )
-    assert 250 < few.levels["likely"].more < 500
-    assert 1000 < many.levels["likely"].more < 2000
-
-
-@pytest.mark.parametrize(
-    ("count", "words"),
-    [(12, r"'match' needs at least 20 answers and 5 each of same and different, and has \d+ same and \d+ different")],
-)
-def test_too_few_labels_are_refused_with_their_numbers(count, words):
-    with pytest.raises(LabellingError, match=f"too few labels for a calibration: {words}. Label more with"):
-        fit_calibration(scorer_of(ONE), observed(count), model="made")
-
-
-def test_one_sided_labels_and_those_that_cannot_tell_are_no_answers():
+def test_too_few_or_one_sided_labels_and_those_that_contradict_the_scores_are_refused():
     all_same = observed(300, 1.0, 30.0)
-    with pytest.raises(LabellingError, match="has 300 same and 0 different"):
-        fit_calibration(scorer_of(ONE), all_same, model="made")
     unsure = replace(all_same, pairs=[replace(pair, answer="cannot tell") for pair in all_same.pairs])
-    with pytest.raises(LabellingError, match="has 0 same and 0 different"):
-        fit_calibration(scorer_of(ONE), unsure, model="made")
-
-
-def test_labels_that_contradict_the_scores_are_refused():
-    with pytest.raises(LabellingError, match=r"no calibration of 'match' can be made: .* mixed up"):
-        fit_calibration(scorer_of(ONE), observed(300, -1.0, 0.0), model="made")
+    for given, told in (
+        (observed(12), r"too few labels .*'match' needs at least 20 answers and 5 each .*, and has \d+ same"),
+        (all_same, "has 300 same and 0 different. Label more with"),
+        (unsure, "has 0 same and 0 different"),
+        (observed(300, -1.0, 0.0), r"no calibration of 'match' can be made: .* mixed up"),
+    ):
+        with pytest.raises(LabellingError, match=told):
+            fit_calibration(scorer_of(ONE), given, model="made")
 
 
 def test_each_question_is_fitted_to_its_own_labels_and_one_without_stays_as_released():

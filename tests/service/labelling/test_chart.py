@@ -20,9 +20,9 @@ def fit(count: int = 400) -> FittedQuestion:
 
 
 def test_every_bin_with_pairs_has_its_dots_and_says_its_numbers():
-    drawn = ElementTree.fromstring(reliability_svg({"copy": fit(), "thing": fit(50)}))
+    drawn = ElementTree.fromstring(reliability_svg({'a<b>&"c': fit(), "thing": fit(50)}))
     assert drawn.get("role") == "img"
-    assert "copy: calibration error 0." in drawn.get("aria-label", "")
+    assert drawn.get("aria-label", "").startswith('a<b>&"c: calibration error 0.')
     assert "recalibrated; thing: " in drawn.get("aria-label", "")
     panels = drawn.findall(f"{SVG}g")
     assert len(panels) == 2
@@ -35,12 +35,6 @@ def test_every_bin_with_pairs_has_its_dots_and_says_its_numbers():
         for dot in panel.iter(f"{SVG}circle"):
             assert 0 < float(dot.get("cx", "")) < width
             assert 0 < float(dot.get("cy", "")) < height
-
-
-def test_names_are_escaped():
-    drawn = ElementTree.fromstring(reliability_svg({'a<b>&"c': fit()}))
-    assert drawn.get("aria-label", "").startswith('a<b>&"c: calibration error ')
-    assert next(text for text in drawn.itertext() if text.endswith(" labels")).startswith('a<b>&"c, ')
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ def named(found) -> list[frozenset[str]]:
 
 def test_each_pair_is_asked_about_once_until_none_is_left_and_the_same_are_chosen_again(collection):
     met = []
+    used = Counter(id for pair in named(pairs_to_label(collection, 6)) for id in pair)
+    assert len(used) >= 9, "of 12 pictures, six pairs have nearly all"
     while found := pairs_to_label(collection, 10):
         assert named(found) == named(pairs_to_label(collection, 10))
         assert [one.verdict for one in found] == [collection.scorer.verdict(one.relevance_score) for one in found]
@@ -24,11 +26,6 @@ def test_each_pair_is_asked_about_once_until_none_is_left_and_the_same_are_chose
             collection.label(one.a.id, one.b.id, "cannot tell")
         met += named(found)
     assert len(met) == len(set(met)) > 25
-
-
-def test_a_batch_uses_each_picture_as_little_as_it_can(collection):
-    used = Counter(id for pair in named(pairs_to_label(collection, 6)) for id in pair)
-    assert len(used) >= 9, "of 12 pictures, six pairs have nearly all"
 
 
 def test_what_the_ledger_knows_is_not_computed_again(collection, tmp_path, monkeypatch):
@@ -51,14 +48,10 @@ def test_of_an_empty_collection_and_of_one_picture_there_is_nothing_to_ask(colle
         pairs_to_label(collection, 0)
 
 
-def test_between_even_odds_and_likely_a_pair_is_near_and_beyond_less_and_less():
+def test_a_pair_is_worth_most_near_the_threshold_or_where_the_embeddings_order_it_otherwise():
     near = _measure_nearness(np.array([0.01, 0.3, 0.5, 0.8, 0.9, 0.99, 0.9999]), 0.9)
     assert near[2:5].tolist() == pytest.approx([1, 1, 1])
-    assert near[0] < near[1] < 1
-    assert 1 > near[5] > near[6]
-
-
-def test_the_embeddings_disagree_where_they_order_a_pair_otherwise():
+    assert near[0] < near[1] < 1 > near[5] > near[6]
     shown, cosines = np.array([0.1, 0.2, 0.9, 0.95]), np.array([0.9, 0.1, 0.2, 0.8])
     assert _measure_disagreement(shown, cosines).tolist() == pytest.approx([1, 1 / 3, 1 / 3, 1 / 3])
     assert _measure_disagreement(np.full(3, 0.5), np.full(3, 0.5)).tolist() == [0, 0, 0]

@@ -1,5 +1,6 @@
 import os
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from io import BytesIO
 
@@ -28,10 +29,12 @@ def test_the_header_says_size_format_exif_and_when_it_was_taken():
     taken = datetime(2011, 5, 7, 1, 2, 3, tzinfo=UTC).timestamp()
     assert (facts.width, facts.height, facts.format, facts.taken) == (70, 50, "JPEG", taken)
     assert facts.exif > read_facts(jpeg(Make="Maker"), "b.jpg").exif > read_facts(jpeg(), "c.jpg").exif == 0
-
-
-def test_a_picture_on_its_side_has_the_size_that_one_sees():
-    assert read_facts(jpeg(Orientation=6), "a.jpg")[:2] == (50, 70)
+    assert read_facts(jpeg(Orientation=6), "a.jpg")[:2] == (50, 70), "the size that one sees"
+    whole = jpeg(Make="Maker")
+    broken = whole.replace(b"Exif\0\0", b"Exif\0\0" + b"\xff" * 4, 1)[: len(whole)]
+    assert read_facts(broken, "a.jpg")[:3] == (70, 50, "JPEG"), "a broken block does not spoil it"
+    with pytest.raises(PictureError, match=r"notes\.jpg is not in a format that can be read"):
+        read_facts(b"shopping list", "notes.jpg")
 
 
 def test_only_entries_of_camera_date_and_place_are_counted():
@@ -52,40 +55,12 @@ def test_only_entries_of_camera_date_and_place_are_counted():
     assert read_facts(buffer.getvalue(), "a.tif").exif == 0, "how a TIFF is built tells nothing of its picture"
 
 
-@pytest.mark.parametrize(
-    "date",
-    [
-        "0000:00:00 00:00:00",
-        "yesterday",
-        "",
-        "2011-05-07",
-        "0001:01:01 00:00:00",
-        "1801:01:01 00:00:00",
-        "2999:01:01 00:00:00",
-        "9999:12:31 23:59:59",
-    ],
-)
+@pytest.mark.parametrize("date", ["0000:00:00 00:00:00", "yesterday", "", "1801:01:01 00:00:00", "2999:01:01 00:00:00"])
 def test_a_date_that_is_none_is_no_date(date):
     assert read_facts(jpeg(DateTimeOriginal=date), "a.jpg").taken is None
 
 
-def test_a_broken_exif_block_does_not_spoil_the_picture():
-    whole = jpeg(Make="Maker")
-    broken = whole.replace(b"Exif\0\0", b"Exif\0\0" + b"\xff" * 4, 1)[: len(whole)]
-    assert read_facts(broken, "a.jpg")[:3] == (70, 50, "JPEG")
-
-
-def test_what_has_no_header_is_refused_by_name():
-    with pytest.raises(PictureError, match=r"notes\.jpg is not in a format that can be read"):
-        read_facts(b"shopping list", "notes.jpg")
-
-
-def test_the_time_is_when_it_was_taken_and_else_when_the_file_changed(picture):
-    assert picture(modified=5 * 10**9).time == 5
-    assert picture(modified=5 * 10**9, taken=3.0).time == 3
-
-
-@pytest.mark.parametrize("seconds", [-6.2e10, -2e9, 0, 4e9, 3e10, 2.5e11])
+@pytest.mark.parametrize("seconds", [-6.2e10, 0, 4e9, 2.5e11])
 def test_a_time_of_a_file_that_cannot_be_is_unknown_and_fits_into_a_database(seconds, tmp_path):
     path = tmp_path / "a.jpg"
     path.write_bytes(jpeg())
@@ -96,6 +71,7 @@ def test_a_time_of_a_file_that_cannot_be_is_unknown_and_fits_into_a_database(sec
     now = time.time()
     os.utime(path, (now, now))
     assert read_picture(path).time == pytest.approx(now)
+    assert replace(read_picture(path), taken=3.0).time == 3
 
 
 def read_picture(path):

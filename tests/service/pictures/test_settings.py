@@ -60,11 +60,9 @@ def test_a_picture_beyond_a_limit_is_refused_by_the_name_of_its_setting(
         Scorer.load(str(artifact), threads=1).encode([large])
 
 
-def test_commands_and_hashes_keep_to_the_limits(artifact, large, monkeypatch, capsys):
+def test_hashes_keep_to_the_limits(large, monkeypatch, capsys):
     from diptych.cli.main import main
 
     monkeypatch.setenv("DIPTYCH_PICTURE_PIXELS", "100")
-    assert main(["score", str(large), str(large), "--model", str(artifact), "--threads", "1"]) == 1
-    assert "DIPTYCH_PICTURE_PIXELS" in capsys.readouterr().err
     assert main(["dedupe", str(large.parent), "--method", "phash", "--json"]) == 1
     assert "DIPTYCH_PICTURE_PIXELS" in capsys.readouterr().out

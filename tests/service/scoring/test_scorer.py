@@ -22,61 +22,38 @@ def pictures(photo_bytes):
     return [photo_bytes(seed, (40 + 7 * seed, 61)) for seed in range(5)]
 
 
-def test_the_order_of_the_two_pictures_makes_no_difference_to_the_last_bit(scorer, pictures):
+def test_a_score_is_a_float32_probability_that_neither_the_order_nor_what_else_is_scored_changes_by_a_bit(
+    scorer, pictures, monkeypatch
+):
+    encoded, encode = [], scorer.encode_pixels
+    monkeypatch.setattr(scorer, "encode_pixels", lambda pixels: encoded.append(len(pixels)) or encode(pixels))
     pairs = [(a, b) for a in pictures for b in pictures]
-    turned = [(b, a) for a, b in pairs]
-    assert scorer.predict(pairs).tobytes() == scorer.predict(turned).tobytes()
-    assert (
-        scorer.predict(pairs, activation_fn=np.asarray).tobytes()
-        == scorer.predict(turned, activation_fn=np.asarray).tobytes()
-    )
-    assert scorer.predict([pairs[1]]).tobytes() == scorer.predict([turned[1]]).tobytes()
-
-
-def test_a_score_does_not_depend_on_what_else_is_scored(scorer, pictures):
-    pairs = [(a, b) for a in pictures for b in pictures]
-    together = scorer.predict(pairs, activation_fn=np.asarray, batch_size=7)
-    alone = np.concatenate([scorer.predict([pair], activation_fn=np.asarray) for pair in pairs])
-    assert together.tobytes() == alone.tobytes()
-
-
-def test_predict_gives_float32_probabilities_and_raw_scores_on_request(scorer, pictures):
-    pairs = list(pairwise(pictures))
-    scores, raw = scorer.predict(pairs), scorer.predict(pairs, activation_fn=np.asarray)
-    assert scores.shape == raw.shape == (4,)
+    raw = scorer.predict(pairs, activation_fn=lambda logits: logits, batch_size=7)
+    assert sum(encoded) == len(pictures), "each distinct picture is encoded once"
+    turned = scorer.predict([(b, a) for a, b in pairs], activation_fn=np.asarray)
+    alone = np.concatenate([scorer.predict([pair], activation_fn=np.asarray) for pair in pairs[:7]])
+    assert raw.tobytes() == turned.tobytes()
+    assert raw[:7].tobytes() == alone.tobytes()
+    scores = scorer.predict(pairs)
+    assert scores.shape == raw.shape == (25,)
     assert scores.dtype == raw.dtype == np.float32
     assert ((scores >= 0) & (scores <= 1)).all()
-    assert (np.argsort(scores) == np.argsort(raw)).all()
-    assert scores.tobytes() == scorer.relevance(raw).tobytes()
+    apart = [place for place, (a, b) in enumerate(pairs) if a is not b]
+    assert scores[apart].tobytes() == scorer.relevance(raw[apart]).tobytes()
+    assert np.allclose(scorer.predict(pairs, activation_fn=lambda logits: 2 * logits), 2 * raw)
+    with pytest.raises(ValueError, match=r"must return an array of the shape \(25,\), got \(\)"):
+        scorer.predict(pairs, activation_fn=np.max)
 
 
-@pytest.mark.parametrize("terminal", [True, False])
-@pytest.mark.parametrize("shown", [True, False])
-def test_predict_draws_a_bar_where_asked_to_and_on_a_terminal_alone(scorer, pictures, terminal, shown, monkeypatch):
+def test_predict_and_encode_draw_a_bar_on_a_terminal_where_asked_to(scorer, pictures, monkeypatch):
     stderr = io.StringIO()
-    monkeypatch.setattr(stderr, "isatty", lambda: terminal, raising=False)
+    monkeypatch.setattr(stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(sys, "stderr", stderr)
-    scorer.predict(list(pairwise(pictures)), show_progress_bar=shown)
-    assert ("4/4 pair" in stderr.getvalue()) is (terminal and shown)
-    scorer.encode(pictures[:3], show_progress_bar=shown)
-    assert ("3/3 picture" in stderr.getvalue()) is (terminal and shown)
-
-
-def test_each_distinct_picture_is_encoded_once(scorer, pictures, monkeypatch):
-    encoded = []
-    encode = scorer.encode_pixels
-    monkeypatch.setattr(scorer, "encode_pixels", lambda pixels: encoded.append(len(pixels)) or encode(pixels))
-    scorer.predict([(pictures[0], picture) for picture in pictures])
-    assert sum(encoded) == len(pictures)
-
-
-def test_bytes_path_picture_and_array_score_alike(scorer, photo, tmp_path, photo_bytes):
-    data = photo_bytes(3, (64, 48), "PNG")
-    path = tmp_path / "three.png"
-    path.write_bytes(data)
-    picture = photo(3, (64, 48))
-    scores = scorer.predict([(source, photo(1)) for source in (data, path, str(path), picture, np.asarray(picture))])
-    assert len(set(scores.tolist())) == 1
+    scorer.predict(list(pairwise(pictures)))
+    assert stderr.getvalue() == ""
+    scorer.predict(list(pairwise(pictures)), show_progress_bar=True)
+    scorer.encode(pictures[:3], show_progress_bar=True)
+    assert all(told in stderr.getvalue() for told in ("4/4 pair", "3/3 picture"))
 
 
 def test_rank_is_predict_sorted(scorer, pictures):
@@ -89,12 +66,9 @@ def test_rank_is_predict_sorted(scorer, pictures):
     assert [entry["raw_score"] for entry in others] == sorted(raw[:4].tolist(), reverse=True)
     assert set(ranking[0]) == {"corpus_id", "score", "raw_score", "verdict", "closer_look"}
     assert [entry["verdict"] for entry in ranking] == [scorer.verdict(entry["score"]) for entry in ranking]
-
-
-def test_rank_cuts_at_top_k_and_returns_documents_on_request(scorer, pictures):
-    ranking = scorer.rank(pictures[0], pictures[1:], top_k=2, return_documents=True)
-    assert len(ranking) == 2
-    assert all(entry["document"] is pictures[1:][entry["corpus_id"]] for entry in ranking)
+    top = scorer.rank(query, documents, top_k=2, return_documents=True)
+    assert [entry["corpus_id"] for entry in top] == [4, 5]
+    assert all(entry["document"] is documents[entry["corpus_id"]] for entry in top)
 
 
 def test_rank_goes_by_what_the_activation_function_makes_of_the_logits(scorer, pictures):
@@ -105,23 +79,6 @@ def test_rank_goes_by_what_the_activation_function_makes_of_the_logits(scorer, p
     assert scorer.rank(pictures[0], pictures, 2, activation_fn=lambda logits: -logits) == ranking[:2]
 
 
-def test_an_activation_function_gets_logits_and_its_values_are_returned(scorer, pictures):
-    pairs = list(pairwise(pictures))
-    raw = scorer.predict(pairs, activation_fn=lambda logits: logits)
-    assert raw.dtype == np.float32
-    assert np.allclose(
-        scorer.predict(pairs, activation_fn=lambda logits: 1 / (1 + np.exp(-logits))), 1 / (1 + np.exp(-raw))
-    )
-    with pytest.raises(ValueError, match=r"must return an array of the shape \(4,\), got \(\)"):
-        scorer.predict(pairs, activation_fn=np.max)
-    with pytest.raises(TypeError, match=r"gets the logits as a NumPy array, float32 \(4,\), and no tensor: no array"):
-        scorer.predict(pairs, activation_fn=_of_tensors)
-
-
-def _of_tensors(logits):
-    raise TypeError("no array")
-
-
 def test_embeddings_are_unit_vectors_whatever_the_batch_and_similarity_is_their_cosine(scorer, pictures):
     embeddings = scorer.encode(pictures)
     assert (embeddings.shape, embeddings.dtype) == ((5, scorer.runtime.embedding_dim), np.float32)
@@ -129,8 +86,6 @@ def test_embeddings_are_unit_vectors_whatever_the_batch_and_similarity_is_their_
     assert np.allclose(scorer.encode(pictures, batch_size=2), embeddings, atol=1e-6)
     assert np.allclose(scorer.similarity(embeddings, embeddings), embeddings @ embeddings.T, atol=1e-6)
     assert scorer.similarity(embeddings[0], embeddings).shape == (1, 5)
-    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
-        scorer.encode(pictures, batch_size=0)
 
 
 def test_verdicts_are_told_by_the_thresholds(scorer):
@@ -139,40 +94,21 @@ def test_verdicts_are_told_by_the_thresholds(scorer):
         assert scorer.verdict(np.nextafter(least, 0)) != name
 
 
-def test_nothing_to_score_gives_empty_answers(scorer, pictures):
+def test_nothing_gives_empty_answers_and_what_is_wrong_is_named(scorer, pictures, bad_pictures, tmp_path):
     assert scorer.predict([]).shape == (0,)
     assert scorer.rank(pictures[0], []) == []
+    assert scorer.judge([]) == []
     assert scorer.panels([]).embeddings.shape == (0, scorer.runtime.embedding_dim)
-
-
-def test_wrong_arguments_are_named(scorer, pictures):
-    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
-        scorer.predict([], batch_size=0)
+    for ask in (scorer.predict, scorer.encode):
+        with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+            ask([], batch_size=0)
     with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
         scorer.rank(pictures[0], pictures, top_k=0)
-
-
-def test_a_bad_picture_is_refused_by_name(scorer, bad_pictures, pictures):
     for path in bad_pictures.values():
         with pytest.raises(PictureError, match=path.name):
             scorer.predict([(pictures[0], path)])
-
-
-def test_an_unknown_model_is_refused_with_the_known_ones(tmp_path):
     with pytest.raises(ArtifactError, match="neither a bundled model"):
         Scorer.load(str(tmp_path / "nothing"))
-
-
-def test_several_threads_get_the_scores_of_one(scorer, pictures):
-    pairs = [(a, b) for a in pictures for b in pictures]
-    expected = scorer.predict(pairs).tobytes()
-    answers: list[bytes] = []
-    threads = [threading.Thread(target=lambda: answers.append(scorer.predict(pairs).tobytes())) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert answers == [expected] * 4
 
 
 @pytest.fixture(scope="module")
@@ -197,13 +133,18 @@ def test_a_scorer_that_is_asked_another_question_gives_its_column_and_shares_the
     assert thing.asking("thing") is thing
 
 
-def test_predict_and_rank_ask_a_question_for_once(thing, pictures):
+def test_predict_and_rank_ask_a_question_for_once_and_an_unknown_one_is_refused(thing, scorer, pictures):
     pairs, copy = list(pairwise(pictures)), thing.asking("copy")
     assert np.array_equal(thing.predict(pairs, question="copy"), copy.predict(pairs))
     assert np.array_equal(copy.predict(pairs, question="thing"), thing.predict(pairs))
     assert not np.array_equal(thing.predict(pairs), copy.predict(pairs))
     assert thing.rank(pictures[0], pictures, question="copy") == copy.rank(pictures[0], pictures)
     assert Scorer.load("omniglot", "copy", threads=1).runtime.question == "match"
+    assert scorer.asking("copy") is scorer.asking("thing") is scorer, "of one question whatever is asked"
+    with pytest.raises(ArtifactError, match="the model 'two' answers the questions copy, thing; got 'match'"):
+        thing.predict(pairs, question="match")
+    with pytest.raises(ArtifactError, match="the model 'tiny' answers the questions copy, thing, match; got 'colour'"):
+        scorer.asking("colour")
 
 
 def test_requests_with_different_questions_at_once_each_get_their_own_column(thing, pictures):
@@ -228,19 +169,6 @@ def test_requests_with_different_questions_at_once_each_get_their_own_column(thi
         assert logits.tobytes() == expected[name][:count].tobytes()
 
 
-def test_an_unknown_question_is_refused_with_those_that_there_are(thing, scorer, pictures):
-    with pytest.raises(ArtifactError, match="the model 'two' answers the questions copy, thing; got 'match'"):
-        thing.predict([(pictures[0], pictures[1])], question="match")
-    with pytest.raises(ArtifactError, match="the model 'tiny' answers the questions copy, thing, match; got 'colour'"):
-        scorer.asking("colour")
-
-
-def test_a_model_of_one_question_scores_alike_whatever_is_asked(scorer, pictures):
-    assert scorer.asking("copy") is scorer.asking("thing") is scorer
-    pairs = list(pairwise(pictures))
-    assert scorer.predict(pairs, question="copy").tobytes() == scorer.predict(pairs).tobytes()
-
-
 WEIGHTS = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "registered": 4.0, "agreement_60": 12.0}
 
 
@@ -257,7 +185,7 @@ def looking(scorer):
     return view
 
 
-def test_a_closer_look_decides_what_predict_says_and_no_raw_score(looking, scorer):
+def test_a_closer_look_decides_what_predict_says_and_no_raw_score(looking, scorer, tmp_path):
     scene, other = draw_scenes(2)
     pairs = [(scene, scene.resize((300, 220))), (scene, other)]
     alike, different = looking.predict(pairs)
@@ -268,13 +196,9 @@ def test_a_closer_look_decides_what_predict_says_and_no_raw_score(looking, score
     assert (copy.verdict, other.verdict, copy.closer_look) == ("same", "different", "taken")
     assert [copy.relevance_score, other.relevance_score] == pytest.approx([alike, different], abs=1e-7)
     assert [copy.raw_score, other.raw_score] == raw.tolist()
-
-
-def test_the_same_picture_in_two_files_is_the_same_without_a_doubt(looking, tmp_path):
-    scene, _ = draw_scenes(2)
     for name in ("a.png", "b.png"):
         scene.save(tmp_path / name)
-    assert looking.predict([(tmp_path / "a.png", tmp_path / "b.png")])[0] == 1.0
+    assert looking.predict([(tmp_path / "a.png", tmp_path / "b.png")])[0] == 1.0, "without a doubt"
 
 
 def test_each_picture_is_described_once_and_none_without_a_closer_look(looking, scorer, monkeypatch):
@@ -303,18 +227,6 @@ def test_both_questions_are_answered_in_one_call_and_a_copy_is_the_same_thing(ar
         assert different[question].raw_score == raw[0]
         said = scorer.predict([(scene, other)], question=question)[0]
         assert said == pytest.approx(different[question].relevance_score, abs=1e-6)
-    assert scorer.judge([]) == []
-
-
-def test_what_rank_says_of_copies_it_has_looked_at(artifact_that_looks):
-    scorer = Scorer.load(str(artifact_that_looks), "copy", provider="cpu", threads=1)
-    scene, other = draw_scenes(2)
-    ranking = scorer.rank(scene, [other, scene.resize((300, 220)), other.resize((200, 150))])
-    assert ranking[0]["corpus_id"] == 1
-    assert [entry["verdict"] for entry in ranking] == ["same", "different", "different"]
-    assert {entry["closer_look"] for entry in ranking} == {"taken"}
-    (answer,) = scorer.judge([(scene, other)])
-    assert answer["copy"].relevance_score in [entry["score"] for entry in ranking]
 
 
 def test_a_shorter_ranking_is_the_beginning_of_the_whole_one(artifact_that_looks):
@@ -323,6 +235,7 @@ def test_a_shorter_ranking_is_the_beginning_of_the_whole_one(artifact_that_looks
     documents = [*others, scene.resize((300, 220)), scene.transpose(Image.Transpose.FLIP_LEFT_RIGHT)]
     whole = scorer.rank(scene, documents)
     assert {entry["corpus_id"] for entry in whole[:2]} == {5, 6}
+    assert (whole[0]["verdict"], whole[0]["closer_look"], whole[-1]["verdict"]) == ("same", "taken", "different")
     network = best_first(np.array([entry["raw_score"] for entry in whole])).tolist()
     assert network[:2] != [0, 1], "the look puts copies before what the network finds more alike"
     for top in range(1, len(documents) + 1):

@@ -11,8 +11,6 @@ from urllib.request import Request, urlopen
 import pytest
 from started import until_ready
 
-from diptych.scoring.tracing import note_request, span, trace_id
-
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
@@ -74,9 +72,3 @@ def test_a_collector_gets_each_request_with_its_stages_under_the_trace_its_calle
     assert not [name for name in found if "readyz" in name]
     lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     assert [line["trace_id"] for line in lines if line.get("request_id") == request_id] == [TRACE]
-
-
-def test_without_a_provider_there_is_no_trace_and_nothing_happens():
-    with span("panel"):
-        note_request("one")
-        assert trace_id() is None

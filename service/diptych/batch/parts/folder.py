@@ -46,16 +46,18 @@ def specify_job(
     question: str = THING,
     *,
     closer_look: bool = True,
+    base: Path | None = None,
 ) -> JobSpec:
-    """Look at the table, its pictures and the model. Raises BatchError and ArtifactError."""
+    """Look at the table, its pictures below `base`, and the model. Raises BatchError and ArtifactError."""
+    folder = (base or table.parent).absolute()
     found = Model.load(find_artifact(model))
     asked = resolve_question(question, found.questions, found.name)
     return JobSpec(
         table=str(table.absolute()),
         sha256=hash_file(table),
-        stamps=_digest_stamps(table, sides),
+        stamps=_digest_stamps(table, sides, folder),
         sides=sides,
-        folder=str(table.absolute().parent),
+        folder=str(folder),
         model=found.revision,
         question=asked,
         closer_look=closer_look,
@@ -72,15 +74,14 @@ def folder_of(output: Path) -> Path:
 def open_job(spec: JobSpec, folder: Path, *, resume: bool, force: bool, bar: Bar) -> Iterator[Manifest]:
     """Lock the folder of a new run, or with `resume` of a stopped one; `bar` is shown while the table is read.
 
-    Raises BatchError if there is a stopped run and neither `resume` nor `force` says what to do with it, and if it
-    belongs to another table or model; StoreError if another process works on it.
+    Raises BatchError for a stopped run without `resume` or `force`, and for one of another table or model; StoreError
+    if another process works on it.
     """
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
-        raise BatchError(
-            f"{folder} cannot be made ({error.strerror}); name an output in a folder that can be written"
-        ) from None
+        reason = f"({error.strerror}); name an output in a folder that can be written"
+        raise BatchError(f"{folder} cannot be made {reason}") from None
     _check_is_ours(folder)
     lock = WriterLock(folder / LOCK, f"the job {folder}")
     try:
@@ -111,15 +112,11 @@ def _begin_or_resume(spec: JobSpec, folder: Path, *, resume: bool, force: bool, 
             remove_folder(folder)
             raise
     if not resume:
-        raise BatchError(
-            f"a run into {folder.with_suffix('')} was stopped before its end; go on with --resume, or begin anew with "
-            "--force"
-        )
+        stopped = f"a run into {folder.with_suffix('')} was stopped before its end"
+        raise BatchError(f"{stopped}; go on with --resume, or begin anew with --force")
     for what, then, now in list_differences(found.identity, spec.identity):
-        raise BatchError(
-            f"{what} is not the one this run began with (then {then}, now {now}); go on with that one, or begin anew "
-            "with --force"
-        )
+        other = f"{what} is not the one this run began with (then {then}, now {now})"
+        raise BatchError(f"{other}; go on with that one, or begin anew with --force")
     _remove_files(folder, lambda name: name.endswith(".tmp"))
     return found
 
@@ -130,9 +127,7 @@ def _check_is_ours(folder: Path) -> None:
     if folder.is_symlink():
         raise BatchError(f"{folder} is a link, and expected was a folder of unfinished work; take the link away")
     if others:
-        raise BatchError(
-            f"{folder} holds what is not of an unfinished run: {others[0].name}; move it away, or name another output"
-        )
+        raise BatchError(f"{folder} holds {others[0].name}, not of an unfinished run; move it, or name another output")
 
 
 def _remove_files(folder: Path, goes: Callable[[str], bool]) -> None:
@@ -141,9 +136,9 @@ def _remove_files(folder: Path, goes: Callable[[str], bool]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _digest_stamps(table: Path, sides: tuple[str, str]) -> str:
+def _digest_stamps(table: Path, sides: tuple[str, str], folder: Path) -> str:
     """A digest of the size and the time of the picture in every cell; memory does not grow with their number."""
-    folder, found = table.absolute().parent, hashlib.sha256()
+    found = hashlib.sha256()
     stamp = lru_cache(_REMEMBERED)(lambda name: FileStamp.of(os.path.join(folder, name)))  # noqa: PTH118 - for each cell
     with open_table(str(table), sides) as opened:
         for batch in opened.batches:

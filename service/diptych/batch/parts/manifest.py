@@ -16,12 +16,10 @@ from diptych_runtime.atomic import replacing_stream, write_atomic
 from diptych_runtime.parsing import parse_json
 
 FORMAT = 4
-_STATE = "the state of the pictures, by size and time,"
 MANIFEST, NAMES, PAIRS, SCORED_BY = "job.json", "names.sqlite", "pairs.u4", "scored-by.txt"
 LOCK, UNFINISHED = "lock", "output.tmp"
-WHOLE = "output.json"  # the record of the output, written before it gets its name
 _PART = r"(pictures|pairs)-\d{6,}(-[0-9a-f]{32})?\.part|tokens-\d{6,}(-[0-9a-f]{32})?\.f16"
-_FIXED = "|".join(map(re.escape, (MANIFEST, NAMES, f"{NAMES}-journal", PAIRS, SCORED_BY, LOCK, UNFINISHED, WHOLE)))
+_FIXED = "|".join(map(re.escape, (MANIFEST, NAMES, f"{NAMES}-journal", PAIRS, SCORED_BY, LOCK, UNFINISHED)))
 # Also what a write that was broken off leaves beside it, and NFS of a file that was removed while it was open.
 _LEFT = rf"\.({_FIXED}|{_PART})(\.\w+)?\.tmp|\.{re.escape(SCORED_BY)}\.[0-9a-f]{{32}}|\.nfs\w+"
 _OURS = re.compile(rf"{_FIXED}|{_PART}|{_LEFT}")
@@ -79,7 +77,7 @@ class JobSpec:
     """What makes two runs the same job: a table, its pictures, a model and what it is asked.
 
     `sha256` is the digest of the table, `stamps` that of the sizes and times of its pictures, which lie below `folder`;
-    `sides` are the columns that name them. `model` is a revision; pairs get the closer looks that they deserve or none.
+    `sides` are the columns that name them, and `model` is a revision.
     """
 
     table: str
@@ -90,7 +88,7 @@ class JobSpec:
     question: str
     closer_look: bool
     token_shape: tuple[int, ...]
-    stamps: str = ""  # earlier versions wrote none
+    stamps: str = ""
 
     @property
     def identity(self) -> dict[str, str]:
@@ -102,7 +100,7 @@ class JobSpec:
             "the table's folder": self.folder,
             "the pair of columns": ", ".join(self.sides),
             "the closer look": "taken" if self.closer_look else "left out",
-            _STATE: self.stamps,
+            "the state of the pictures, by size and time,": self.stamps,
         }
 
 
@@ -129,14 +127,11 @@ class Manifest(JobSpec):
         return Step("pairs", self.rows, self.pairs_part, self.id)
 
     def fix_scores_revision(self, folder: Path, own: str) -> str:
-        """Fix the job's `Runtime.scores_revision`: the first worker's own counts for all.
-
-        Parts of a version that did not write it down are those of the float32 graph.
-        """
+        """Fix the job's `Runtime.scores_revision`: the first worker's own counts for all."""
         path = folder / SCORED_BY
         if not path.exists():
             fresh = folder / f".{SCORED_BY}.{uuid4().hex}"
-            fresh.write_text(self.model if self.scoring.find_done_parts(folder) else own)
+            fresh.write_text(own)
             try:
                 os.link(fresh, path)
             except FileExistsError:
@@ -161,7 +156,7 @@ class Manifest(JobSpec):
             raise
         except (OSError, ValueError) as error:
             raise BatchError(f"{path} cannot be read ({error}); begin anew with --force") from None
-        known = isinstance(found, dict) and {*found, "stamps"} == {field.name for field in fields(cls)}
+        known = isinstance(found, dict) and found.keys() == {field.name for field in fields(cls)}
         if not known or found["format"] != FORMAT:
             raise BatchError(f"{path} was written by another version of Diptych; begin anew with --force")
         values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
@@ -169,17 +164,14 @@ class Manifest(JobSpec):
 
 
 def list_differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, str | None, str]]:
-    """The values by which two identities differ, as (name, then, now); one that an earlier version lacks is equal."""
+    """The values by which two identities differ, as (name, then, now)."""
     for what, value in now.items():
-        before = then.get(what)
-        if before != value and not (what == _STATE and not before):
+        if (before := then.get(what)) != value:
             yield what, before, value
 
 
 def part_sizes(pictures: int, pairs: int, *, closer_look: bool = False) -> tuple[int, int]:
-    """The numbers of pictures and of pairs in a part: small ones where there are few, to share them out, and of pairs
-    that may get a closer look.
-    """
+    """The numbers of pictures and of pairs in a part; it is smaller where pairs are few or get closer looks."""
     small, most = max(_LEAST, pairs // 32), _LOOKED_AT if closer_look else _PAIRS
     return max(_PICTURES, -(-pictures // _PARTS)), max(min(most, small), -(-pairs // _PARTS))
 

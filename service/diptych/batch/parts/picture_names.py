@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
@@ -26,21 +27,14 @@ class PictureNames:
 
     def __init__(self, path: Path) -> None:
         """Begin a new file; until `commit` it is worth nothing."""
-        self.path = path
-        try:
+        self.path, self._count = path, 0
+        with self._explain_errors():
             self._connection = sqlite3.connect(path, isolation_level=None)
-        except sqlite3.Error as error:
-            raise _make_write_error(path, error) from None
-        try:
             # Nobody else looks at it, and a half-written one is thrown away.
             for pragma in ("journal_mode=OFF", "cache_size=-65536"):
                 self._connection.execute(f"PRAGMA {pragma}")
             self._connection.execute("CREATE TABLE names (place INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE)")
             self._connection.execute("BEGIN")
-        except sqlite3.Error as error:
-            self.close()
-            raise _make_write_error(path, error) from None
-        self._count = 0
         self.place = lru_cache(_REMEMBERED)(self._find_or_add)
 
     def __len__(self) -> int:
@@ -50,38 +44,42 @@ class PictureNames:
         """Find the place of a name, from 0; a new name gets the next place."""
         # Bytes, for SQLite refuses texts that are not UTF-8 in the end, which JSON can hold.
         data = name.encode("utf-8", "surrogatepass")
-        try:
+        with self._explain_errors():
             found = self._connection.execute("SELECT place FROM names WHERE name = ?", (data,)).fetchone()
             if found:
                 return found[0]
             self._connection.execute("INSERT INTO names VALUES (?, ?)", (self._count, data))
-        except sqlite3.Error as error:
-            raise _make_write_error(self.path, error) from None
         self._count += 1
         return self._count - 1
 
     def commit(self) -> None:
         """Write all names to the disk."""
-        try:
+        with self._explain_errors():
             self._connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise _make_write_error(self.path, error) from None
 
     def close(self) -> None:
         """Let go of the file."""
         self._connection.close()
 
+    @contextmanager
+    def _explain_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise BatchError(
+                f"{self.path} cannot be written: {error}; make room on its disk and run the command again"
+            ) from None
 
-def read_names(path: Path, first: int, stop: int) -> list[str]:
-    """Read the names with the places [first, stop), in order. Raises BatchError if they cannot be read."""
+
+def read_names(path: Path, places: Iterable[int]) -> list[str]:
+    """Read the names with these places. Raises BatchError if they cannot be read."""
     # Immutable: no locks, which file systems shared by several machines may not have.
     address = f"file:{quote(os.fsencode(path))}?immutable=1"
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
-            query = "SELECT name FROM names WHERE place >= ? AND place < ? ORDER BY place"
-            rows = connection.execute(query, (first, stop))
-            return [data.decode("utf-8", "surrogatepass") for (data,) in rows]
-    except sqlite3.Error as error:
+            found = (connection.execute("SELECT name FROM names WHERE place = ?", (place,)) for place in places)
+            return [row.fetchone()[0].decode("utf-8", "surrogatepass") for row in found]
+    except (sqlite3.Error, TypeError) as error:
         raise BatchError(f"{path} cannot be read on {os.uname().nodename}: {error}; begin anew") from None
 
 
@@ -91,9 +89,5 @@ def describe_part(step: Step, number: int, names: Path | None) -> str:
     if names is None:
         return text
     first, stop = step.part_bounds(number)
-    one, other = (read_names(names, place, place + 1)[0] for place in (first, stop - 1))
+    one, other = read_names(names, (first, stop - 1))
     return f"{text} ({one} to {other})"
-
-
-def _make_write_error(path: Path, error: sqlite3.Error) -> BatchError:
-    return BatchError(f"{path} cannot be written: {error}; make room on its disk and run the command again")

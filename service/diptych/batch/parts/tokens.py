@@ -1,12 +1,11 @@
-"""The tokens of a job's pictures: a file a part, mapped into memory, so that there may be more of them than memory; and
-the stamps of their files, by which one that has changed is known.
-"""
+"""The tokens of a job's pictures, mapped into memory from a file a part, and the stamps of the pictures' files."""
 
 from __future__ import annotations
 
 import json
 import mmap
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,10 +13,9 @@ import numpy as np
 
 from diptych.batch.parts.manifest import Step, write_part
 from diptych.errors import BatchError
+from diptych.store.records import FileStamp
 
 _MAPS, _FACTS = 8192, 256  # files that are held open
-
-Stamp = tuple[int, int]  # the size and the time of a file, in nanoseconds
 
 
 class Tokens:
@@ -28,11 +26,11 @@ class Tokens:
         self._map, self._facts = lru_cache(_MAPS)(self._map_tokens), lru_cache(_FACTS)(self._read_facts)
 
     def write(
-        self, number: int, tokens: np.ndarray, errors: Mapping[int, str], stamps: Sequence[Stamp | None] = ()
+        self, number: int, tokens: np.ndarray, errors: Mapping[int, str], stamps: Sequence[FileStamp | None] = ()
     ) -> None:
         """Keep a part for good: its tokens, why which rows of it are none, and the stamps of its files."""
         write_part(self._tokens_path(number), np.ascontiguousarray(tokens, np.float16).data)
-        facts = {"errors": sorted(errors.items()), "stamps": stamps}
+        facts = {"errors": sorted(errors.items()), "stamps": [stamp and astuple(stamp) for stamp in stamps]}
         write_part(self.folder / self.step.part_file(number), json.dumps(facts).encode())
 
     def read_tokens(self, places: np.ndarray) -> np.ndarray:
@@ -54,7 +52,7 @@ class Tokens:
                 found[place] = error
         return found
 
-    def find_stamp(self, place: int) -> Stamp | None:
+    def find_stamp(self, place: int) -> FileStamp | None:
         """Find the stamp of the file that a picture's tokens were made of."""
         number, row = divmod(place, self.step.size)
         return self._facts(number)[1][row]
@@ -72,12 +70,10 @@ class Tokens:
             mapped.madvise(mmap.MADV_RANDOM)
         expected = (stop - first) * 2 * int(np.prod(self.shape))
         if len(mapped) != expected:
-            raise BatchError(
-                f"{path} is damaged: {len(mapped):,} bytes, expected {expected:,}; "
-                f"remove it and {self.step.part_file(number)} and go on with --resume"
-            )
+            remedy = f"remove it and {self.step.part_file(number)} and go on with --resume"
+            raise BatchError(f"{path} is damaged: {len(mapped):,} bytes, expected {expected:,}; {remedy}")
         return np.frombuffer(mapped, np.float16).reshape(stop - first, *self.shape)
 
-    def _read_facts(self, number: int) -> tuple[dict[int, str], list[Stamp | None]]:
+    def _read_facts(self, number: int) -> tuple[dict[int, str], list[FileStamp | None]]:
         facts = json.loads((self.folder / self.step.part_file(number)).read_bytes())
-        return dict(facts["errors"]), [None if stamp is None else tuple(stamp) for stamp in facts["stamps"]]
+        return dict(facts["errors"]), [stamp and FileStamp(*stamp) for stamp in facts["stamps"]]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import datetime
-import decimal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,9 +39,9 @@ class Records:
         pyarrow, _ = import_arrow()
         return [text or "" for text in self.batch.column(column).cast(pyarrow.string()).to_pylist()]
 
-    def to_json_rows(self) -> list[dict[str, Any]]:
-        """The rows with values that JSON has: dates in ISO form, decimals as text, bytes in base64."""
-        return [{name: _to_json_value(value) for name, value in row.items()} for row in self.batch.to_pylist()]
+    def list_rows(self) -> list[dict[str, Any]]:
+        """The rows with the values that they have in Python."""
+        return self.batch.to_pylist()
 
     def record_batch(self, schema: Any) -> Any:
         """The rows as they are."""
@@ -63,7 +60,8 @@ def open_parquet(name: str, rows: int, sides: Sequence[str]) -> Iterator[tuple[l
         metadata = parquet.read_metadata(name)
         schema = metadata.schema.to_arrow_schema()
         # As set here, of a row group only pages are in memory, and of texts that repeat each is there once.
-        packed = _list_texts(metadata)
+        columns = map(metadata.schema.column, range(metadata.num_columns))
+        packed = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
         with parquet.ParquetFile(
             name, metadata=metadata, pre_buffer=False, buffer_size=_BUFFER, read_dictionary=packed
         ) as file:
@@ -76,12 +74,6 @@ def open_parquet(name: str, rows: int, sides: Sequence[str]) -> Iterator[tuple[l
             yield schema.names, _bound_batches(found, schema, rows, name)
     except pyarrow.ArrowException as error:
         raise BatchError(f"{name} cannot be read as Parquet: {error}") from None
-
-
-def _list_texts(metadata: Any) -> list[str]:
-    """The columns of texts and bytes, those inside lists and records too."""
-    columns = map(metadata.schema.column, range(metadata.num_columns))
-    return [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
 
 
 def _bound_batches(found: Iterator[Any], schema: Any, rows: int, name: str) -> Iterator[Records]:
@@ -169,21 +161,5 @@ def from_rows(rows: Sequence[dict[str, Any]], schema: Any = None) -> Any:
 
 
 def _make_type_error(name: str, error: Exception) -> BatchError:
-    return BatchError(
-        f"{name} has a column with values of several types ({error}), which Parquet does not hold; "
-        "write JSON lines instead, or give the column one type"
-    )
-
-
-def _to_json_value(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _to_json_value(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_to_json_value(inner) for inner in value]
-    if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, decimal.Decimal | datetime.timedelta):
-        return str(value)
-    return value
+    mixed = f"{name} has a column with values of several types ({error}), which Parquet does not hold"
+    return BatchError(f"{mixed}; write JSON lines instead, or give the column one type")

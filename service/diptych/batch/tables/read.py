@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,7 +39,7 @@ class Rows:
         """Read the texts of a column; "" where there is none."""
         return [row.get(column) or "" for row in self.rows]
 
-    def to_json_rows(self) -> list[dict[str, Any]]:
+    def list_rows(self) -> list[dict[str, Any]]:
         """The rows themselves."""
         return self.rows
 
@@ -67,11 +66,9 @@ def kind_of(name: str) -> str | None:
 
 @contextmanager
 def open_table(name: str, sides: tuple[str, str] = SIDES, rows: int = ROWS) -> Iterator[Table]:
-    """A table by its ending, CSV if that says nothing, `-` for CSV on standard input.
+    """A table by its ending, CSV if that says nothing, in batches of at most `rows`.
 
-    `sides` are the columns that name the pictures, `rows` how many a batch has at most. Raises BatchError for a missing
-    file or column, a column that is called as a result is, text that is not UTF-8, and rows that cannot be read, with
-    the line.
+    `sides` are the columns that name the pictures. Raises BatchError for what cannot be read, with the line.
     """
     kind = kind_of(name) or "csv"
     try:
@@ -97,22 +94,8 @@ def hash_file(name: str | Path) -> str:
         raise BatchError(f"{name} cannot be read: {error.strerror}; {_FOUND}") from None
 
 
-def read_columns(name: str, sides: tuple[str, str] = SIDES) -> list[str]:
-    """Read the names of all columns of a table. Raises BatchError.
-
-    A table of JSON lines is read to its end for them.
-    """
-    with open_table(name, sides) as table:
-        if kind_of(name) == "jsonl":
-            deque(table.batches, maxlen=0)
-        return table.columns
-
-
 def read_schema(name: str, sides: tuple[str, str] = SIDES) -> Any:
-    """Read the Arrow schema of a table. Raises BatchError.
-
-    A table of JSON lines is read to its end for it.
-    """
+    """Read the Arrow schema of a table, one of JSON lines to its end. Raises BatchError."""
     kind = kind_of(name) or "csv"
     with open_table(name, sides) as table:
         if kind == "jsonl":
@@ -131,8 +114,7 @@ def check_columns(columns: list[str], sides: tuple[str, str], name: str) -> None
 
 def _check_free(columns: Iterable[str], name: str) -> None:
     if taken := sorted(set(columns) & set(RESULTS)):
-        columns = "the column " if len(taken) == 1 else "the columns "
-        raise BatchError(f"{name} already has {columns}{', '.join(taken)}; rename what is there, the results go there")
+        raise BatchError(f"{name} already has the column {', '.join(taken)}; rename it, the results go there")
 
 
 _Read = tuple[list[str], Iterator[dict[str, Any]]]
@@ -174,10 +156,8 @@ def _read_json_lines(file: TextIO, name: str, sides: tuple[str, str], kind: str)
                 _check_free(columns, name)
             for side in sides:
                 if not isinstance(row.get(side), str | None):
-                    raise BatchError(
-                        f"{name}, line {number}: {side} is {json.dumps(row[side])[:80]}; "
-                        "expected the path of a picture as text"
-                    )
+                    got = json.dumps(row[side])[:80]
+                    raise BatchError(f"{name}, line {number}: {side} is {got}; expected the path of a picture as text")
             yield row
         check_columns(columns, sides, name)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 
@@ -16,9 +16,18 @@ from diptych_runtime.calibration.verdicts import VERDICTS
 from diptych_runtime.judgement import CloserLook, Judgement
 from diptych_runtime.parsing import parse_json
 
-RESULTS = ("relevance_score", "raw_score", "verdict", "closer_look", "error")
 
-Result = tuple[float | None, float | None, str | None, str | None, str | None]
+class Result(NamedTuple):
+    """The results of a pair, as columns of an output."""
+
+    relevance_score: float | None
+    raw_score: float | None
+    verdict: str | None
+    closer_look: str | None
+    error: str | None
+
+
+RESULTS = Result._fields
 
 _LOOKS: tuple[CloserLook, ...] = get_args(CloserLook)
 _NONE = -1
@@ -41,55 +50,40 @@ class Scores:
     errors: Mapping[int, str]
 
     @classmethod
-    def make_empty(cls, count: int, errors: Mapping[int, str]) -> Scores:
-        """Make the scores of so many pairs, to be filled in without an error."""
-        return cls(np.array([(np.nan, np.nan, _NONE, _NONE)], _VALUES).repeat(count), errors)
-
-    @classmethod
     def from_judgements(cls, judgements: Sequence[Judgement | None], errors: Mapping[int, str]) -> Scores:
         """Make the scores from judgements of pairs; None where there is an error."""
-        scores = cls.make_empty(len(judgements), errors)
+        values = np.array([(np.nan, np.nan, _NONE, _NONE)], _VALUES).repeat(len(judgements))
         for place, one in enumerate(judgements):
             if one is not None:
                 look = _NONE if one.closer_look is None else _LOOKS.index(one.closer_look)
-                scores.values[place] = one.relevance_score, one.raw_score, VERDICTS.index(one.verdict), look
-        return scores
+                values[place] = one.relevance_score, one.raw_score, VERDICTS.index(one.verdict), look
+        return cls(values, errors)
 
     @property
     def raw(self) -> np.ndarray:
         """The raw scores float32 (P,)."""
         return self.values["raw"]
 
-    @property
-    def closer_looks(self) -> int:
-        """The number of pairs that got a closer look."""
-        return int((self.values["look"] == _LOOKS.index("taken")).sum())
-
     @classmethod
     def concatenate(cls, pieces: Sequence[Scores]) -> Scores:
-        """All of them, one after the other."""
+        """All of them, at least one, one after the other."""
         errors, count = {}, 0
         for piece in pieces:
             errors.update({count + place: text for place, text in piece.errors.items()})
             count += len(piece)
-        return cls(np.concatenate([cls.make_empty(0, {}).values, *(piece.values for piece in pieces)]), errors)
+        return cls(np.concatenate([piece.values for piece in pieces]), errors)
 
     def __len__(self) -> int:
         return len(self.values)
-
-    def __getitem__(self, rows: slice) -> Scores:
-        first, stop, _ = rows.indices(len(self))
-        errors = {place - first: text for place, text in self.errors.items() if first <= place < stop}
-        return Scores(self.values[rows], errors)
 
     def list_results(self) -> Iterator[Result]:
         """List the values of the columns `RESULTS`, pair by pair."""
         for place, (relevance, raw, verdict, look) in enumerate(self.values):
             if (error := self.errors.get(place)) is not None:
-                yield None, None, None, None, error
+                yield Result(None, None, None, None, error)
             else:
                 taken = None if look == _NONE else _LOOKS[look]
-                yield shorten_float(relevance), shorten_float(raw), VERDICTS[verdict], taken, None
+                yield Result(shorten_float(relevance), shorten_float(raw), VERDICTS[verdict], taken, None)
 
     def to_bytes(self) -> bytes:
         """A NumPy file of the values, and behind it the errors as JSON; always the same bytes."""

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from datetime import date, time
 from io import TextIOWrapper
 from typing import IO, Any
 
 from diptych.batch.tables.arrow import import_arrow
 from diptych.batch.tables.read import Batch
-from diptych.batch.tables.scores import RESULTS, Scores
+from diptych.batch.tables.scores import RESULTS, Result
 
 ROW_GROUP = 64 * 1024
 
 
-def make_writer(format: str, stream: IO[bytes], columns: Sequence[str], schema: Callable[[], Any]) -> Writer:
+def make_writer(format: str, stream: IO[bytes], columns: Sequence[str], schema: Any = None) -> Writer:
     """The writer of a format ("csv", "tsv", "jsonl", "parquet") for rows with these columns and the results.
 
-    `write` takes batches in order with their scores; `close` completes the file and leaves the stream open. `schema`
-    gives the table's Arrow schema; only Parquet asks for it.
+    `write` takes batches in order with their results; `close` completes the file and leaves the stream open. Only
+    Parquet needs the table's Arrow `schema`.
     """
     if format == "parquet":
-        return _Parquet(stream, schema())
+        return _Parquet(stream, schema)
     return _JsonLines(stream) if format == "jsonl" else _Separated(stream, columns, "\t" if format == "tsv" else ",")
 
 
@@ -44,19 +46,18 @@ class _Separated(_Text):
         self.writer = csv.writer(self.text, lineterminator="\n", delimiter=delimiter)
         self.writer.writerow([*columns, *RESULTS])
 
-    def write(self, batch: Batch, scores: Scores) -> None:
+    def write(self, batch: Batch, results: Sequence[Result]) -> None:
         self.writer.writerows(
-            [*(_format_cell(row.get(column)) for column in self.columns), *results]
-            for row, results in zip(batch.to_json_rows(), scores.list_results(), strict=True)
+            [*(_format_cell(row.get(column)) for column in self.columns), *result]
+            for row, result in zip(batch.list_rows(), results, strict=True)
         )
         self.text.flush()
 
 
 class _JsonLines(_Text):
-    def write(self, batch: Batch, scores: Scores) -> None:
-        for row, results in zip(batch.to_json_rows(), scores.list_results(), strict=True):
-            full = {**row, **dict(zip(RESULTS, results, strict=True))}
-            self.text.write(json.dumps(full, ensure_ascii=False) + "\n")
+    def write(self, batch: Batch, results: Sequence[Result]) -> None:
+        for row, result in zip(batch.list_rows(), results, strict=True):
+            self.text.write(_to_json(row | result._asdict()) + "\n")
         self.text.flush()
 
 
@@ -72,14 +73,12 @@ class _Parquet:
         self.writer: Any = parquet.ParquetWriter(stream, self.schema, compression="zstd")
         self.held: list[Any] = []
 
-    def write(self, batch: Batch, scores: Scores) -> None:
-        records = batch.record_batch(self.given)
-        columns = zip(*scores.list_results(), strict=True) if len(scores) else ((), (), ())
-        results = [
-            self.arrow.array(list(column), field.type)
-            for column, field in zip(columns, list(self.schema)[-len(RESULTS) :], strict=True)
+    def write(self, batch: Batch, results: Sequence[Result]) -> None:
+        records, kinds = batch.record_batch(self.given), list(self.schema)[-len(RESULTS) :]
+        columns = [
+            self.arrow.array([result[place] for result in results], kind.type) for place, kind in enumerate(kinds)
         ]
-        self.held.append(self.arrow.RecordBatch.from_arrays([*records.columns, *results], schema=self.schema))
+        self.held.append(self.arrow.RecordBatch.from_arrays([*records.columns, *columns], schema=self.schema))
         if sum(map(len, self.held)) >= ROW_GROUP:
             self._flush_rows(ROW_GROUP)
 
@@ -105,5 +104,18 @@ def standard_output() -> IO[bytes]:
 
 
 def _format_cell(value: Any) -> Any:
-    """A value as a field of CSV: texts and numbers as they are, nothing as nothing, the rest as JSON."""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | bool) else value
+    """A value as a field of CSV: texts and numbers as they are, nothing as nothing, what is nested as JSON."""
+    if isinstance(value, dict | list | bool):
+        return _to_json(value)
+    return value if value is None or isinstance(value, str | int | float) else _to_plain(value)
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=_to_plain)
+
+
+def _to_plain(value: Any) -> str:
+    """A value that JSON lacks as text: a date in ISO form, bytes in base64, a decimal in digits."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return value.isoformat() if isinstance(value, date | time) else str(value)

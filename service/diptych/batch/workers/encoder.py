@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
 
-from diptych.batch.parts.tokens import Stamp
 from diptych.batch.tables.scores import Scores
 from diptych.errors import RemoteError
 from diptych.pictures.content import content_id
@@ -17,6 +16,7 @@ from diptych.pictures.sources import Fetch, is_url, refuse_url
 from diptych.scoring.scorer import ENCODE_BATCH, Scorer
 from diptych.scoring.threads import map_pictures
 from diptych.scoring.view_cache import ViewCache
+from diptych.store.records import FileStamp
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.closer_look.verification import View
 from diptych_runtime.decoder import PictureSource
@@ -26,7 +26,7 @@ from diptych_runtime.paths import existing_form
 
 _LOOKED = 16  # pairs whose pictures are read at once for a closer look
 
-Look = Callable[[Sequence[int]], Sequence[Evidence | None]]  # at the pairs with these places
+Pair = tuple[str, str]  # of the names of two pictures
 
 
 @dataclass(frozen=True)
@@ -70,38 +70,15 @@ class Encoder:
                 raise PictureError(str(error)) from None
         return self._resolve_path(name)
 
-    def read_stamp(self, name: str) -> Stamp | None:
+    def read_stamp(self, name: str) -> FileStamp | None:
         """Read the size and the time of a file; None where there is no file."""
-        if not name or is_url(name):
+        return None if not name or is_url(name) else FileStamp.of(str(self._resolve_path(name)))
+
+    def find_content_id(self, name: str, stamp: FileStamp | None) -> str | None:
+        """Find the id of a file's content; None unless it still has the stamp of when it was encoded."""
+        if stamp is None or self.read_stamp(name) != stamp:
             return None
-        try:
-            status = self._resolve_path(name).stat()
-        except (OSError, ValueError):
-            return None
-        return status.st_size, status.st_mtime_ns
-
-    def have_one_content(self, pairs: Sequence[tuple[str, str]], stamps: Mapping[str, Stamp | None]) -> np.ndarray:
-        """Which pairs of names are of one picture, or of two files with the same bytes, bool (P,), as far as they have
-        the stamps still that they had when they were encoded.
-        """
-
-        def find_content_id(name: str) -> str | None:
-            stamp = stamps[name]
-            return (
-                None
-                if stamp is None or self.read_stamp(name) != stamp
-                else _content_id(self._resolve_path(name), stamp)
-            )
-
-        def is_same(a: str, b: str) -> bool:
-            if a == b:
-                return True
-            one, other = stamps[a], stamps[b]
-            if one is None or other is None or one[0] != other[0]:  # of other sizes: neither is read
-                return False
-            return find_content_id(a) is not None and find_content_id(a) == find_content_id(b)
-
-        return np.array([is_same(a, b) for a, b in pairs], bool)
+        return _content_id(self._resolve_path(name), stamp)
 
     def _resolve_path(self, name: str) -> Path:
         return Path(existing_form(str(self.base / name)))
@@ -110,77 +87,83 @@ class Encoder:
         return self.scorer.pixels(self.open_source(name), name=name)
 
 
-@dataclass(frozen=True)
-class CloserLooks:
-    """Closer looks at pairs of names, for which their pictures are read once more, with a cache of their views."""
-
-    encoder: Encoder
-    views: ViewCache = field(default_factory=ViewCache)
-
-    def look_at_pairs(
-        self, pairs: Sequence[tuple[str, str]], stamps: Mapping[str, Stamp | None]
-    ) -> list[Evidence | None]:
-        """Look more closely at each pair of names; returns their evidence.
-
-        It is None where a picture is gone, or its file has another stamp than when it was encoded.
-        """
-        seen: list[Evidence | None] = []
-        describe = partial(self._describe_views, stamps=stamps)
-        for start in range(0, len(pairs), _LOOKED):
-            batch = pairs[start : start + _LOOKED]
-            views = self.views.get_views(list(dict.fromkeys(name for pair in batch for name in pair)), describe)
-            seen += self.encoder.scorer.evidence([(views[a], views[b]) for a, b in batch])
-        return seen
-
-    def _describe_views(self, names: list[str], stamps: Mapping[str, Stamp | None]) -> Mapping[str, View | None]:
-        same = [name for name in names if self.encoder.read_stamp(name) == stamps[name]]
-        sources = map_pictures(self.encoder.open_source, same, self.encoder.scorer.runtime.threads)
-        there = [None if isinstance(source, PictureError) else source for source in sources]
-        views = dict(zip(same, self.encoder.scorer.views(there), strict=True))
-        kept = {
-            name for name in same if self.encoder.read_stamp(name) == stamps[name]
-        }  # none changed while it was read
-        return {name: views[name] if name in kept else None for name in names}
-
-
 @lru_cache(maxsize=4096)
-def _content_id(path: Path, stamp: Stamp) -> str | None:
+def _content_id(path: Path, stamp: FileStamp) -> str | None:
     return content_id(path)
 
 
-def pair_errors(sides: tuple[str, str], errors: Sequence[tuple[str | None, str | None]]) -> dict[int, str]:
-    """The errors of pairs without a score, by place, from the errors of each one's two pictures."""
-    return {
-        place: "; ".join(f"{side}: {error}" for side, error in zip(sides, both, strict=True) if error is not None)
-        for place, both in enumerate(errors)
-        if both != (None, None)
-    }
+class PairScorer:
+    """Scores pairs of encoded pictures; with `closer_look` the files of pairs that deserve it are read once more."""
 
+    def __init__(self, encoder: Encoder, sides: tuple[str, str], *, closer_look: bool) -> None:
+        """`sides` are the names of the two pictures in errors."""
+        self.encoder, self.sides = encoder, sides
+        self._views = ViewCache() if closer_look else None
 
-def score_pairs(
-    scorer: Scorer,
-    tokens_a: np.ndarray,
-    tokens_b: np.ndarray,
-    errors: dict[int, str],
-    same: np.ndarray,
-    look: Look | None = None,
-) -> Scores:
-    """Scores of pairs of tokens float16 (P, N, M, d), but for those with an error, to the question that is asked;
-    those that are the `same`, bool (P,), are so without being looked at. `look` takes the closer looks that pairs
-    deserve; without it they get none.
-    """
-    judgements: list[Judgement | None] = [None] * len(tokens_a)
-    good = np.setdiff1d(np.arange(len(tokens_a)), list(errors))
-    if len(good):
-        whole = len(good) == len(tokens_a)
-        logits = scorer.all_logits(tokens_a if whole else tokens_a[good], tokens_b if whole else tokens_b[good])
-        questions, asked = scorer.runtime.manifest.questions, scorer.runtime.question
-        seen: list[Evidence | None] = [None] * len(good)
-        if look is not None:
-            rows = np.flatnonzero(needs_closer_look(questions, logits, asked) & ~same[good])
-            for place, evidence in zip(rows.tolist(), look(good[rows].tolist()) if len(rows) else (), strict=True):
-                seen[place] = evidence
-        answers = judge_pairs(questions, logits, seen, same=same[good])[asked]
-        for place, judgement in zip(good.tolist(), answers, strict=True):
-            judgements[place] = judgement
-    return Scores.from_judgements(judgements, errors)
+    def score_pairs(
+        self,
+        pairs: Sequence[Pair],
+        tokens_a: np.ndarray,
+        tokens_b: np.ndarray,
+        errors: Mapping[str, str],
+        stamps: Mapping[str, FileStamp | None],
+    ) -> Scores:
+        """Score pairs with tokens float16 (P, N, M, d), to the question that is asked.
+
+        A picture with an error, by name, is one of its pairs. `stamps` are those of when the pictures were encoded: a
+        file that has another one since is not read again.
+        """
+        failed: dict[int, str] = {}
+        for place, pair in enumerate(pairs):
+            if told := [
+                f"{side}: {errors[name]}" for side, name in zip(self.sides, pair, strict=True) if name in errors
+            ]:
+                failed[place] = "; ".join(told)
+        judgements: list[Judgement | None] = [None] * len(pairs)
+        good = np.setdiff1d(np.arange(len(pairs)), list(failed))
+        if len(good):
+            logits = self.encoder.scorer.all_logits(tokens_a[good], tokens_b[good])
+            judged = self._judge_pairs([pairs[place] for place in good.tolist()], logits, stamps)
+            for place, judgement in zip(good.tolist(), judged, strict=True):
+                judgements[place] = judgement
+        return Scores.from_judgements(judgements, failed)
+
+    def _judge_pairs(
+        self, pairs: Sequence[Pair], logits: np.ndarray, stamps: Mapping[str, FileStamp | None]
+    ) -> list[Judgement]:
+        runtime = self.encoder.scorer.runtime
+        questions, asked = runtime.manifest.questions, runtime.question
+        same = np.array([self._have_one_content(pair, stamps) for pair in pairs], bool)
+        seen: list[Evidence | None] = [None] * len(pairs)
+        if self._views is not None:
+            places = np.flatnonzero(needs_closer_look(questions, logits, asked) & ~same).tolist()
+            for start in range(0, len(places), _LOOKED):
+                batch = places[start : start + _LOOKED]
+                for place, evidence in zip(batch, self._look_closer([pairs[p] for p in batch], stamps), strict=True):
+                    seen[place] = evidence
+        return judge_pairs(questions, logits, seen, same=same)[asked]
+
+    def _have_one_content(self, pair: Pair, stamps: Mapping[str, FileStamp | None]) -> bool:
+        """True for one picture, and for two files with the same bytes; of other sizes neither is read."""
+        a, b = pair
+        one, other = stamps[a], stamps[b]
+        if a == b or one is None or other is None or one.bytes != other.bytes:
+            return a == b
+        found = self.encoder.find_content_id(a, one)
+        return found is not None and found == self.encoder.find_content_id(b, other)
+
+    def _look_closer(self, pairs: Sequence[Pair], stamps: Mapping[str, FileStamp | None]) -> list[Evidence | None]:
+        assert self._views is not None
+        names = list(dict.fromkeys(name for pair in pairs for name in pair))
+        views = self._views.get_views(names, partial(self._describe_views, stamps=stamps))
+        return self.encoder.scorer.evidence([(views[a], views[b]) for a, b in pairs])
+
+    def _describe_views(self, names: list[str], stamps: Mapping[str, FileStamp | None]) -> Mapping[str, View | None]:
+        """Describe pictures by name; None for a file that is gone, or that changed since it was encoded."""
+        encoder = self.encoder
+        same = [name for name in names if encoder.read_stamp(name) == stamps[name]]
+        sources = map_pictures(encoder.open_source, same, encoder.scorer.runtime.threads)
+        there = [None if isinstance(source, PictureError) else source for source in sources]
+        views = dict(zip(same, encoder.scorer.views(there), strict=True))
+        # Once more: none may have changed while it was read.
+        return {name: views.get(name) if encoder.read_stamp(name) == stamps[name] else None for name in names}

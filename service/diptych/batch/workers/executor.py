@@ -35,10 +35,8 @@ class RetryQueue:
         """Queue a part once more, because its worker was lost. Raises BatchError when that happens too often."""
         self._lost[number] += 1
         if self._lost[number] == MOST:
-            raise BatchError(
-                f"{self._describe(number)} could not be done: {MOST} workers in turn were lost over them, the last one "
-                f"{why}; look at these, or give the workers more memory"
-            )
+            lost = f"{self._describe(number)} could not be done: {MOST} workers in turn were lost over them"
+            raise BatchError(f"{lost}, the last one {why}; look at these, or give the workers more memory")
         self.say(f"a worker was lost ({why}); {self._describe(number)} are done again")
         self._waiting.appendleft(number)
 

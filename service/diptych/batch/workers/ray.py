@@ -55,8 +55,7 @@ class Cluster:
             opened.enter_context(redirect_stdout(sys.stderr))
             opened.callback(self._ray.shutdown)
             if not self._count_slots():
-                few = f"no node of the Ray cluster has {self.threads} processors; ask for fewer with --threads"
-                raise BatchError(few)
+                raise BatchError(f"no node of the Ray cluster has {self.threads} processors; ask for fewer --threads")
             self._open = opened.pop_all()
         return self
 
@@ -101,10 +100,8 @@ def _wait_for_node(since: float | None, attempts: RetryQueue) -> float:
         attempts.say(f"the Ray cluster has no node left that can work; waiting {_WAIT:.0f} s for one")
         return monotonic()
     if monotonic() - since > _WAIT:
-        raise BatchError(
-            f"the Ray cluster has had no node that can work for {_WAIT:.0f} s; what is done is kept: start one and "
-            "run this again"
-        )
+        lost = f"the Ray cluster has had no node that can work for {_WAIT:.0f} s"
+        raise BatchError(f"{lost}; what is done is kept: start one and run this again")
     return since
 
 

@@ -1,8 +1,7 @@
 """Work on the pictures of a collection that workers share, while one process alone writes to the collection.
 
-Beside the collection there is a folder for each job. A worker leaves a part there, whole or not at all; the process
-takes it over into the collection or the ledger, and then the part goes. So what ends a run costs the parts in work, and
-the next run takes over first what it finds.
+A worker leaves a part, whole or not at all, in the job's folder beside the collection; the process takes it over, and
+then the part goes.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ from diptych.console import format_count
 
 @dataclass(frozen=True)
 class WorkerPool:
-    """A pool of workers: the executor, the configuration of each worker, and the callback told of workers that were
-    lost.
-    """
+    """A pool of workers: the executor, each worker's configuration, and a callback told of those that were lost."""
 
     engine: Executor
     config: WorkerConfig
@@ -35,8 +32,8 @@ class WorkerPool:
     def say_blind(self, count: int) -> None:
         """Say that this process could read so many files which no worker could."""
         if count:
-            pictures = format_count(count, "picture")
-            self.say(f"{pictures} could be read here and not by workers; does each of these see the folders?")
+            files = format_count(count, "picture")
+            self.say(f"{files} could be read here and not by workers; does each of these see the folders?")
 
 
 @dataclass(frozen=True)
@@ -47,10 +44,7 @@ class SharedParts:
 
     @classmethod
     def for_collection(cls, collection: Collection, name: str) -> SharedParts:
-        """The shared parts of a collection for work of this name.
-
-        Raises StoreError if the collection is not in a folder.
-        """
+        """The shared parts of a collection for work of this name. Raises StoreError if it is not in a folder."""
         return cls(collection.directory / f"{name}.parts")
 
     def list_jobs(self) -> list[Path]:
@@ -59,10 +53,7 @@ class SharedParts:
 
     @contextmanager
     def begin_job(self) -> Iterator[Path]:
-        """Make the folder of a new job, to be filled inside the block; it goes if that fails.
-
-        What a worker of an earlier job may still write goes elsewhere.
-        """
+        """Make the folder of a new job, to be filled inside the block; it goes if that fails."""
         folder = self.folder / make_job_id()
         folder.mkdir(parents=True)
         try:
@@ -74,10 +65,7 @@ class SharedParts:
     def complete_parts(
         self, job: Path, step: Step, work: PartWork, workers: WorkerPool, describe: Describe
     ) -> Iterator[tuple[int, Path]]:
-        """Let the workers complete the parts; yields the number and file of each, in order.
-
-        A file goes when the next one is asked for.
-        """
+        """Let the workers complete the parts; yields the number and file of each, which goes with the next one."""
         attempts = RetryQueue(range(step.parts), describe, workers.say)
         following, done = 0, set()
         for number in workers.engine.run(partial(work, folder=str(job), config=workers.config), attempts):

@@ -8,28 +8,26 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from diptych.batch.parts.manifest import MANIFEST, NAMES, PAIRS, Manifest, write_part
 from diptych.batch.parts.picture_names import read_names
-from diptych.batch.parts.tokens import Stamp, Tokens
+from diptych.batch.parts.tokens import Tokens
 from diptych.batch.tables.scores import Scores
-from diptych.batch.workers.encoder import CloserLooks, Encoder, pair_errors, score_pairs
+from diptych.batch.workers.encoder import Encoder, PairScorer
 from diptych.errors import BatchError
 from diptych.pictures.sources import make_fetcher
 from diptych.scoring.decode_pool import make_decoder
 from diptych.scoring.scorer import Scorer
-from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.kernel.precision import VARIABLE as PAIRS_VARIABLE
 from diptych_runtime.runtime import Runtime
 
 AT_A_TIME = 512  # pairs whose tokens are in memory
-_REMEMBERED = 4096  # names of pictures that were looked at more closely
 
 PartWork = Callable[..., object]  # `encode_part` or `score_part`
 
@@ -48,25 +46,22 @@ class WorkerConfig:
 class _OpenJob:
     """A job as a worker has it open."""
 
+    folder: Path
     manifest: Manifest
-    scorer: Scorer
     tokens: Tokens
     pairs: np.ndarray
-    encoder: Encoder
-    looks: CloserLooks | None
-    names: Callable[[int], str]
+    scorer: PairScorer
 
 
 def encode_part(number: int, *, folder: str, config: WorkerConfig) -> None:
     """Encode the pictures of a part into tokens. Raises OSError if the table and its folder are gone meanwhile."""
     job = _open_job(Path(folder), config)
-    manifest = job.manifest
-    names = read_names(Path(folder, NAMES), *manifest.encoding.part_bounds(number))
-    stamps = [job.encoder.read_stamp(name) for name in names]
-    tokens, errors = job.encoder.encode_pictures(names)
-    if errors and not Path(manifest.folder).is_dir():
+    names = read_names(job.folder / NAMES, range(*job.manifest.encoding.part_bounds(number)))
+    stamps = [job.scorer.encoder.read_stamp(name) for name in names]
+    tokens, errors = job.scorer.encoder.encode_pictures(names)
+    if errors and not Path(job.manifest.folder).is_dir():
         # A disk that was pulled out is not a table full of missing pictures.
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), manifest.folder)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), job.manifest.folder)
     job.tokens.write(number, tokens, errors, stamps)
 
 
@@ -76,7 +71,7 @@ def score_part(number: int, *, folder: str, config: WorkerConfig) -> None:
     step = job.manifest.scoring
     pairs = np.asarray(job.pairs[slice(*step.part_bounds(number))])
     done = [_score_pairs(job, pairs[start : start + AT_A_TIME]) for start in range(0, len(pairs), AT_A_TIME)]
-    write_part(Path(folder, step.part_file(number)), Scores.concatenate(done).to_bytes())
+    write_part(job.folder / step.part_file(number), Scores.concatenate(done).to_bytes())
 
 
 def clear_caches() -> None:
@@ -86,28 +81,13 @@ def clear_caches() -> None:
 
 
 def _score_pairs(job: _OpenJob, pairs: np.ndarray) -> Scores:
-    places_a, places_b = pairs.T
-    errors_a, errors_b = (job.tokens.find_errors(places.tolist()) for places in (places_a, places_b))
-    both = [(errors_a.get(a), errors_b.get(b)) for a, b in pairs.tolist()]
-    tokens_a, tokens_b = job.tokens.read_tokens(places_a), job.tokens.read_tokens(places_b)
-
-    stamps = {place: job.tokens.find_stamp(place) for place in np.unique(pairs).tolist()}
-
-    def name_pairs(places: Sequence[int]) -> tuple[list[tuple[str, str]], dict[str, Stamp | None]]:
-        wanted = pairs[places].tolist()
-        return [(job.names(a), job.names(b)) for a, b in wanted], {
-            job.names(place): stamps[place] for pair in wanted for place in pair
-        }
-
-    def look_closer(places: Sequence[int], looks: CloserLooks) -> list[Evidence | None]:
-        return looks.look_at_pairs(*name_pairs(places))
-
-    sizes = [[stamp and stamp[0] for stamp in (stamps[a], stamps[b])] for a, b in pairs.tolist()]
-    of_one_size, same = [place for place, (a, b) in enumerate(sizes) if a and a == b], np.zeros(len(pairs), bool)
-    if of_one_size:
-        same[of_one_size] = job.encoder.have_one_content(*name_pairs(of_one_size))
-    looking = None if job.looks is None else partial(look_closer, looks=job.looks)
-    return score_pairs(job.scorer, tokens_a, tokens_b, pair_errors(job.manifest.sides, both), same, looking)
+    places = np.unique(pairs).tolist()
+    names = dict(zip(places, read_names(job.folder / NAMES, places), strict=True))
+    errors = {names[place]: error for place, error in job.tokens.find_errors(places).items()}
+    stamps = {names[place]: job.tokens.find_stamp(place) for place in places}
+    named = [(names[a], names[b]) for a, b in pairs.tolist()]
+    tokens_a, tokens_b = (job.tokens.read_tokens(side) for side in pairs.T)
+    return job.scorer.score_pairs(named, tokens_a, tokens_b, errors, stamps)
 
 
 def _open_job(folder: Path, config: WorkerConfig) -> _OpenJob:
@@ -124,36 +104,30 @@ def _load_job(folder: Path, manifest: Manifest, config: WorkerConfig) -> _OpenJo
     own = scorer.runtime.scores_revision
     if (known := manifest.fix_scores_revision(folder, own)) != own:
         theirs = "int8" if known.endswith("-int8") else "float32"
+        here = f"on {os.uname().nodename} they would be those of {own} ({scorer.runtime.pair_path})"
         alike = known.removesuffix("-int8") == own.removesuffix("-int8")  # but for the precision of pairs
         way = f"set {PAIRS_VARIABLE}={theirs} to go on, or begin anew" if alike else "begin anew"
-        raise BatchError(
-            f"the scores of this job are those of {known}, and on {os.uname().nodename} they would be those of {own} "
-            f"({scorer.runtime.pair_path}); {way} with --force"
-        )
+        raise BatchError(f"the scores of this job are those of {known}, and {here}; {way} with --force")
     tokens = Tokens(folder, manifest.encoding, manifest.token_shape)
     pairs = np.memmap(folder / PAIRS, np.uint32, "r", shape=(manifest.rows, 2))
     encoder = Encoder(scorer, Path(manifest.folder), make_fetcher(config.urls))
-    looks = CloserLooks(encoder) if manifest.closer_look else None
-    name = lru_cache(_REMEMBERED)(lambda place: read_names(folder / NAMES, place, place + 1)[0])
-    return _OpenJob(manifest, scorer, tokens, pairs, encoder, looks, name)
+    return _OpenJob(
+        folder, manifest, tokens, pairs, PairScorer(encoder, manifest.sides, closer_look=manifest.closer_look)
+    )
 
 
 def make_unseen_error(path: Path, whose: str) -> BatchError:
     """The error of a worker that does not see the first file of a job, in the folder of `whose`."""
-    return BatchError(
-        f"{path} is not to be seen on {os.uname().nodename}; every worker has to see the folder of {whose} and that of "
-        "the pictures under the same paths"
-    )
+    needed = f"every worker has to see the folder of {whose} and that of the pictures under the same paths"
+    return BatchError(f"{path} is not to be seen on {os.uname().nodename}; {needed}")
 
 
 def load_scorer(config: WorkerConfig, revision: str) -> Scorer:
     """The model that a job began with, kept for the next part. Raises BatchError if it is another one here."""
     scorer = _open_scorer(config)
     if scorer.runtime.revision != revision:
-        raise BatchError(
-            f"the model {config.model} is {scorer.runtime.revision} on {os.uname().nodename}, and the job began with "
-            f"{revision}; every worker needs that one"
-        )
+        here = f"the model {config.model} is {scorer.runtime.revision} on {os.uname().nodename}"
+        raise BatchError(f"{here}, and the job began with {revision}; every worker needs that one")
     return scorer
 
 
