@@ -33,12 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 async def read_body(
-    request: Request,
-    model: type[Model],
-    parsing: RequestPool,
-    *,
-    form: bool = False,
-    pictures: int = 0,
+    request: Request, model: type[Model], parsing: RequestPool, *, form: bool = False, pictures: int = 0
 ) -> Model:
     """The checked body: JSON, or the fields and files of a `form`, where one is taken.
 
@@ -66,12 +61,7 @@ def describe_body(model: type[BaseModel], *, form: bool = False) -> dict[str, ob
         first = sorted(written["properties"], key=lambda name: name not in required)
         properties = {name: _describe_field(written["properties"][name], name in required) for name in first}
         content[_FORM] = {
-            "schema": {
-                "type": "object",
-                "properties": properties,
-                "required": required,
-                "additionalProperties": False,
-            }
+            "schema": {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
         }
     return {"requestBody": {"required": True, "content": content}}
 

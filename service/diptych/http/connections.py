@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import resource
 from typing import Any
 
@@ -15,6 +16,8 @@ MOST = 4096  # connections at once, each of which takes some 20 KiB
 # Descriptors that are none of connections: of decoders, databases, the model, uploads on their way to the disk.
 RESERVED = 256
 EACH = 16  # descriptors of a collection: of its database and log, for some who read it at once
+
+logger = logging.getLogger(__name__)
 
 
 class Connections:
@@ -128,6 +131,18 @@ class Connection(H11Protocol):
             self._all.end_waiting(self)
         elif not self.transport.is_closing():
             self._all.start_waiting(self)
+
+
+def log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log a failure of the event loop (`loop.set_exception_handler`): a connection that cannot be accepted, for want of
+    descriptors or memory, in one line. The loop tries again as often as there are connections.
+    """
+    if "._start_serving(" in context["message"]:  # it was about to try again when the server ended
+        return
+    if "socket.accept()" not in context["message"]:
+        loop.default_exception_handler(context)
+        return
+    logger.error("a connection could not be accepted: %s", context.get("exception"))
 
 
 def limit_open_collections(wanted: int) -> int:

@@ -66,12 +66,7 @@ class Context:
         self.health = Health(self.scorer, self.collections, self.settings.stuck_seconds, self.longest_running)
 
     async def read_request(
-        self,
-        request: HttpRequest,
-        model: type[Body],
-        *,
-        form: bool = False,
-        pictures: int | None = None,
+        self, request: HttpRequest, model: type[Body], *, form: bool = False, pictures: int | None = None
     ) -> Body:
         """Read and check the body of a request (`read_body`), and open its collection.
 

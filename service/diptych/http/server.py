@@ -52,7 +52,7 @@ def configure_log(form: str, *, quiet: bool = False) -> None:
         handler.setFormatter(VisibleFormatter("{asctime} {levelname:7} {message}", style="{"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    for name in ("uvicorn.error", "asyncio"):  # what anybody who reaches the port can bring about
+    for name in ("uvicorn.error", "diptych.http.connections"):  # what anybody who reaches the port can bring about
         logging.getLogger(name).addFilter(RateLimit())
     root.setLevel(logging.WARNING if quiet else logging.INFO)
 
@@ -95,9 +95,14 @@ def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
     """
     import uvicorn
 
-    from diptych.http.connections import Connections, limit_connections
+    from diptych.http.connections import Connections, limit_connections, log_failure
 
     class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            """Have `log_failure` log the connections that cannot be accepted."""
+            asyncio.get_running_loop().set_exception_handler(log_failure)
+            await super().startup(sockets)
+
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             """After SIGTERM it first says for a while that it will end, for others to turn elsewhere."""
             health = app.state.context.health

@@ -197,7 +197,7 @@ def test_a_collection_that_another_request_removes_while_it_is_made_is_said(seve
 def test_every_collection_is_served_by_its_own_model(root, scorer, running, photo_bytes, data_uri):
     letters = Scorer.load("omniglot", provider="cpu", threads=1)
     pictures = [photo_bytes(1), photo_bytes(2)]
-    owners = {"letters": letters, "photos": scorer}
+    owners, ids = {"letters": letters, "photos": scorer}, list[str]()
     for name, own in owners.items():
         with Collection.open(root / name, own, create=True) as collection:
             ids = [one.id for one in collection.add(pictures)]

@@ -246,5 +246,5 @@ def test_a_service_whose_descriptors_are_all_taken_says_so_once_a_second_and_ans
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (1024, 1024))
             assert healthy(port)
     said = (tmp_path / "log").read_text()
-    assert 1 <= said.count("[Errno 24] Too many open files") <= 6
+    assert 1 <= said.count("could not be accepted: [Errno 24] Too many open files") <= 6
     assert len(said) < 10_000

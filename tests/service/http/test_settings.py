@@ -27,9 +27,10 @@ def test_every_setting_is_read_from_the_environment_and_from_a_file_and_the_envi
     name, tmp_path, monkeypatch
 ):
     one, other = OTHER.get(name, ("7", "9"))
+    default = getattr(Settings(), name)
     monkeypatch.setenv(f"DIPTYCH_{name.upper()}", one)
     from_environment = getattr(Settings.load(), name)
-    assert from_environment != getattr(Settings(), name)
+    assert from_environment != default
     monkeypatch.delenv(f"DIPTYCH_{name.upper()}")
     file = tmp_path / "settings.toml"
     file.write_text(f"{name} = {one}" if one.isdecimal() else f'{name} = "{one}"')

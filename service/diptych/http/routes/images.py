@@ -15,7 +15,7 @@ from diptych.http.bodies import describe_body
 from diptych.http.context import Context, Here, MayChange, Proven, Stored, refuse_picture
 from diptych.http.middleware.errors import ERRORS, RequestError, document_file
 from diptych.http.schemas.pictures import IMAGE_ID, Picture, Upload, list_pictures
-from diptych.http.schemas.requests import AddRequest, read_filter
+from diptych.http.schemas.requests import FILTER_SCHEMA, AddRequest, read_filter
 from diptych.http.schemas.responses import (
     AddedItem,
     Deleted,
@@ -32,7 +32,15 @@ from diptych_runtime.errors import PictureError
 router = APIRouter(prefix="/v1/images", tags=["collection"], responses=ERRORS)
 
 Id = Annotated[str, Path(alias="id", description="32 hexadecimal digits.", json_schema_extra=IMAGE_ID)]
-FilterText = Annotated[str | None, Query(description="A condition on metadata as JSON, as in /v1/search.")]
+FilterText = Annotated[str | None, Query(include_in_schema=False)]
+_FILTER = {
+    # Written by hand: it is JSON in the address, which FastAPI has no word for.
+    "name": "filter",
+    "in": "query",
+    "required": False,
+    "description": "A condition on metadata as JSON, as in /v1/search.",
+    "content": {"application/json": {"schema": FILTER_SCHEMA}},
+}
 _PICTURE_HEADERS = {
     # The id is a digest of the content, so what a browser keeps under it never goes stale.
     "Cache-Control": "private, max-age=86400, immutable",
@@ -80,7 +88,7 @@ async def add(request: Request, response: Response, here: Here) -> ItemList[Adde
         return await here.work.run(add_pictures, request)
 
 
-@router.get("", summary="List pictures")
+@router.get("", summary="List pictures", openapi_extra={"parameters": [_FILTER]})
 async def listing(
     here: Here,
     collection: Stored,
@@ -102,6 +110,7 @@ async def listing(
 @router.get(
     "/export",
     summary="All records, a line each",
+    openapi_extra={"parameters": [_FILTER]},
     response_class=Response,
     responses=document_file("application/x-ndjson"),
 )
@@ -124,12 +133,7 @@ async def one(id_: Id, here: Here, collection: Stored) -> ImageItem:
     return here.describe_image(collection, await here.reads.run(lambda: collection.get(id_)))
 
 
-@router.get(
-    "/{id}/content",
-    summary="The picture itself",
-    response_class=Response,
-    responses=document_file("image/*"),
-)
+@router.get("/{id}/content", summary="The picture itself", response_class=Response, responses=document_file("image/*"))
 async def content(id_: Id, here: Here, collection: Stored) -> Response:
     """The file of one picture, unchanged."""
     data, kind = await here.reads.run(lambda: collection.content(id_))
@@ -137,10 +141,7 @@ async def content(id_: Id, here: Here, collection: Stored) -> Response:
 
 
 @router.get(
-    "/{id}/thumbnail",
-    summary="The picture, small",
-    response_class=Response,
-    responses=document_file("image/jpeg"),
+    "/{id}/thumbnail", summary="The picture, small", response_class=Response, responses=document_file("image/jpeg")
 )
 async def thumbnail(
     id_: Id,

@@ -14,14 +14,7 @@ from diptych.http.middleware.errors import ERRORS, RequestError, document_file
 from diptych.http.pair_jobs import PairProgress
 from diptych.http.schemas.pictures import IMAGE_ID
 from diptych.http.schemas.requests import LabelRequest, PairsRequest
-from diptych.http.schemas.responses import (
-    LabelCounts,
-    LabelList,
-    LabelTakenBack,
-    PairItem,
-    PairsBegun,
-    PairsToLabel,
-)
+from diptych.http.schemas.responses import LabelCounts, LabelList, LabelTakenBack, PairItem, PairsBegun, PairsToLabel
 from diptych.labelling.choose import PairToLabel, pairs_to_label
 from diptych.labelling.table import csv_texts
 from diptych.store.records import Label
@@ -39,10 +32,7 @@ Id = Annotated[str, Query(description="32 hexadecimal digits.", json_schema_extr
 
 
 @router.post(
-    "/next",
-    summary="The pairs that teach most",
-    openapi_extra=describe_body(PairsRequest),
-    dependencies=[Proven],
+    "/next", summary="The pairs that teach most", openapi_extra=describe_body(PairsRequest), dependencies=[Proven]
 )
 async def following(request: Request, here: Here) -> PairsBegun | PairsToLabel:
     """The pairs without a label that a person's answers to teach most: near the thresholds, in disagreement, and of
@@ -120,12 +110,7 @@ async def export(here: Here, collection: Stored, question: QuestionText = None) 
     return answer
 
 
-@router.post(
-    "/labels",
-    summary="Label a pair",
-    openapi_extra=describe_body(LabelRequest),
-    dependencies=[MayChange],
-)
+@router.post("/labels", summary="Label a pair", openapi_extra=describe_body(LabelRequest), dependencies=[MayChange])
 async def label(request: Request, here: Here) -> Label:
     """Keep a person's answer about two stored pictures. It stands in place of an earlier answer."""
     body = await here.read_request(request, LabelRequest)

@@ -14,12 +14,7 @@ from diptych.http.bodies import describe_body
 from diptych.http.context import Context, Here, Proven
 from diptych.http.middleware.errors import ERRORS, RequestError
 from diptych.http.schemas.pictures import Picture, Upload, check_count, list_pictures
-from diptych.http.schemas.requests import (
-    EmbeddingRequest,
-    ExplainRequest,
-    RerankRequest,
-    ScoreRequest,
-)
+from diptych.http.schemas.requests import EmbeddingRequest, ExplainRequest, RerankRequest, ScoreRequest
 from diptych.http.schemas.responses import (
     AnswerItem,
     EmbeddingAnswer,

@@ -37,9 +37,7 @@ router = APIRouter(prefix="/v1", tags=["collection"], dependencies=[Proven], res
 
 
 @router.post(
-    "/search",
-    summary="Find a picture in the collection",
-    openapi_extra=describe_body(SearchRequest, form=True),
+    "/search", summary="Find a picture in the collection", openapi_extra=describe_body(SearchRequest, form=True)
 )
 async def search(request: Request, here: Here) -> SearchAnswer:
     """The pictures most like the one sent: `curl -F image=@photo.jpg -F top=5 .../v1/search`, or JSON.

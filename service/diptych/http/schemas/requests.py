@@ -58,11 +58,12 @@ Count = Annotated[int, Field(ge=0), _Whole]
 # Python reads NaN, halves of surrogate pairs and a thousand levels from JSON, but nobody could read them back.
 Metadata = Annotated[dict[str, Any], BeforeValidator(_read_object), AfterValidator(checked_metadata)]
 Threshold = Annotated[Annotated[float, Field(gt=0, le=1)] | Literal["auto"], BeforeValidator(_check_threshold)]
+FILTER_SCHEMA = {"$ref": "#/components/schemas/Filter"}
 Filter = Annotated[
     dict[str, Any],
     BeforeValidator(_read_object),
     AfterValidator(_check_filter),
-    WithJsonSchema({"$ref": "#/components/schemas/Filter"}, mode="validation"),
+    WithJsonSchema(FILTER_SCHEMA, mode="validation"),
 ]
 # Of a folder that was named first a collection knows nothing.
 Rule = Literal["resolution", "with-exif", "format", "exif", "largest", "oldest", "newest", "shortest"]
@@ -221,7 +222,5 @@ class NewCollection(Strict):
     """A collection to make."""
 
     name: str = Field(
-        description="1 to 63 of a-z, 0-9, - and _; a letter or a digit begins.",
-        examples=["shoes"],
-        pattern=f"^{NAME}$",
+        description="1 to 63 of a-z, 0-9, - and _; a letter or a digit begins.", examples=["shoes"], pattern=f"^{NAME}$"
     )

@@ -128,7 +128,7 @@ class ExplainAnswer(Asked, AnswerItem):
     grid: tuple[int, int] = Field(description="Rows and columns of patches that each picture is cut into.")
     crossing: float = Field(description="Share of all attention that goes to the other picture, 0 to 1.")
     evidence: Evidence | None = Field(description="What the closer look saw; null without one.")
-    placement: dict[str, list[tuple[float, float]]] | None = Field(
+    placement: dict[str, list[list[float]]] | None = Field(
         description="`first_in_second` and `second_in_first`: the corners of each in the other, from the top left "
         "clockwise, as shares of width and height; null where one cannot be laid over the other."
     )
