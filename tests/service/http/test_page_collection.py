@@ -127,7 +127,7 @@ def test_a_read_only_key_is_told_kindly_that_it_changes_nothing(visit, serve, lo
         page.keyboard.press("s")
         page.wait_for_selector("#label-alert:not([hidden])")
         assert page.get_attribute("#label-pictures", "data-pair") == pair
-        page.click("#to-collection")
+        page = visit(client, "#/collection", refusals=True, **login)
         page.wait_for_selector(".tile >> nth=4")
         page.set_input_files("#add-file", upload("new.jpg", photo_bytes(40)))
         says(page, "#collection-alert", "can look but not change")
