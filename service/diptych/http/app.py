@@ -1,11 +1,11 @@
-"""The service as an ASGI application."""
+"""The service as an ASGI application, with its page and its OpenAPI document."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -13,23 +13,27 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
+from pydantic.json_schema import models_json_schema
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from diptych.collection.collection import Collection
 from diptych.collection.registry import Collections
+from diptych.errors import OverloadedError
+from diptych.http.bodies import REFERENCE, omit_null
 from diptych.http.context import Context
 from diptych.http.health import warm_up
 from diptych.http.metrics import Metrics
 from diptych.http.middleware.body_limits import BodyLimits
-from diptych.http.middleware.errors import RequestError, install_handlers
+from diptych.http.middleware.errors import ErrorEnvelope, install_handlers
 from diptych.http.middleware.outer import OPEN, OuterMiddleware
-from diptych.http.openapi import complete_document
 from diptych.http.request_pool import RequestPool
-from diptych.http.routes import collections, duplicates, images, labels, pairs, search, status
+from diptych.http.routes import collections, images, labels, pairs, search, status
+from diptych.http.schemas import requests
 from diptych.http.settings import Settings
 from diptych.pictures.fetch import Fetcher
 from diptych.scoring.scorer import Scorer
+from diptych.store.filters import SCHEMA as FILTER
 from diptych_runtime.calibration.questions import askable_questions
 
 WARM_AGAIN = 30.0  # seconds after a warm-up that failed and may succeed
@@ -81,7 +85,7 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
 
         async def keep_warming() -> None:
             while not ending.is_set():
-                with suppress(RequestError):  # no room for it just now
+                with suppress(OverloadedError):
                     # However long it takes: what is not ready at the deadline of a request may be so a little later.
                     context.health.warm_up = await work.run(lambda: warm_up(scorer, kept), seconds=math.inf)
                 if (done := context.health.warm_up) is not None and not done.passing:
@@ -111,11 +115,11 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
         OuterMiddleware, body_limits=body_limits, keys=settings.keys, hosts=settings.hosts, metrics=metrics
     )
     install_handlers(app)
-    for part in (pairs, search, duplicates, labels, images, collections, status):
+    for part in (pairs, search, labels, images, collections, status):
         # As `include_router` would, which makes each of them anew at the first request: that would wait 80 ms for it.
         app.router.routes.extend(part.router.routes)
     _install_page(app)
-    complete_document(app, settings, askable_questions(scorer.runtime.questions))
+    _complete_document(app, settings, askable_questions(scorer.runtime.questions))
     return app
 
 
@@ -146,3 +150,63 @@ def _install_page(app: FastAPI) -> None:
     @app.get("/docs", include_in_schema=False)
     async def docs() -> FileResponse:
         return FileResponse(_PAGE / "docs.html", headers=_FRESH)
+
+
+_BODIES = (
+    *(requests.AddRequest, requests.DuplicatesRequest, requests.EmbeddingRequest, requests.ExplainRequest),
+    *(requests.LabelRequest, requests.NewCollection, requests.PairsRequest, requests.RerankRequest),
+    *(requests.ScoreRequest, requests.SearchRequest),
+)
+_WAYS = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "basic": {"type": "http", "scheme": "basic", "description": "Any user; the key is the password."},
+    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
+
+
+def _complete_document(app: FastAPI, settings: Settings, questions: Sequence[str]) -> None:
+    """Let `app.openapi()` also define the bodies that come as JSON or as a form, the body of errors, the limits of a
+    search, the questions of the model and, if there are any, the keys.
+    """
+    plain = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is not None:
+            return app.openapi_schema
+        document = plain()
+        schemas = document["components"]["schemas"]
+        _, extra = models_json_schema(
+            [*((body, "validation") for body in _BODIES), (ErrorEnvelope, "serialization")], ref_template=REFERENCE
+        )
+        for name, schema in extra["$defs"].items():
+            schemas.setdefault(name, schema)
+        schemas["Filter"] = FILTER
+        for schema in _find_fields(document, "question"):
+            for kind in schema.get("anyOf", [schema]):
+                if kind["type"] == "string":
+                    kind["enum"] = [*questions]
+        for name, limit in (("top", settings.top), ("candidates", settings.candidates)):
+            for schema in _find_fields(document, name):
+                schema["maximum"] = limit
+        if settings.keys:
+            document["components"]["securitySchemes"] = _WAYS
+            document["security"] = [{way: []} for way in _WAYS]
+            for path in OPEN & set(document["paths"]):
+                for operation in document["paths"][path].values():
+                    operation["security"] = []
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _find_fields(document: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
+    """The schemas of what requests bring under a name: in JSON, in a form or in the address."""
+    bodies = [document["components"]["schemas"][body.__name__] for body in _BODIES]
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            bodies += [one["schema"] for one in operation.get("requestBody", {}).get("content", {}).values()]
+            for one in operation.get("parameters", []):
+                if one["name"] == name:
+                    one["schema"] = omit_null(one["schema"])
+                    yield one["schema"]
+    yield from (body["properties"][name] for body in bodies if name in body.get("properties", {}))

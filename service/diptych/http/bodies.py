@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import partial
 from itertools import chain
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, RootModel, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 
@@ -20,7 +19,7 @@ from diptych.http.request_pool import RequestPool
 from diptych.http.schemas.pictures import BodyContext, Strict, Upload, names_of
 from diptych_runtime.parsing import parse_json
 
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model", bound=Strict)
 
 REFERENCE = "#/components/schemas/{model}"
 _JSON, _FORM = "application/json", "multipart/form-data"
@@ -34,46 +33,35 @@ logger = logging.getLogger(__name__)
 
 
 async def read_body(
-    request: Request,
-    model: type[Model] | type[RootModel[Model]],
-    parsing: RequestPool,
-    *,
-    form: type[Model] | None = None,
-    pictures: int = 0,
+    request: Request, model: type[Model], parsing: RequestPool, *, form: bool = False, pictures: int = 0
 ) -> Model:
-    """The checked body: JSON of a `model`, or the fields and files of a `form`, where one is taken.
+    """The checked body: JSON, or the fields and files of a `form`, where one is taken.
 
     Lists of it may have so many `pictures`. What takes long to check is, where `parsing` has a thread for it.
     """
-    if _media_type(request, *([_JSON] if form is None else [_JSON, _FORM])) == _JSON:
-        text = await request.body()
-        check: Callable[[], BaseModel] = partial(_check_json, model, text, pictures)
-    else:
-        assert form is not None
-        fields = await _read_form(request, form, pictures)
+    if _read_media_type(request, takes_form=form) == _FORM:
+        fields = await _read_form(request, model, pictures)
         text = "".join(value for value in fields.values() if isinstance(value, str)).encode()
-        check = partial(_check_form, form, fields, text, pictures)
+        check = partial(_validate_body, model, text, BodyContext(pictures, is_form=True), fields)
+    else:
+        text = await request.body()
+        check = partial(_validate_body, model, text, BodyContext(pictures, is_form=False))
     if len(text) <= _SHORT and _count_marks(text) <= _FEW:
-        return cast(Model, check())
-    return cast(Model, await parsing.run(check, request))
+        return check()
+    return await parsing.run(check, request)
 
 
-def describe_body(model: type[BaseModel], form: type[BaseModel] | None = None) -> dict[str, object]:
+def describe_body(model: type[BaseModel], *, form: bool = False) -> dict[str, object]:
     """The `openapi_extra` of a route that uses `read_body`."""
     content: dict[str, object] = {_JSON: {"schema": {"$ref": REFERENCE.format(model=model.__name__)}}}
-    if form is not None:
-        _, found = models_json_schema([(form, "validation")], ref_template=REFERENCE)
-        written = found["$defs"][form.__name__]
+    if form:
+        _, found = models_json_schema([(model, "validation")], ref_template=REFERENCE)
+        written = found["$defs"][model.__name__]
         required = written["required"]
         first = sorted(written["properties"], key=lambda name: name not in required)
         properties = {name: _describe_field(written["properties"][name], name in required) for name in first}
         content[_FORM] = {
-            "schema": {
-                "type": "object",
-                "properties": properties,
-                "required": required,
-                "additionalProperties": False,
-            }
+            "schema": {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
         }
     return {"requestBody": {"required": True, "content": content}}
 
@@ -132,30 +120,17 @@ async def _read_form(request: Request, model: type[BaseModel], files: int) -> di
     return fields
 
 
-def _media_type(request: Request, *expected: str) -> str:
+def _read_media_type(request: Request, *, takes_form: bool) -> str:
     if "collection" in request.query_params:
         # It would be passed over, and another collection be changed or searched than was meant.
         message = "A request with a body names its collection in the body, not in the address."
         raise RequestError(422, "invalid_request", message, param="collection")
+    expected = [_JSON, _FORM] if takes_form else [_JSON]
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in expected:
-        came = f'"{kind}"' if kind else "no Content-Type"
-        raise RequestError(415, "unsupported_media_type", f"Expected {' or '.join(expected)}, got {came}.")
+        message = f'Expected the Content-Type {" or ".join(expected)}, got "{kind}".'
+        raise RequestError(415, "unsupported_media_type", message)
     return kind
-
-
-def _check_json(model: type[BaseModel], text: bytes, pictures: int) -> BaseModel:
-    _check_marks(text, pictures)
-    try:
-        value = parse_json(text)
-    except ValueError as error:  # also a number that Python refuses to read
-        raise RequestError(400, "invalid_json", f"The body is not JSON: {error}.") from None
-    return _validate_body(model, value, BodyContext(pictures, is_form=False))
-
-
-def _check_form(model: type[BaseModel], fields: dict[str, str | list[Upload]], text: bytes, pictures: int) -> BaseModel:
-    _check_marks(text, pictures)
-    return _validate_body(model, fields, BodyContext(pictures, is_form=True))
 
 
 def _count_marks(text: bytes) -> int:
@@ -165,25 +140,26 @@ def _count_marks(text: bytes) -> int:
     return sum(text.count(mark) for mark in (b",", b"[", b"{")) + escapes
 
 
-def _check_marks(text: bytes, pictures: int) -> None:
-    """Refuse, unread, JSON with more values than any right request has: they may take 30 times its bytes."""
-    count, most = _count_marks(text), METADATA_BYTES + _MARKS * pictures
+def _validate_body(
+    model: type[Model], text: bytes, context: BodyContext, fields: dict[str, str | list[Upload]] | None = None
+) -> Model:
+    """The checked body of this text, or of the `fields` of a form with it.
+
+    More values than any right request has are refused unread: they may take 30 times their bytes.
+    """
+    count, most = _count_marks(text), METADATA_BYTES + _MARKS * context.pictures
     if count > most:
-        message = (
-            f"The body has {count:,} lists, objects, commas and escapes; at most {most:,} are allowed. Send fewer "
-            "pictures at once, or shorter metadata."
-        )
+        message = f"Expected at most {most:,} lists, objects, commas and escapes, got {count:,}; send less at once."
         raise RequestError(422, "too_many_values", message)
-
-
-def _validate_body(model: type[BaseModel], value: object, context: BodyContext) -> BaseModel:
+    try:
+        value: Any = parse_json(text) if fields is None else fields
+    except ValueError as error:  # also a number that Python refuses to read
+        raise RequestError(400, "invalid_json", f"The body is not JSON: {error}.") from None
     try:
         # Of a form all but the files is text.
         checked = model.model_validate(value, strict=False if context.is_form else None, context=context)
     except ValidationError as error:
         faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors(include_url=False)]
         raise RequestValidationError(faults) from None
-    whole = checked.root if isinstance(checked, RootModel) else checked
-    if isinstance(whole, Strict) and isinstance(value, dict):
-        whole.note_keys(value)
-    return whole
+    checked.note_keys(value)
+    return checked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,18 +16,12 @@ from fastapi import Depends, Query
 from fastapi import Request as HttpRequest
 from fastapi.responses import StreamingResponse
 from PIL import Image
-from pydantic import RootModel
 from starlette.concurrency import run_in_threadpool
 
 from diptych.collection.collection import Collection
 from diptych.collection.registry import Collections
 from diptych.dedupe.pair_cache import PairCache
-from diptych.errors import (
-    CollectionNameError,
-    DamagedCollectionError,
-    UnknownCollectionError,
-    UnknownPictureError,
-)
+from diptych.errors import CollectionNameError, DamagedCollectionError, UnknownCollectionError, UnknownPictureError
 from diptych.http.bodies import read_body
 from diptych.http.health import Health
 from diptych.http.metrics import Metrics
@@ -35,7 +29,7 @@ from diptych.http.middleware.errors import RequestError
 from diptych.http.pair_jobs import PairCaches, PairProgress, TimeIsUp
 from diptych.http.request_pool import RequestPool
 from diptych.http.schemas.pictures import Fetch, Picture, resolve_picture
-from diptych.http.schemas.requests import Asking, Request
+from diptych.http.schemas.requests import COLLECTION, Asking, Request
 from diptych.http.schemas.responses import ImageItem, PairsBegun
 from diptych.http.settings import Settings
 from diptych.pictures.content import content_id, make_thumbnail
@@ -54,9 +48,7 @@ _FETCHES = 8  # at once for one request
 
 @dataclass
 class Context:
-    """One service: its model, its collections if it has any, which may have models of their own, its limits and its
-    threads.
-    """
+    """One service: its model, its collections with theirs, its limits and its threads."""
 
     scorer: Scorer
     collections: Collections
@@ -74,18 +66,13 @@ class Context:
         self.health = Health(self.scorer, self.collections, self.settings.stuck_seconds, self.longest_running)
 
     async def read_request(
-        self,
-        request: HttpRequest,
-        model: type[Body] | type[RootModel[Body]],
-        form: type[Body] | None = None,
-        pictures: int | None = None,
+        self, request: HttpRequest, model: type[Body], *, form: bool = False, pictures: int | None = None
     ) -> Body:
         """Read and check the body of a request (`read_body`), and open its collection.
 
-        It names a model and a question that are here. Where it may be a form, it may have as many pictures as the
-        settings say, or as few as are given.
+        It may have as many `pictures`, by default those that the settings allow, if it may be a form, and else none.
         """
-        most = 0 if form is None else pictures or self.settings.pictures
+        most = pictures or self.settings.pictures if form else 0
         body = await read_body(request, model, self.parsing, form=form, pictures=most)
         await self.open_collection(body.collection)
         self.check_request(body)
@@ -100,18 +87,24 @@ class Context:
 
     async def open_collection(self, name: str | None) -> None:
         """Open the collection that a request means, if it is closed, beside the event loop."""
-
-        def open_now() -> None:
-            with suppress(DiptychError), self.collections.borrow(name):  # who asks for it next is told what is wrong
-                pass
-
         if self.collections.is_closed(name):
-            await run_in_threadpool(open_now)
+            with suppress(DiptychError):  # who asks for it next is told what is wrong
+                await run_in_threadpool(self.check_collection, name)
+
+    def check_collection(self, name: str | None) -> None:
+        """Raise the error of a collection that cannot be borrowed."""
+        with self.borrow_collection(name):
+            pass
 
     def longest_running(self) -> float:
         """Seconds since the longest-running computation began, in a request or behind it; 0.0 when none runs."""
         chunks = (one.scheduler.longest_running() for one in (self.scorer, *self.collections.scorers()))
         return max(self.work.longest_running(), self.reads.longest_running(), *chunks)
+
+    def describe_answer(self, kind: str, request: HttpRequest, scorer: Scorer) -> dict[str, Any]:
+        """The fields that all answers to a question have (`Asked`)."""
+        runtime = scorer.runtime
+        return {"id": f"{kind}-{request.state.request_id}", "model": runtime.name, "question": runtime.question}
 
     def link_picture(self, collection: Collection, id: str, part: str) -> str:
         """Link to the "content" or "thumbnail" of a stored picture."""
@@ -124,10 +117,7 @@ class Context:
         return ImageItem.model_validate(vars(record) | links)
 
     def scorer_of(self, collection: str | None) -> Scorer:
-        """The scorer with the model and the calibration of the collection that a request means, if that has its own.
-
-        A request that names no collection need not mean one.
-        """
+        """The scorer with the model and calibration of the collection that a request means, if it means one."""
         try:
             with self.collections.borrow(collection) as stored:
                 theirs = stored.scorer
@@ -141,34 +131,32 @@ class Context:
         return self.scorer if own in (None, self.scorer.runtime.own) else self.scorer.with_calibration(own)
 
     def choose_scorer(self, body: Asking) -> Scorer:
-        """Choose the scorer for a request's question and collection (`scorer_of`).
-
-        422 for a question that the model does not answer.
-        """
+        """Choose the scorer for a request's collection and question; 422 for one that it does not answer."""
         return choose_question(self.scorer_of(body.collection), body.question)
 
     def check_request(self, body: Request) -> None:
-        """Refuse a request that names a collection that is not here, another model than the one that serves it, or a
-        question that this does not answer.
-        """
+        """Refuse a question or a collection that is not here, and a model that does not serve the request."""
         if isinstance(body, Asking):
             self.choose_scorer(body)
         if body.collection is not None:
-            with self.borrow_collection(body.collection):
-                pass
-        if body.model not in (None, served := self.scorer_of(body.collection).runtime.name):
-            elsewhere = body.model in {one.runtime.name for one in self.collections.scorers()}
-            where = "to requests that name no collection" if elsewhere else "here"
-            where = where if body.collection is None else f"for the collection {body.collection}"
-            message = f'The model "{str(body.model)[:64]}" is not served {where}; "{served}" is.'
+            self.check_collection(body.collection)
+        served = self.scorer_of(body.collection).runtime.name
+        if body.model not in (None, served):
+            place = "" if body.collection is None else f" for the collection {body.collection}"
+            message = f'The model "{body.model[:64]}" is not served here{place}; "{served}" is.'
             raise RequestError(404, "model_not_found", message, param="model")
 
     def picture_bytes(self, picture: Picture, position: str, collection: str | None) -> bytes:
         """The file behind a picture of a request; 422 with its position if there is none."""
         position, found = resolve_picture(picture, position, self.fetch)
+        with refuse_errors(position):
+            return self._read_file(found, collection)
+
+    def _read_file(self, found: bytes | str, collection: str | None) -> bytes:
+        """The file of a resolved picture. Raises UnknownPictureError for a stored one that is gone."""
         if isinstance(found, bytes):
             return found
-        with self.borrow_collection(collection) as stored, refuse_errors(position):
+        with self.borrow_collection(collection) as stored:
             return stored.content(found)[0]
 
     def decode_picture(self, picture: Picture, position: str, collection: str | None, side: int) -> Image.Image:
@@ -183,27 +171,23 @@ class Context:
     ) -> tuple[Panels, Original, list[str | None]]:
         """Load the tokens and embeddings of pictures, in order; those of pictures sent along are computed.
 
-        Those of stored ones are as they are in the collection of this name. Also returns a function that returns the
-        file of a picture by its place, None where it is stored and not to be had; and the ids of their contents.
-
-        A picture that cannot be read, or is not stored, is 422 with its position.
+        Also returns a function that returns the file of a picture by its place, None where it is stored and not to be
+        had; and the ids of their contents. A picture that cannot be read, or is not stored, is 422 with its position.
         """
-        resolve = partial(resolve_picture, fetch=self.fetch)
+
+        def resolve(named: tuple[str, Picture]) -> tuple[str, bytes | str]:
+            return resolve_picture(named[1], named[0], self.fetch)
+
         if self.fetch is None:
-            found = [resolve(picture, position) for position, picture in pictures]
+            found = list(map(resolve, pictures))
         else:  # which is waiting
             with ThreadPoolExecutor(_FETCHES, thread_name_prefix="diptych-fetch") as pool:
-                found = list(pool.map(lambda named: resolve(named[1], named[0]), pictures))
+                found = list(pool.map(resolve, pictures))
 
         def read_original(place: int) -> bytes | None:
-            data = found[place][1]
-            if isinstance(data, bytes):
-                return data
-            try:
-                with self.borrow_collection(collection) as holder:
-                    return holder.content(data)[0]
-            except UnknownPictureError:
-                return None
+            with suppress(UnknownPictureError):
+                return self._read_file(found[place][1], collection)
+            return None
 
         contents = [one if isinstance(one, str) else content_id(one) for _, one in found]
         return self._load_panels(found, collection), read_original, contents
@@ -276,20 +260,14 @@ class Context:
             async with self.pair_caches.wait_turn(collection, self.settings.seconds):
                 return await self.work.run(run_search, request)
 
-    async def stream_items(
-        self,
-        items: Iterable[Found],
-        write: Callable[[Iterable[Found]], Iterable[bytes | str]],
-        kind: str,
-        headers: Mapping[str, str] | None = None,
-    ) -> StreamingResponse:
-        """Stream the items of a store: the answer is written while they are read.
+    async def stream_text(self, texts: Iterable[bytes | str], kind: str) -> StreamingResponse:
+        """Stream texts while they are read from a store.
 
-        The first is read before the answer begins: after that nothing can be refused any more.
+        A head line and the first text are read before the answer begins: after that nothing can be refused any more.
         """
-        rest = iter(items)
-        first = await self.reads.run(lambda: list(islice(rest, 1)))
-        return StreamingResponse(write(chain(first, rest)), media_type=kind, headers=headers)
+        rest = iter(texts)
+        first = await self.reads.run(lambda: list(islice(rest, 2)))
+        return StreamingResponse(chain(first, rest), media_type=kind)
 
 
 def choose_question(scorer: Scorer, question: str | None) -> Scorer:
@@ -320,10 +298,7 @@ async def _get_context(request: HttpRequest) -> Context:
     return request.app.state.context
 
 
-CollectionQuery = Annotated[
-    str | None,
-    Query(description="The collection that is meant; by default the only one, or else that called `default`."),
-]
+CollectionQuery = Annotated[str | None, Query(description=COLLECTION)]
 
 
 async def _open_collection(request: HttpRequest, collection: CollectionQuery = None) -> AsyncIterator[Collection]:
@@ -331,10 +306,6 @@ async def _open_collection(request: HttpRequest, collection: CollectionQuery = N
     await context.open_collection(collection)
     with context.borrow_collection(collection) as found:
         yield found  # until the whole answer is sent
-
-
-async def _request_id(request: HttpRequest) -> str:
-    return request.state.request_id
 
 
 async def _may_change(request: HttpRequest) -> None:
@@ -352,4 +323,3 @@ Here = Annotated[Context, Depends(_get_context)]
 MayChange = Depends(_may_change)
 Proven = Depends(_check_model)  # of every route that asks the model
 Stored = Annotated[Collection, Depends(_open_collection)]
-RequestId = Annotated[str, Depends(_request_id)]

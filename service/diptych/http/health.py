@@ -67,27 +67,22 @@ class Probe:
             last, now = self._last, time.monotonic()
             if last is not None and (not last.done() or (last.result() and now - self._began < _FRESH)):
                 return last
-            self._last, self._began = Future(), now
-            Thread(target=self._decode_picture, args=(self._last,), name="diptych-probe", daemon=True).start()
-            return self._last
+            answer: Future[bool] = Future()
+            self._last, self._began = answer, now
+        Thread(target=lambda: answer.set_result(self._decode()), name="diptych-probe", daemon=True).start()
+        return answer
 
-    def _decode_picture(self, answer: Future[bool]) -> None:
+    def _decode(self) -> bool:
         decoder, began = self._scorer.decoder, time.monotonic()
         try:
             with deadline_scope(Deadline(began + PROBE_SECONDS)):
                 decoder.run(partial(panel_pixels, self.PICTURE, 8))
-        except DeadlineError as error:
-            # A pool that is busy with the pictures of others decodes too.
-            if busy := decoder.answered > began:
-                logger.info("a probe of the decoding waited in vain, while others were answered")
-            else:
-                logger.warning("a probe of the decoding failed: %s", error)
-            answer.set_result(busy)
+            return True
         except Exception as error:
-            logger.warning("a probe of the decoding failed: %s", error)
-            answer.set_result(False)
-        else:
-            answer.set_result(True)
+            # A pool that is busy with the pictures of others decodes too.
+            busy = isinstance(error, DeadlineError) and decoder.answered > began
+            logger.log(logging.INFO if busy else logging.WARNING, "a probe of the decoding failed: %s", error)
+            return busy
 
 
 class Health:
@@ -105,9 +100,9 @@ class Health:
         """The result of the warm-up; 503 until the model has scored the golden pair as it should."""
         done = self.warm_up
         if done is None:
-            raise _refuse_unready("The model is warming up; try again in a moment.")
+            raise _refuse_unready("the model is warming up")
         if not done.proven:
-            raise _refuse_unready(f"Not ready: {done.fault}.", seconds=30)
+            raise _refuse_unready(str(done.fault), seconds=30)
         return done
 
     def check_service(self) -> WarmUp:
@@ -116,7 +111,7 @@ class Health:
             raise RequestError(503, "draining", "The service is ending; ask another one.")
         done, oldest = self.check_model(), self._longest_running()
         if done.fault is not None:
-            raise _refuse_unready(f"Not ready: {done.fault}.", seconds=30)
+            raise _refuse_unready(done.fault, seconds=30)
         if oldest > self._stuck_seconds:
             raise RequestError(503, "stuck", f"A computation has been running for {oldest:.0f} s.")
         return done
@@ -128,7 +123,7 @@ class Health:
                 try:
                     collection.backend.check()
                 except StoreError as error:
-                    raise _refuse_unready(f"Not ready: {error}.", seconds=5) from None
+                    raise _refuse_unready(str(error), seconds=5) from None
 
     async def check_decoding(self) -> None:
         """503 unless a picture can be decoded within PROBE_SECONDS."""
@@ -136,7 +131,7 @@ class Health:
         with suppress(TimeoutError):  # a probe ends by itself, by its deadline; this is for one that does not
             decoded = await asyncio.wait_for(asyncio.shield(probe), PROBE_SECONDS + 1)
         if not decoded:
-            raise _refuse_unready(f"Not ready: no picture could be decoded within {PROBE_SECONDS:g} s.")
+            raise _refuse_unready(f"no picture could be decoded within {PROBE_SECONDS:g} s")
 
     def is_ready(self) -> bool:
         """True if the service is ready, the servers of its collections answer, and it decodes."""
@@ -148,8 +143,8 @@ class Health:
             return False
 
 
-def _refuse_unready(message: str, *, seconds: int = 1) -> RequestError:
-    return RequestError(503, "not_ready", message, headers={"Retry-After": str(seconds)})
+def _refuse_unready(fault: str, *, seconds: int = 1) -> RequestError:
+    return RequestError(503, "not_ready", f"Not ready: {fault}.", headers={"Retry-After": str(seconds)})
 
 
 def draw_golden_pair(side: int = 64) -> tuple[np.ndarray, np.ndarray]:
@@ -185,8 +180,9 @@ def warm_up(scorer: Scorer, collections: Collections) -> WarmUp:
         logger.exception("the golden pair could not be scored")
         fault = "the golden pair could not be scored; the log has the reason"
         return WarmUp(time.monotonic() - began, np.nan, np.nan, fault, proven=False, passing=True)
-    fault = _find_fault(same, other, turned)
-    if fault is not None:
+    # Also where one of them is no number.
+    if not (same > other == turned and np.isfinite(same - other)):
+        fault = f"the model scores a picture with itself {same:.4f}, and with another {other:.4f} or {turned:.4f}"
         return WarmUp(time.monotonic() - began, same, other, fault, proven=False)
     fault = _search_all(collections, picture)
     return WarmUp(time.monotonic() - began, same, other, fault, proven=True, passing=fault is not None)
@@ -206,13 +202,3 @@ def _search_all(collections: Collections, picture: np.ndarray) -> str | None:
             if collections.is_fixed:
                 fault = f"the collection {name} cannot be searched; the log has the reason"
     return fault
-
-
-def _find_fault(same: float, other: float, turned: float) -> str | None:
-    if not np.isfinite([same, other, turned]).all():
-        return f"the model's scores are not finite ({same}, {other}, {turned})"
-    if other != turned:
-        return f"the order of two pictures changes their score ({other} and {turned})"
-    if not same > other:
-        return f"the model scores a picture with itself ({same:.4f}) no higher than with another ({other:.4f})"
-    return None

@@ -14,7 +14,6 @@ from prometheus_client.registry import Collector
 
 from diptych.collection.registry import Collections
 from diptych.errors import StoreError
-from diptych.scoring.scheduler import PairScheduler
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.tracing import span
 
@@ -39,32 +38,19 @@ class Metrics:
         self._stages = histogram("diptych_stage_seconds", "Where requests spend their time.", ("stage",))
         self._refusals = counter("diptych_rejections_total", "Answers that are no success, by error code.", ("reason",))
         self._counts = counter("diptych_done_total", "Pictures encoded and pairs looked at.", ("what",))
-        runtime = scorer.runtime
-        Info("diptych_service", "What runs, and on what.", registry=self.registry).info(
-            {
-                "version": version("diptych"),
-                "model": runtime.name,
-                "revision": runtime.revision,
-                "provider": runtime.provider,
-                "attention_path": runtime.attention_path,
-                "pair_path": runtime.pair_path,
-            }
-        )
+        runtime, facts = scorer.runtime, {"version": version("diptych"), "model": scorer.runtime.name}
+        facts |= {name: getattr(runtime, name) for name in ("revision", "provider", "attention_path", "pair_path")}
+        Info("diptych_service", "What runs, and on what.", registry=self.registry).info(facts)
 
-        def list_schedulers() -> set[PairScheduler]:
-            return {one.scheduler for one in (scorer, *collections.scorers())}
+        def sum_over_schedulers(name: str) -> int:
+            return sum(getattr(one, name) for one in {one.scheduler for one in (scorer, *collections.scorers())})
 
-        def count_waiting() -> int:
-            return sum(one.waiting for one in list_schedulers())
-
-        def count_in_flight() -> int:
-            return sum(one.in_flight for one in list_schedulers())
-
-        self.add_gauge("diptych_pairs_waiting", "Pairs that nobody has begun with.", count_waiting)
-        self.add_gauge("diptych_pairs_in_flight", "Pairs being looked at.", count_in_flight)
+        waiting, in_flight = (partial(sum_over_schedulers, name) for name in ("waiting", "in_flight"))
+        self.add_gauge("diptych_pairs_waiting", "Pairs that nobody has begun with.", waiting)
+        self.add_gauge("diptych_pairs_in_flight", "Pairs being looked at.", in_flight)
         self.registry.register(_Indexes(collections))
-        for one in list_schedulers():
-            one.waited = lambda seconds: self.add_stages({"turn": seconds})
+        for one in (scorer, *collections.scorers()):
+            one.scheduler.waited = lambda seconds: self.add_stages({"turn": seconds})
 
     def render_text(self) -> bytes:
         """Render all metrics in Prometheus' text format."""

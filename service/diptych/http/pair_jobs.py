@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary, finalize
 
@@ -64,45 +66,49 @@ class TimeIsUp(Exception):  # noqa: N818 - no error: the next request goes on
     """The end of the time for one request; the scores so far are in the cache."""
 
 
+@dataclass
+class Count:
+    """How many are done, of how many in all."""
+
+    done: int = 0
+    total: int = 0
+
+
 class PairProgress:
     """The scoring of pairs that one request does, and the closer looks at those that deserve one (`LookProgress`).
 
-    Of `total` pairs `scored` have their score, of the pictures of a `crowd` `described` are described by their
-    keypoints, and of `looks` that are due `taken` are taken; `computed` counts the pairs that this request scored.
+    It counts the `pairs` that have their score, the `pictures` of a crowd that are described by their keypoints, and
+    the `looks` that are taken; `computed` are the pairs that this request scored.
     """
 
     def __init__(self, most: float) -> None:
         """`most`: seconds that scoring may take at the utmost."""
-        self.scored = self.total = self.computed = self.taken = self.looks = self.described = self.crowd = 0
+        self.pairs, self.pictures, self.looks, self.computed = Count(), Count(), Count(), 0
         self._most, self._end, self._began = most, 0.0, time.monotonic()
         self._scoring: float | None = None
 
     def begin(self, missing: int, known: int) -> PairProgress:
         """Begin the count of pairs, before they are scored; returns the callback of its progress."""
         now = self._scoring = time.monotonic()
-        self.scored, self.total = known, known + missing
+        self.pairs = Count(known, known + missing)
         self._end = now + min(max(SECONDS, now - self._began), self._most)
         return self
 
     def __call__(self, done: int, /) -> None:
         """So many more pairs are scored. Raises TimeIsUp."""
-        self.scored += done
         self.computed += done
-        self.total = max(self.total, self.scored)  # keepers are compared with more than their candidates
-        self._check_time()
+        self._add(self.pairs, done)
 
     def keypoints(self, missing: int, known: int) -> Callable[[int], object]:
-        """So many pictures of a crowd are to be described by their keypoints, and so many are; returns the callback of
-        their progress.
-        """
-        self.described, self.crowd = known, known + missing
-        return self._count_described
+        """Begin the count of pictures to describe by their keypoints; returns the callback of its progress."""
+        self.pictures = Count(known, known + missing)
+        return partial(self._add, self.pictures)
 
     def closer_looks(self, missing: int, known: int) -> Callable[[int], object]:
         """So many more closer looks are due, and so many are taken already; returns the callback of their progress."""
-        self.taken += known
-        self.looks += known + missing
-        return self._count_looks
+        self.looks.done += known
+        self.looks.total += known + missing
+        return partial(self._add, self.looks)
 
     def settling(self, groups: int) -> Callable[[int], object]:
         """Of so many groups it is to be decided what goes, of which the answer tells nothing until all are."""
@@ -111,11 +117,11 @@ class PairProgress:
     def to_fields(self) -> dict[str, Any]:
         """The fields of `Pairs` that say how far it is."""
         return {
-            "stage": "closer_looks" if self.looks else "keypoints" if self.crowd else "pairs",
-            "scored": self.scored,
-            "total": self.total,
-            "keypoints": {"described": self.described, "total": self.crowd},
-            "closer_looks": {"taken": self.taken, "total": self.looks},
+            "stage": "closer_looks" if self.looks.total else "keypoints" if self.pictures.total else "pairs",
+            "scored": self.pairs.done,
+            "total": self.pairs.total,
+            "keypoints": {"described": self.pictures.done, "total": self.pictures.total},
+            "closer_looks": {"taken": self.looks.done, "total": self.looks.total},
         }
 
     def to_timings(self) -> dict[str, float]:
@@ -124,14 +130,8 @@ class PairProgress:
         scoring = now if self._scoring is None else self._scoring
         return {"retrieve": scoring - self._began, "pair": now - scoring}
 
-    def _count_described(self, done: int) -> None:
-        self.described += done
-        self._check_time()
-
-    def _count_looks(self, done: int) -> None:
-        self.taken += done
-        self._check_time()
-
-    def _check_time(self) -> None:
+    def _add(self, count: Count, done: int) -> None:
+        count.done += done
+        count.total = max(count.total, count.done)  # keepers are compared with more than their candidates
         if time.monotonic() >= self._end:
             raise TimeIsUp

@@ -13,8 +13,7 @@ import anyio
 import anyio.to_thread
 from starlette.requests import Request
 
-from diptych.errors import DeadlineError
-from diptych.http.middleware.errors import RequestError
+from diptych.errors import DeadlineError, OverloadedError
 from diptych.scoring.deadline import Deadline, deadline_scope
 from diptych.scoring.watchdog import Watchdog
 
@@ -48,16 +47,12 @@ class RequestPool:
         """The function's value, computed in a thread; a `request` whose body is read is watched for its caller.
 
         It has `seconds`, if they are given, in place of those of all; all that is run for one request has them
-        together. Raises RequestError, 429, when the queue is full, and DeadlineError.
+        together. Raises OverloadedError when the queue is full, and DeadlineError.
         """
         if self._admitted >= self.workers + self.waiting:
             pause = min(60, math.ceil(self._mean * self._admitted / self.workers))
-            raise RequestError(
-                429,
-                "overloaded",
-                f"{self._admitted} requests are being worked on or waiting; try again in {pause} s.",
-                headers={"Retry-After": str(pause)},
-            )
+            text = f"{self._admitted} requests are being worked on or waiting; try again in {pause} s."
+            raise OverloadedError(text, seconds=pause)
         asked, seconds = time.monotonic(), self.seconds if seconds is None else seconds
         end = asked + seconds
         if request is not None:
@@ -70,9 +65,8 @@ class RequestPool:
             with anyio.fail_after(None if math.isinf(end) else max(0.0, end - asked)):
                 return await anyio.to_thread.run_sync(self._run_timed, function, deadline, asked, limiter=self._limiter)
         except TimeoutError:
-            raise DeadlineError(
-                f"the request was not begun within {seconds:g} s; try again later, or ask for less"
-            ) from None
+            text = f"the request was not begun within {seconds:g} s; try again later, or ask for less"
+            raise DeadlineError(text) from None
         finally:
             self._admitted -= 1
             if watching is not None:

@@ -14,9 +14,14 @@ from diptych.pictures.url_guard import is_host
 
 
 class Settings(FetchSettings):
-    """Limits, keys and logs of the HTTP face; those that a request can meet are shown under `limits` of `/info`."""
+    """Limits, keys and logs of the HTTP face; those that are `SHOWN` are the `limits` of `/info`."""
 
     OWN: ClassVar[tuple[str, ...]] = ("",)  # all there are
+    SHOWN: ClassVar[set[str]] = {
+        *("body_bytes", "body_seconds", "bodies_bytes", "picture_bytes", "picture_pixels", "pictures", "pairs"),
+        *("decode_memory", "decode_seconds", "url_bytes", "url_seconds", "urls"),
+        *("seconds", "top", "candidates", "workers", "waiting"),
+    }
 
     keys: Annotated[tuple[Key, ...], NoDecode] = Field(
         default=(),

@@ -214,26 +214,6 @@ def looking_only() -> tuple[Settings, dict[str, Any]]:
 
 
 @pytest.fixture(scope="session")
-def upload() -> Callable[[str, bytes], Any]:
-    """`upload(name, data)` is a file as a browser's visitor chooses it."""
-    return lambda name, data: {"name": name, "mimeType": "image/jpeg", "buffer": data}
-
-
-@pytest.fixture(scope="session")
-def drop() -> Callable[..., None]:
-    """`drop(page, selector, (name, data), ...)` drops files on an element, as a visitor's mouse would."""
-    return _drop
-
-
-@pytest.fixture(scope="session")
-def says() -> Callable[[Any, str, str], Any]:
-    """`says(page, selector, text)` waits until an element has the text."""
-    return lambda page, selector, text: page.wait_for_function(
-        "([selector, text]) => document.querySelector(selector)?.textContent.includes(text)", arg=[selector, text]
-    )
-
-
-@pytest.fixture(scope="session")
 def refused(photo_bytes) -> dict[str, tuple[bytes, str]]:
     """Bytes that are no acceptable picture, by name, with a word of the reason that must be given."""
     dot = BytesIO()
@@ -269,18 +249,6 @@ def _bomb() -> bytes:
 def _check_host(url: str, base: str, faults: list[str]) -> None:
     if not url.startswith((base, "blob:", "data:")):
         faults.append(f"asked {url}")
-
-
-def _drop(page, selector: str, *files: tuple[str, bytes]) -> None:
-    """Drop files on an element, as a visitor's mouse would."""
-    transfer = page.evaluate_handle(
-        """(files) => { const transfer = new DataTransfer();
-            for (const [name, bytes] of files)
-              transfer.items.add(new File([new Uint8Array(bytes)], name, { type: "image/jpeg" }));
-            return transfer; }""",
-        [[name, list(data)] for name, data in files],
-    )
-    page.dispatch_event(selector, "drop", {"dataTransfer": transfer})
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import json
@@ -10,17 +9,14 @@ import tempfile
 from io import BytesIO
 from typing import ClassVar
 
-import httpx
 import pytest
-from fastapi import Request
 from pydantic import TypeAdapter, ValidationError
+from refusals import check_refusal
 
 from diptych.errors import RemoteRefusedError
 from diptych.http import app
-from diptych.http.bodies import read_body
 from diptych.http.schemas import requests
 from diptych.http.schemas.pictures import Picture, Strict, names_of, resolve_picture
-from diptych.http.schemas.requests import AddRequest, SearchRequest
 from diptych.http.settings import Settings
 from diptych.pictures.url_guard import FetchLimits
 
@@ -31,12 +27,6 @@ PART = {"type": "image_url", "image_url": {"url": URI}}
 MODELS = [value for value in vars(requests).values() if isinstance(value, type) and issubclass(value, Strict)]
 JSON = {"Content-Type": "application/json"}
 FILE = {"files": {"image": b"A"}}
-
-
-def check_refusal(answer: httpx.Response, status: int, code: str, param: str | None, said: str = "") -> None:
-    error = answer.json()["error"]
-    assert (answer.status_code, error["code"], error["param"]) == (status, code, param), answer.text[:500]
-    assert said in error["message"]
 
 
 @pytest.mark.parametrize(
@@ -52,35 +42,27 @@ def test_every_form_of_a_sent_picture_means_the_same_bytes(form):
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "said"),
+    ("text", "code"),
     [
-        ("https://example.org/a.png", "remote_url_refused", "DIPTYCH_URLS=1"),
-        (" HTTP://127.0.0.1/x.jpg", "remote_url_refused", "download the picture"),
-        ("\t//example.org/a.png", "remote_url_refused", "download the picture"),
-        ("ftp://example.org/a.png", "remote_url_refused", "download the picture"),
-        ("file:///etc/passwd", "file_url_refused", "send the picture as a data URI"),
-        ("/etc/passwd", "invalid_picture", "neither a data URI nor base64"),
-        ("\u00e9", "invalid_picture", "neither a data URI nor base64"),
-        ("AA-_", "invalid_picture", "neither a data URI nor base64"),
-        (" " * 70 + "https://example.org", "invalid_picture", "neither a data URI nor base64"),
-        ("data:image/png;base64", "invalid_picture", 'must read "data:image/...;base64,..."'),
-        (f"data:image/png,{BARE}", "invalid_picture", 'must read "data:image/...;base64,..."'),
+        *((url, "remote_url_refused") for url in ("https://example.org/a.png", " HTTP://127.0.0.1/x.jpg")),
+        *((url, "remote_url_refused") for url in ("\t//example.org/a.png", "ftp://example.org/a.png")),
+        ("file:///etc/passwd", "file_url_refused"),
+        *((text, "invalid_picture") for text in ("/etc/passwd", "\u00e9", "AA-_", " " * 70 + "https://example.org")),
+        *((text, "invalid_picture") for text in ("data:image/png;base64", f"data:image/png,{BARE}", f"{BARE},{BARE}")),
     ],
 )
-def test_nothing_is_fetched_or_opened_because_a_request_says_so(reader, text, code, said):
+def test_nothing_is_fetched_or_opened_because_a_request_says_so(reader, text, code):
     for named in (text, {"type": "image_url", "image_url": {"url": text}}, {"image": text}):
-        check_refusal(reader.post("/v1/embeddings", json={"input": [named]}), 422, code, "input[0]", said)
+        answer = reader.post("/v1/embeddings", json={"input": [named]})
+        check_refusal(answer, 422, code, "input[0]", "data URI" if code.endswith("url_refused") else "base64")
 
 
 @pytest.mark.parametrize(
     ("value", "place", "said"),
     [
-        (7, "", 'expected a picture: a data URI, base64, {"type": "image_url"'),
-        (None, "", "expected a picture"),
-        ({"url": URI}, "", "expected a picture"),
+        *((wrong, "", "expected a picture: a data URI, base64") for wrong in (7, None, {"url": URI})),
         ({"id": 7}, ".id", "valid string"),
         ({"image": URI, "id": "AAAA"}, "", 'unknown key "id"'),
-        (PART | {"type": "input_image"}, ".type", "'image_url'"),
         (PART | {"image_url": {"uri": URI}}, ".image_url", 'unknown key "uri"; did you mean "url"?'),
         ({"content": []}, ".content", "at least 1 item"),
         ({"content": [PART, PART]}, ".content", "at most 1 item"),
@@ -95,11 +77,8 @@ def test_what_has_no_known_form_is_refused_where_it_is_wrong(reader, value, plac
 @pytest.mark.parametrize(
     ("path", "body", "said"),
     [
-        ("score", {"query": BARE}, 'did you mean "queries"?'),
         ("score", {"text1": BARE}, 'did you mean "text_1"?'),
         ("rerank", {"top_k": 1}, 'did you mean "top_n"?'),
-        ("embeddings", {"inputs": BARE}, 'did you mean "input"?'),
-        ("images", {"meta_data": {}}, 'did you mean "metadata"?'),
         ("search", {"query": 1}, "known are candidates, collection, early_stop, filter, image, model, question, top"),
         ("search", {"{x}\ud800": 1}, 'unknown key "{x}?"'),
         ("search", {"image": BARE, "user": "a\ud800"}, "user has half of a surrogate pair, which is no text"),
@@ -125,56 +104,30 @@ def test_no_model_takes_a_key_it_does_not_know_and_any_value_of_one_it_knows_is_
                     model.model_validate({key: value})
 
 
-@pytest.mark.parametrize("number", [0, -1, 2.5, "many", float("nan"), None])
-def test_a_number_of_matches_is_a_whole_number_of_at_least_one(number):
-    with pytest.raises(ValidationError):
-        SearchRequest.model_validate({"image": BARE, "top": number})
-    assert SearchRequest.model_validate({"image": BARE, "top": 3.0}).top == 3
+UNREAD = ["[1]", '"x"', "7", "{", '{"a": NaN}', '{"a": "\\ud800"}', '{"a": "%s"}' % ("a" * 70_000)]
 
 
-@pytest.mark.parametrize(
-    ("text", "got"),
-    [
-        *(("[1]", "a list"), ('"x"', "a text"), ("7", "a number"), ("true", "true or false")),
-        *(('{"a": NaN}', ""), ('{"a": "\\ud800"}', ""), ('{"a": "%s"}' % ("a" * 70_000), "may have 65,536 bytes")),
-    ],
-)
-def test_metadata_are_one_object_that_can_be_read_back(reader, text, got):
-    said = f'like {{"label": "shoe"}}, got {got}; send pictures' if got.startswith(("a ", "true")) else got
+@pytest.mark.parametrize("text", UNREAD)
+def test_metadata_are_one_object_that_can_be_read_back(reader, text):
     form = reader.post("/v1/images", **FILE, data={"metadata": text})
-    body = f'{{"image": "{BARE}", "metadata": {text}}}'
-    for answer in (form, reader.post("/v1/images", content=body, headers=JSON)):
-        check_refusal(answer, 422, "invalid_request", "metadata", said)
-    check_refusal(
-        reader.post("/v1/images", **FILE, data={"metadata": "{"}), 422, "invalid_request", "metadata", "got no JSON"
-    )
+    check_refusal(form, 422, "invalid_request", "metadata")
+    if text != "{":
+        body = f'{{"image": "{BARE}", "metadata": {text}}}'
+        check_refusal(reader.post("/v1/images", content=body, headers=JSON), 422, "invalid_request", "metadata")
 
 
 @pytest.mark.parametrize(
-    ("path", "given", "param", "said"),
+    ("path", "given", "param"),
     [
-        ("search", {"files": [("image", b"1"), ("image", b"2")]}, None, "at most 1 fit in this form"),
-        (
-            "rerank",
-            {"files": [("query", b"1"), ("query", b"2"), ("documents", b"3")]},
-            "query",
-            "expected one file, got 2",
-        ),
-        (
-            "search",
-            {"data": {"image": BARE}, "files": {"user": (None, "me")}},
-            "image",
-            "expected a file, and not text",
-        ),
-        ("search", {"data": {"tops": "3"}, **FILE}, None, 'unknown key "tops"; did you mean "top"?'),
-        ("images", {"files": [("image", b"1"), ("images", b"2")]}, "image", ""),
-        ("explain", {"files": {"images": b"1"}}, "images", "expected two pictures, got 1"),
+        ("rerank", {"files": [("query", b"1"), ("query", b"2"), ("documents", b"3")]}, "query"),
+        ("search", {"data": {"tops": "3"}, **FILE}, None),
+        ("images", {"files": [("image", b"1"), ("images", b"2")]}, "image"),
+        ("explain", {"files": {"images": b"1"}}, "images"),
+        ("explain", {"files": [("images", b"1")] * 2, "data": {"links": "2.5"}}, "links"),
     ],
 )
-def test_what_is_wrong_with_a_form_is_said_at_its_field(reader, path, given, param, said):
-    answer = reader.post(f"/v1/{path}", **given)
-    assert (answer.status_code, answer.json()["error"]["param"]) == (422, param), answer.text
-    assert said in answer.json()["error"]["message"]
+def test_what_is_wrong_with_a_form_is_said_at_its_field(reader, path, given, param):
+    check_refusal(reader.post(f"/v1/{path}", **given), 422, "invalid_request", param)
 
 
 @pytest.mark.parametrize("fields", [{f"x{n}": "1" for n in range(17)}, {"user": "x" * (1024 * 1024 + 1)}])
@@ -193,42 +146,11 @@ def test_more_values_than_any_right_request_has_are_refused_and_as_many_as_metad
         condition = f'{{"a": [{",".join([value] * 70_000)}]}}'
         body = f'{{"image": "A", "filter": {condition}}}'
         for given in ({"content": body, "headers": JSON}, {"data": {"filter": condition}, **FILE}):
-            check_refusal(
-                reader.post("/v1/search", **given), 422, "too_many_values", None, "at most 65,552 are allowed"
-            )
+            check_refusal(reader.post("/v1/search", **given), 422, "too_many_values", None, "at most 65,552")
     metadata = "[" + ",".join(["0"] * 21_840) + "]"
     data = base64.b64encode(bytes(range(256)) * 8000).decode().replace("/", "\\/")  # as PHP escapes it
     body = f'{{"image": "{data}", "metadata": {{"a": {metadata}}}}}'
     check_refusal(reader.post("/v1/images", content=body, headers=JSON), 422, "invalid_picture", "image")
-
-
-def test_of_a_list_that_is_too_long_or_wrong_no_more_is_looked_at_than_needed(serve):
-    with serve(Settings(pictures=3)) as client:
-        for value in (["A"] * 4, [0] * 4, {"content": [0] * 4}):
-            answer = client.post("/v1/rerank", json={"query": "A", "documents": value})
-            check_refusal(answer, 422, "too_many_pictures", "documents", "documents has 4 pictures; at most 3 fit")
-        wrong = client.post("/v1/rerank", json={"query": "A", "documents": [0] * 3})
-        check_refusal(wrong, 422, "invalid_request", "documents[0]")
-        assert "more)" not in wrong.json()["error"]["message"]
-
-
-@pytest.mark.parametrize("many", [10, 2000])
-def test_a_body_that_takes_long_to_check_is_read_beside_the_event_loop(many):
-    body = json.dumps({"image": "A", "metadata": {"a": list(range(many))}}).encode()
-
-    class Parsing:
-        beside = False
-
-        async def run(self, function, request):
-            Parsing.beside = True
-            return function()
-
-    async def receive():
-        return {"type": "http.request", "body": body}
-
-    scope = {"type": "http", "query_string": b"", "headers": [(b"content-type", b"application/json")]}
-    asyncio.run(read_body(Request(scope, receive), AddRequest, Parsing()))  # type: ignore[arg-type]
-    assert Parsing.beside == (many > 1000)
 
 
 def test_an_upload_that_the_folder_for_temporary_files_does_not_take_is_503_and_said_in_the_log(
@@ -274,10 +196,3 @@ def test_web_addresses_are_fetched_in_every_form_where_that_is_set(serve, photo_
         check_refusal(refused, 422, "remote_url_refused", "documents[1]")
         assert (Web.made.limits.bytes, Web.made.limits.hosts) == (1000, (".example.org",))
     assert Web.made.closed
-
-
-def test_no_web_address_is_fetched_where_nothing_is_set(serve, monkeypatch):
-    monkeypatch.setattr(app, "Fetcher", None)  # it is not even made
-    with serve() as client:
-        answer = client.post("/v1/embeddings", json={"input": "https://example.org/a.jpg"})
-        check_refusal(answer, 422, "remote_url_refused", "input")

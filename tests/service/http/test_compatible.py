@@ -1,8 +1,11 @@
-"""Requests as clients of vLLM, infinity and Text Embeddings Inference make them, under the routes these have."""
+"""Requests as clients of vLLM, Cohere, infinity and Text Embeddings Inference make them, under their routes."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -47,31 +50,21 @@ def test_an_alias_answers_what_the_route_does_that_it_stands_for_as_json_and_as_
 
 def test_vllm_s_client_scores_pictures_as_content_parts(reader, uris):
     asked = {
-        "model": "tiny",
-        "text_1": {"content": [part(uris[0])]},
-        "text_2": {"content": [part(uri) for uri in uris[1:]]},
-        "truncate_prompt_tokens": -1,
-        "truncation_side": "right",
-        "mm_processor_kwargs": {"max_pixels": 1000},
-        "priority": 0,
-        "request_id": "mine",
+        **{"model": "tiny", "text_1": {"content": [part(uris[0])]}, "text_2": {"content": [*map(part, uris[1:])]}},
+        **{"truncate_prompt_tokens": -1, "truncation_side": "right", "mm_processor_kwargs": {"max_pixels": 1000}},
+        **{"priority": 0, "request_id": "mine", "use_activation": True},
     }
     expected = answered(reader, "/v1/score", body_of("/score", uris))
     answer = answered(reader, "/score", asked)
-    assert (answer["object"], answer["model"], answer["usage"]) == ("list", "tiny", expected["usage"])
-    assert answer["data"] == expected["data"]
-    assert [item["object"] for item in answer["data"]] == ["score"] * 3
+    told = ("object", "model", "usage", "data")
+    assert [answer[name] for name in told] == [expected[name] for name in told]
     raw = answered(reader, "/score", asked | {"use_activation": False})["data"]
     assert [item["score"] for item in raw] == [item["raw_score"] for item in expected["data"]]
-    assert answered(reader, "/score", asked | {"use_activation": True})["data"] == expected["data"]
 
 
 def test_vllm_s_client_ranks_pictures_and_zero_of_them_means_all(reader, uris):
-    asked = {
-        "model": "tiny",
-        "query": {"content": [part(uris[0])]},
-        "documents": [{"content": [part(uris[2])]}, uris[1]],
-    }
+    documents = [{"content": [part(uris[2])]}, uris[1]]
+    asked = {"model": "tiny", "query": {"content": [part(uris[0])]}, "documents": documents}
     answer = answered(reader, "/rerank", asked | {"top_n": 0, "max_tokens_per_query": 0, "max_tokens_per_doc": 0})
     assert answer["results"] == answered(reader, "/v1/rerank", asked)["results"]
     assert len(answer["results"]) == 2
@@ -102,17 +95,46 @@ def test_the_client_of_text_embeddings_inference_sends_texts_and_gets_a_list(rea
 @pytest.mark.parametrize(
     ("body", "param"),
     [
-        ({"query": PICTURE, "texts": []}, "texts"),
-        ({"query": PICTURE, "texts": [PICTURE, {"id": "0" * 32}]}, "texts[1]"),
-        ({"query": PICTURE, "texts": [PICTURE, {"text": "a dog"}]}, "texts[1]"),
-        ({"query": PICTURE, "documents": [PICTURE, "a dog"]}, "documents[1]"),
-        ({"query": PICTURE, "texts": [PICTURE], "documents": [PICTURE]}, None),
-        ({"query": PICTURE}, "documents"),
+        ({"texts": []}, "texts"),
+        ({"texts": [PICTURE, {"id": "0" * 32}]}, "texts[1]"),
+        ({"texts": [PICTURE, {"text": "a dog"}]}, "texts[1]"),
+        ({"documents": [PICTURE, "a dog"]}, "documents[1]"),
+        ({"texts": [PICTURE], "documents": [PICTURE]}, "texts"),
+        ({}, "documents"),
     ],
 )
 def test_a_refusal_has_our_own_form_and_names_what_was_sent(reader, uris, body, param):
-    content = json.dumps(body).replace(PICTURE, uris[0])
+    content = json.dumps({"query": PICTURE} | body).replace(PICTURE, uris[0])
     answer = reader.post("/rerank", content=content, headers={"Content-Type": "application/json"})
-    assert answer.status_code == 422
-    assert answer.json()["error"]["param"] == param, answer.text
-    assert answer.headers["x-error-code"] == answer.json()["error"]["code"]
+    assert (answer.status_code, answer.json()["error"]["param"]) == (422, param), answer.text
+
+
+COHERE = """
+import cohere, json, sys
+asked = json.load(sys.stdin)
+client = getattr(cohere, asked["client"])(api_key="any", base_url=asked["url"])
+given = {name: asked[name] for name in ("model", "query", "documents")} | asked["more"]
+answer = client.rerank(**given, top_n=2)
+print(json.dumps([[found.index, found.relevance_score] for found in answer.results]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("client", "more"), [("Client", {"max_chunks_per_doc": 10}), ("ClientV2", {"max_tokens_per_doc": 4096})]
+)
+def test_cohere_s_client_reranks_pictures_as_it_does_texts(client, more, reader, scorer, data_uri, photo_bytes):
+    if find_spec("cohere") is None:
+        pytest.skip("the package cohere is not installed")
+    query, documents = data_uri(photo_bytes(1)), [data_uri(photo_bytes(seed)) for seed in (2, 1, 3)]
+    asked = {"client": client, "url": str(reader.base_url).rstrip("/"), "model": scorer.runtime.name, "more": more}
+    done = subprocess.run(
+        [sys.executable, "-c", COHERE],
+        input=json.dumps(asked | {"query": query, "documents": documents}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    wanted = reader.post("/v1/rerank", json={"query": query, "documents": documents, "top_n": 2}).json()["results"]
+    assert json.loads(done.stdout) == [[found["index"], found["relevance_score"]] for found in wanted]
+    assert len(wanted) == 2

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar
 from urllib.request import urlopen
 
@@ -18,20 +19,13 @@ import pytest
 import uvicorn
 from started import free_port, until_ready
 
-from diptych.http.connections import (
-    EACH,
-    MOST,
-    RESERVED,
-    Connections,
-    limit_connections,
-    limit_open_collections,
-    log_failure,
-)
+from diptych.http.connections import EACH, MOST, RESERVED, Connections, limit_connections, limit_open_collections
 
 R = TypeVar("R")
 
 HEAD = b"GET / HTTP/1.1\r\nHost: here\r\n"
 LARGE = 64 * 2**20
+INFINITE = resource.RLIM_INFINITY
 
 
 async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -101,11 +95,16 @@ def test_a_head_that_does_not_come_in_time_ends_the_connection_however_it_drips(
     assert 0.4 < served(10, work, head=0.6) < 3
 
 
+def asked(line: socket.socket, path: bytes) -> socket.socket:
+    """The connection, once a request is on it."""
+    line.sendall(HEAD.replace(b"/ ", path + b" ") + b"\r\n")
+    return line
+
+
 def test_what_is_being_answered_has_no_deadline_for_its_head():
     def work(port: int) -> bytes:
         with connected(port) as (line,):
-            line.sendall(HEAD.replace(b"/ ", b"/slow ") + b"\r\n")
-            return line.recv(100)
+            return asked(line, b"/slow").recv(100)
 
     assert served(10, work, head=0.2).startswith(b"HTTP/1.1 200")
 
@@ -134,8 +133,7 @@ def test_one_more_connection_takes_the_place_of_that_which_has_waited_longest():
             silent[0].sendall(HEAD)
             with connected(port, 2) as (one, other):
                 for line in (one, other):
-                    line.sendall(HEAD + b"\r\n")
-                    assert line.recv(100).startswith(b"HTTP/1.1 200")
+                    assert asked(line, b"/").recv(100).startswith(b"HTTP/1.1 200")
                 return [until_closed(line) < 1 for line in silent[:2]] + [until_closed(silent[2], most=1) < 0.3]
 
     assert served(5, work) == [True, True, False]
@@ -145,7 +143,7 @@ def test_one_more_is_closed_where_all_others_are_being_answered():
     def work(port: int) -> tuple[float, list[bytes]]:
         with connected(port, 2) as busy:
             for line in busy:
-                line.sendall(HEAD.replace(b"/ ", b"/slow ") + b"\r\n")
+                asked(line, b"/slow")
             time.sleep(0.1)
             with connected(port) as (more,):
                 return until_closed(more), [line.recv(100) for line in busy]
@@ -160,8 +158,7 @@ def test_a_connection_that_is_made_while_the_server_ends_is_closed_at_once_and_n
 
     def work(port: int) -> tuple[float, float]:
         with connected(port) as (before,):
-            before.sendall(HEAD + b"\r\n")
-            assert before.recv(100).startswith(b"HTTP/1.1 200")
+            assert asked(before, b"/").recv(100).startswith(b"HTTP/1.1 200")
             connections.ending = True
             with connected(port) as (late,):
                 return until_closed(late), until_closed(before, most=0.2)
@@ -171,15 +168,10 @@ def test_a_connection_that_is_made_while_the_server_ends_is_closed_at_once_and_n
     assert kept >= 0.2, "uvicorn itself closes those that it knows"
 
 
-class Limit:
-    """The limit of descriptors, soft and hard, that the process sees."""
-
-    now = (0, 0)
-
-
 @pytest.fixture
-def limit(monkeypatch) -> Limit:
-    limit = Limit()
+def limit(monkeypatch) -> SimpleNamespace:
+    """The limit of descriptors, soft and hard, that the process sees."""
+    limit = SimpleNamespace(now=(0, 0))
     monkeypatch.setattr(resource, "getrlimit", lambda _: limit.now)
     monkeypatch.setattr(resource, "setrlimit", lambda _, wanted: setattr(limit, "now", wanted))
     return limit
@@ -193,14 +185,14 @@ def test_as_many_collections_are_open_as_leave_descriptors_for_connections_and_a
     assert limit_connections(open) + EACH * open + min(RESERVED, hard // 4) <= limit.now[0]
 
 
-INFINITE = resource.RLIM_INFINITY
-
-
 @pytest.mark.parametrize(
     ("soft", "hard", "expected"),
     [
-        *((1024, 1024, 1024 - RESERVED), (1024, 2**20, MOST), (64, 64, 32)),
-        *((1024, INFINITE, MOST), (INFINITE, INFINITE, MOST), (2**20, 2**20, MOST)),
+        (1024, 1024, 1024 - RESERVED),
+        (1024, 2**20, MOST),
+        (64, 64, 32),
+        (1024, INFINITE, MOST),
+        (INFINITE, INFINITE, MOST),
     ],
 )
 def test_as_many_connections_are_allowed_as_leave_descriptors_for_all_else(soft, hard, expected, limit):
@@ -208,19 +200,6 @@ def test_as_many_connections_are_allowed_as_leave_descriptors_for_all_else(soft,
     assert limit_connections() == expected
     assert limit.now[0] == INFINITE or limit.now[0] >= expected
     assert limit.now[1] == hard
-
-
-def test_what_cannot_be_accepted_is_said_and_all_else_is_left_to_the_loop(caplog):
-    said: list[dict[str, Any]] = []
-    loop = asyncio.new_event_loop()
-    loop.default_exception_handler = said.append  # type: ignore[method-assign]
-    loop.set_exception_handler(log_failure)
-    loop.call_exception_handler({"message": "socket.accept() out of system resource", "exception": OSError(24)})
-    assert [one.getMessage() for one in caplog.records] == ["a connection could not be accepted: 24"]
-    assert not said
-    loop.call_exception_handler({"message": "another fault"})
-    assert [one["message"] for one in said] == ["another fault"]
-    loop.close()
 
 
 @contextmanager

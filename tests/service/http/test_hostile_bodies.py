@@ -71,16 +71,12 @@ def sent(path: str, begin: bytes, what: bytes, end: bytes, status: int) -> Calla
 
 PAIR = b'{"queries": "A", "documents": "A", '
 HOSTILE: dict[str, Callable[[], Asked]] = {
-    "numbers": sent("/v1/score", b'{"queries": "A", "documents": [', b"0,", b"0]}", 422),
     "parts": sent("/v1/embeddings", b'{"input": {"content": [', b'{"image":"A"},', b"0]}}", 422),
     "rules": sent("/v1/duplicates", b'{"keep": [', b'"oldest",', b"0]}", 422),
-    "lists for a name": sent("/v1/collections", b'{"name": [', b"[],", b"[]]}", 422),
     "objects in objects": lambda: ("/v1/images", b'{"a":' * 60_000, {"content-type": "application/json"}, 400),
-    "a key": sent("/v1/score", b'{"', b"a", b'": 0}', 422),
     "a model": sent("/v1/score", PAIR + b'"model": "', b"a", b'"}', 404),
     "a number": sent("/v1/score", b'{"queries": ', b"9", b"}", 400),
     "a letter of four bytes": sent("/v1/score", PAIR + b'"user": "\xf0\x9f\xa6\x8a', b"a", b'"}', 422),
-    "escapes": sent("/v1/score", PAIR + b'"user": "', b"\\n", b'"}', 422),
     "a text of a form": lambda: ("/v1/search", *form(filter=filled(b'{"a":[', b"0,", b"0]}", MIB - 1)), 422),
     "metadata of a form": lambda: ("/v1/images", *form(metadata=filled(b'{"a":[', b"[],", b"0]}", MIB - 1)), 422),
     "line ends in a form": lambda: ("/v1/images", *form(image=filled(b"", b"\r\n--", b"")), 400),

@@ -7,6 +7,7 @@ from io import StringIO
 from types import SimpleNamespace
 
 import pytest
+from refusals import check_refusal
 
 from diptych import Collection
 from diptych.dedupe import closer, pair_scores
@@ -47,30 +48,33 @@ def test_pairs_are_asked_about_until_each_has_its_label(client, collection):
     assert {frozenset(one.pair) for one in collection.labels()} == met
 
 
-def test_scoring_many_pairs_takes_several_requests(client, monkeypatch):
-    monkeypatch.setattr(pair_jobs, "SECONDS", 0.0)
-    monkeypatch.setattr(pair_jobs, "time", SimpleNamespace(monotonic=lambda: 0.0))
-    monkeypatch.setattr(pair_scores, "BATCH", 4)
-    answers = [ask(client)]
-    while not answers[-1]["complete"]:
-        assert len(answers) < 20
-        answers.append(ask(client))
-    assert [one["scored"] for one in answers] == [4, 8, 10, 10]
-    assert {one["total"] for one in answers} == {10}
-
-
-@pytest.mark.parametrize("path", [NEXT, "/v1/duplicates"])
-def test_closer_looks_are_a_stage_of_their_own(client, monkeypatch, path):
-    look = Verification(1e-9, dict.fromkeys(FEATURES, 0.0) | {"bias": 4.0}, {"0.01": 0.5, "0.001": 0.9})
-    monkeypatch.setattr(Runtime, "verification", look)
+@pytest.fixture
+def slowly(monkeypatch):
+    """Four pairs, or four closer looks, a request."""
     monkeypatch.setattr(pair_jobs, "SECONDS", 0.0)
     monkeypatch.setattr(pair_jobs, "time", SimpleNamespace(monotonic=lambda: 0.0))
     monkeypatch.setattr(closer, "BATCH", 4)
-    answers: list[dict] = []
-    while not answers or not answers[-1]["complete"]:
+
+
+def to_the_end(client, path: str) -> list[dict]:
+    answers = [client.post(path, json={}).json()]
+    while not answers[-1]["complete"]:
         assert len(answers) < 20
         answers.append(client.post(path, json={}).json())
-    told = [(one["stage"], one["scored"], *one["closer_looks"].values()) for one in answers]
+    return answers
+
+
+def test_scoring_many_pairs_takes_several_requests(client, slowly, monkeypatch):
+    monkeypatch.setattr(pair_scores, "BATCH", 4)
+    answers = to_the_end(client, NEXT)
+    assert [(one["scored"], one["total"]) for one in answers] == [(4, 10), (8, 10), (10, 10), (10, 10)]
+
+
+@pytest.mark.parametrize("path", [NEXT, "/v1/duplicates"])
+def test_closer_looks_are_a_stage_of_their_own(client, slowly, monkeypatch, path):
+    look = Verification(1e-9, dict.fromkeys(FEATURES, 0.0) | {"bias": 4.0}, {"0.01": 0.5, "0.001": 0.9})
+    monkeypatch.setattr(Runtime, "verification", look)
+    told = [(one["stage"], one["scored"], *one["closer_looks"].values()) for one in to_the_end(client, path)]
     looks = [("closer_looks", 10, taken, 10) for taken in (4, 8, 10, 10)]
     assert told == [("pairs", 10, 0, 0), *looks]
 
@@ -117,8 +121,7 @@ def test_a_picture_that_is_removed_while_pairs_are_chosen_is_said(client, collec
         return found
 
     monkeypatch.setattr(collection.store, "ids", removed)
-    answer = client.post(NEXT, json={})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "collection_changed")
+    check_refusal(client.post(NEXT, json={}), 409, "collection_changed", "collection")
 
 
 def test_the_labels_come_as_a_table(client, collection):
@@ -127,9 +130,8 @@ def test_the_labels_come_as_a_table(client, collection):
     answer = client.get(f"{LABELS}/export")
     assert answer.headers["content-type"].startswith("text/csv")
     assert "labels.csv" in answer.headers["content-disposition"]
-    head, row = csv.reader(StringIO(answer.text))
-    assert head == list(COLUMNS)
-    assert dict(zip(head, row, strict=True))["answer"] == "same"
+    (row,) = csv.DictReader(StringIO(answer.text))
+    assert (list(row), row["answer"]) == (list(COLUMNS), "same")
 
 
 @pytest.mark.parametrize(
@@ -147,8 +149,7 @@ def test_what_is_no_answer_is_refused_and_kept_nowhere(client, collection, chang
     if change.get("b") == "a":
         change = {"b": a}
     answer = client.post(LABELS, json={"a": a, "b": b, "answer": "same"} | change)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
-    assert answer.json()["error"]["param"] == param
+    check_refusal(answer, status, code, param)
     assert collection.labels() == []
 
 
@@ -158,20 +159,19 @@ def test_every_route_answers_with_the_calibration_of_the_collection_and_info_nam
     manifest = scorer.runtime.released
     own = OwnQuestion(0.5, -1.0, {"0.01": 0.6}, same=30, different=40)
     made = OwnCalibration("tiny", manifest.revision, released_digest(manifest), "2026-11-25", {"match": own})
-    queries, ids = data_uri(photo_bytes(1)), [{"id": record.id} for record in collection.list(5)]
+    query, ids = data_uri(photo_bytes(1)), [record.id for record in collection.list(5)]
 
-    def scores(client) -> tuple[list, list]:
-        scored = client.post("/v1/score", json={"queries": queries, "documents": ids}).json()["data"]
-        found = client.post("/v1/search", json={"image": queries, "top": 5}).json()["matches"]
-        place = {one["id"]: number for number, one in enumerate(ids)}
-        found.sort(key=lambda match: place[match["id"]])
-        return [(one["score"], one["verdict"]) for one in scored], [
-            (match["relevance_score"], match["verdict"]) for match in found
-        ]
+    def ask_both(client) -> tuple[list, list]:
+        documents = [{"id": id} for id in ids]
+        scored = client.post("/v1/score", json={"queries": query, "documents": documents}).json()["data"]
+        found = client.post("/v1/search", json={"image": query, "top": 5}).json()["matches"]
+        found.sort(key=lambda match: ids.index(match["id"]))
+        probabilities = [(match["relevance_score"], match["verdict"]) for match in found]
+        return [(one["score"], one["verdict"]) for one in scored], probabilities
 
     with running(collection, scorer) as client:
         assert client.get("/info").json()["calibration"] is None
-        released, _ = scores(client)
+        released, _ = ask_both(client)
     made.save(collection.directory / CALIBRATION)
     collection.close()
     with Collection.open(collection.directory, scorer) as again, running(again, scorer) as client:
@@ -179,6 +179,6 @@ def test_every_route_answers_with_the_calibration_of_the_collection_and_info_nam
         counts = {"match": {"same": 30, "different": 40}}
         assert info["calibration"] == {"made": "2026-11-25", "model": "tiny", "questions": counts}
         assert info["thresholds"] == {"0.01": 0.6}
-        scored, found = scores(client)
+        scored, found = ask_both(client)
         assert scored == found
         assert scored != released

@@ -1,9 +1,16 @@
-"""What /metrics counts."""
+"""What /metrics counts, and what the board and the alerts ask of it."""
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from diptych.http.app import create_app
 from diptych.http.settings import Settings
 
 
@@ -57,3 +64,53 @@ def test_requests_stages_pairs_and_rejections_are_counted(serve, scorer, collect
     runtime = scorer.runtime
     (info,) = [dict(key[1:]) for key in after if key[0] == "diptych_service_info"]
     assert (info["model"], info["provider"]) == (runtime.name, runtime.provider)
+
+
+ROOT = Path(__file__).parents[3]
+OBSERVE = ROOT / "service" / "observe"
+PROMETHEUS_OWN = {"up"}
+
+
+@pytest.fixture(scope="module")
+def told(scorer, shelf) -> set[str]:
+    metrics = create_app(shelf, scorer).state.context.metrics
+    metrics.count_request("/x", "GET", 429, 0.1, "overloaded")
+    metrics.add_stages({"pair": 0.1})
+    metrics.count_items("pairs", 1)
+    return {line.split("{")[0].split(" ")[0] for line in metrics.render_text().decode().splitlines() if line[0] != "#"}
+
+
+def expressions() -> dict[str, str]:
+    """Every expression by what it belongs to."""
+    rules = yaml.safe_load((OBSERVE / "alerts.yml").read_text())["groups"][0]["rules"]
+    board = json.loads((OBSERVE / "grafana" / "dashboards" / "diptych.json").read_text())
+    panels = {f"{p['title']} {t['refId']}": t["expr"] for p in board["panels"] for t in p["targets"]}
+    return {rule["alert"]: rule["expr"] for rule in rules} | panels
+
+
+@pytest.mark.parametrize("name", expressions())
+def test_every_figure_that_is_asked_for_is_told(name, told):
+    text = re.sub(r"\{[^}]*\}|\[[^]]*\]|by \([^)]*\)", "", expressions()[name])
+    asked = set(re.findall(r"\b(?:diptych|process|up)(?:_\w+)?\b", text))
+    assert asked
+    assert asked <= told | PROMETHEUS_OWN
+
+
+def test_the_profile_observe_mounts_what_is_there_and_opens_nothing_to_the_network():
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    observing = {name: one for name, one in compose["services"].items() if one.get("profiles") == ["observe"]}
+    assert set(observing) == {"prometheus", "grafana"}
+    for one in observing.values():
+        for volume in one["volumes"]:
+            source = volume.removeprefix("${DIPTYCH_METRICS_KEY_FILE:-").split(":")[0].rstrip("}")
+            assert (ROOT / source).exists() if source[0] in "./" else source in compose["volumes"]
+        assert all(port.startswith("127.0.0.1:") for port in one.get("ports", []))
+    (scraped,) = yaml.safe_load((OBSERVE / "prometheus.yml").read_text())["scrape_configs"]
+    assert scraped["static_configs"][0]["targets"] == ["diptych:8000"]
+    key = scraped["authorization"]["credentials_file"]
+    assert any(f":{key}:" in volume for volume in observing["prometheus"]["volumes"])
+
+
+def test_what_prometheus_sends_without_a_secret_is_let_in_where_there_are_no_keys(reader):
+    head = {"authorization": "Bearer", "host": "diptych:8000"}
+    assert reader.get("/metrics", headers=head).status_code == 200

@@ -6,13 +6,19 @@ import re
 from pathlib import Path
 
 import pytest
+from pages import PHONE, REFUSAL, check_names, check_width, says, upload
 
 import diptych
 
 FOLDER = Path(diptych.__file__).parent / "http" / "page"
 VIEWS = ["search", "compare", "duplicates", "label", "collection", "status"]
-PHONE = {"width": 360, "height": 740}
-REFUSAL = {"error": {"message": "Not now.", "type": "x", "code": "deadline", "param": None, "request_id": "r-17"}}
+BACKGROUND = "getComputedStyle(document.documentElement).backgroundColor"
+DARK, LIGHT = "rgb(21, 21, 20)", "rgb(251, 250, 248)"
+
+
+def show(page, view: str) -> None:
+    page.click(f"#to-{view}")
+    page.wait_for_selector(f"#view-{view}:not([hidden])")
 
 
 def test_every_part_of_the_page_is_reached_from_it_and_served_fresh_under_a_strict_policy(reader):
@@ -67,7 +73,7 @@ def test_the_interface_s_page_lists_every_route_and_asks_them_with_the_key_of_it
 
 
 @pytest.mark.browser
-def test_the_status_says_what_runs_and_keeps_up(visit, client, collection, photo_bytes, says):
+def test_the_status_says_what_runs_and_keeps_up(visit, client, collection, photo_bytes):
     page = visit(client, "#/status")
     page.wait_for_selector("#status-ready.good")
     info, shown = client.get("/info").json(), page.inner_text("#status-cards")
@@ -80,7 +86,7 @@ def test_the_status_says_what_runs_and_keeps_up(visit, client, collection, photo
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_the_status_says_why_the_service_is_not_ready_and_when_it_is_silent(visit, reader, says):
+def test_the_status_says_why_the_service_is_not_ready_and_when_it_is_silent(visit, reader):
     page = visit(reader, "#/search", refusals=True)
     page.wait_for_selector("#example-list a")
     page.route("**/readyz", lambda route: route.fulfill(status=503, json=REFUSAL))
@@ -99,37 +105,29 @@ def test_the_status_says_why_the_service_is_not_ready_and_when_it_is_silent(visi
 @pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_on_a_phone_no_view_is_wider_than_the_screen(visit, reader, photo_bytes, scheme, upload):
+def test_on_a_phone_no_view_is_wider_than_the_screen_and_everything_has_a_name(visit, reader, photo_bytes, scheme):
     page = visit(reader, viewport=PHONE, color_scheme=scheme)
     page.wait_for_selector("#example-list a")
-
-    def fits() -> None:
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), page.url
-        assert page.evaluate(
-            "[...document.querySelectorAll('dialog[open]')].every(d => d.scrollWidth <= d.clientWidth)"
-        )
-
-    dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(21, 21, 20)"
-    assert dark == (scheme == "dark")
-    fits()
+    assert page.evaluate(BACKGROUND) == (DARK if scheme == "dark" else LIGHT)
+    check_width(page)
     name = "a-name-that-is-much-longer-than-the-screen-of-a-phone-is-wide-and-has-no-place-to-break.jpg"
     page.set_input_files("#file", upload(name, photo_bytes(3)))
     page.wait_for_selector("#second .move")
-    fits()
+    check_width(page)
     page.click("#second .pick >> nth=0")
     page.wait_for_selector("#why-dialog .link")
-    fits()
+    check_width(page)
     page.click("#why-close")
     for view in VIEWS[1:]:
-        page.click(f"#to-{view}")
-        page.wait_for_selector(f"#view-{view}:not([hidden])")
+        show(page, view)
         if view == "compare":
             for slot in "ab":
                 page.set_input_files(f"#file-{slot}", upload(name, photo_bytes(2)))
             page.wait_for_selector("#compare-why .link")
-        fits()
+        check_width(page)
     page.wait_for_selector(".card")
-    fits()
+    check_width(page)
+    check_names(page)
 
 
 @pytest.mark.browser
@@ -139,41 +137,15 @@ def test_the_views_are_links_and_the_chosen_theme_is_remembered(visit, reader):
         page.focus(f"#to-{view}")
         page.keyboard.press("Enter")
         page.wait_for_selector(f"#view-{view}:not([hidden])")
-        assert page.eval_on_selector_all("nav [aria-current='page']", "links => links.map(link => link.id)") == [
-            f"to-{view}"
-        ]
+        current = page.eval_on_selector_all("nav [aria-current='page']", "links => links.map(link => link.id)")
+        assert current == [f"to-{view}"]
         assert page.locator("main > section:not([hidden])").count() == 1
         assert page.title().startswith(view.capitalize())
-    background = "getComputedStyle(document.documentElement).backgroundColor"
-    assert page.evaluate(background) == "rgb(251, 250, 248)"
+    assert page.evaluate(BACKGROUND) == LIGHT
     page.click("#theme")
-    assert page.evaluate(background) == "rgb(21, 21, 20)"
     assert page.get_attribute("#theme", "aria-pressed") == "true"
     page.reload()
-    assert page.evaluate(background) == "rgb(21, 21, 20)"
+    assert page.evaluate(BACKGROUND) == DARK
     page.wait_for_selector("#view-status:not([hidden])")
     page.click("#theme")
     assert page.evaluate("localStorage.getItem('diptych.theme')") is None
-
-
-@pytest.mark.slow
-@pytest.mark.browser
-def test_every_control_and_every_picture_has_a_name(visit, reader, shelf):
-    query, other = (record.id for record in shelf.list(2))
-    page = visit(reader, f"#/search?q={query}&why={other}")
-    page.wait_for_selector("#why-dialog .link")
-    page.click("#why-close")
-    for view in VIEWS:
-        page.click(f"#to-{view}")
-        page.wait_for_selector(f"#view-{view}:not([hidden])")
-    page.wait_for_selector(".card")
-    nameless = page.evaluate(
-        """() => [...document.querySelectorAll("a, button, input, select, progress, dialog, img, fieldset")]
-          .filter((node) => node.id !== "empty-link") // hidden, and named when it is shown
-          .filter((node) => node.tagName === "IMG" ? !node.hasAttribute("alt") : !(
-            node.ariaLabel || node.hasAttribute("aria-labelledby") || node.labels?.length || node.textContent.trim()))
-          .map((node) => node.outerHTML)"""
-    )
-    assert nameless == []
-    ids = page.evaluate("[...document.querySelectorAll('[id]')].map((node) => node.id)")
-    assert len(ids) == len(set(ids))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
+from pages import drop, read_rows, says, upload
 
 from diptych.http.settings import Settings
 
 pytestmark = pytest.mark.browser
 
 
-def test_the_collection_is_browsed_page_by_page(visit, client, collection, photo_bytes, says):
+def test_the_collection_is_browsed_page_by_page(visit, client, collection, photo_bytes):
     for seed in range(100, 146):
         collection.add(photo_bytes(seed, (24, 16)), metadata={"filename": f"{seed}.jpg"}, keep_originals=True)
     page = visit(client, "#/collection")
@@ -19,14 +20,13 @@ def test_the_collection_is_browsed_page_by_page(visit, client, collection, photo
     page.click("#more")
     says(page, "#shown", "51 of 51 pictures")
     assert page.is_hidden("#more")
-    shown = page.eval_on_selector_all(".tile", "tiles => tiles.map(tile => tile.dataset.id)")
-    assert shown == [record.id for record in collection.list(100)]
+    assert read_rows(page, ".tile") == [record.id for record in collection.list(100)]
     page.click(".tile a >> nth=1")
     page.wait_for_selector("#second .tag")
 
 
 def test_of_a_batch_with_a_bad_picture_the_good_ones_join_and_the_bad_one_is_named(
-    visit, client, collection, photo_bytes, drop, says
+    visit, client, collection, photo_bytes
 ):
     page = visit(client, "#/collection", refusals=True)
     page.wait_for_selector(".tile >> nth=4")
@@ -42,7 +42,7 @@ def test_of_a_batch_with_a_bad_picture_the_good_ones_join_and_the_bad_one_is_nam
 
 
 @pytest.mark.slow
-def test_no_request_brings_more_pictures_than_the_service_takes(visit, serve, collection, photo_bytes, upload, says):
+def test_no_request_brings_more_pictures_than_the_service_takes(visit, serve, collection, photo_bytes):
     with serve(Settings(pictures=2)) as client:
         page = visit(client, "#/collection")
         page.wait_for_selector(".tile >> nth=4")
@@ -61,7 +61,7 @@ def test_no_request_brings_more_pictures_than_the_service_takes(visit, serve, co
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["chosen", "dropped"])
 def test_a_folder_is_added_with_what_is_below_it_and_without_what_is_no_picture(
-    way, visit, client, collection, photo_bytes, tmp_path, says
+    way, visit, client, collection, photo_bytes, tmp_path
 ):
     folder = tmp_path / "photos"
     (folder / "below").mkdir(parents=True)
@@ -84,7 +84,7 @@ def test_a_folder_is_added_with_what_is_below_it_and_without_what_is_no_picture(
 
 
 @pytest.mark.slow
-def test_adding_can_be_cancelled_and_taken_up_again(visit, client, collection, photo_bytes, upload, says):
+def test_adding_can_be_cancelled_and_taken_up_again(visit, client, collection, photo_bytes):
     page = visit(client, "#/collection", refusals=True)
     page.wait_for_selector(".tile >> nth=4")
     held = []
@@ -100,7 +100,7 @@ def test_adding_can_be_cancelled_and_taken_up_again(visit, client, collection, p
     assert [record.metadata.get("filename") for record in collection.list(10)][-1] == "new.jpg"
 
 
-def test_a_picture_is_removed_only_after_a_word_about_its_file(visit, client, collection, says):
+def test_a_picture_is_removed_only_after_a_word_about_its_file(visit, client, collection):
     first, second = collection.list(2)
     page = visit(client, "#/collection")
     page.click(f'[data-id="{first.id}"] .remove')
@@ -118,11 +118,15 @@ def test_a_picture_is_removed_only_after_a_word_about_its_file(visit, client, co
 
 
 @pytest.mark.slow
-def test_a_read_only_key_is_told_kindly_that_it_changes_nothing(
-    visit, serve, looking_only, collection, photo_bytes, upload, says
-):
+def test_a_read_only_key_is_told_kindly_that_it_changes_nothing(visit, serve, looking_only, collection, photo_bytes):
     settings, login = looking_only
     with serve(settings) as client:
+        page = visit(client, "#/label", refusals=True, **login)
+        page.wait_for_selector("#label-pictures img")
+        pair = page.get_attribute("#label-pictures", "data-pair")
+        page.keyboard.press("s")
+        page.wait_for_selector("#label-alert:not([hidden])")
+        assert page.get_attribute("#label-pictures", "data-pair") == pair
         page = visit(client, "#/collection", refusals=True, **login)
         page.wait_for_selector(".tile >> nth=4")
         page.set_input_files("#add-file", upload("new.jpg", photo_bytes(40)))
@@ -130,10 +134,11 @@ def test_a_read_only_key_is_told_kindly_that_it_changes_nothing(
         assert page.is_hidden("#add")
         assert page.is_hidden(".tile .remove >> nth=0")
     assert collection.stats()["pictures"] == 5
+    assert collection.labels() == []
 
 
 @pytest.mark.slow
-def test_without_a_collection_the_page_says_so_and_still_compares(visit, serve, photo_bytes, upload, says):
+def test_without_a_collection_the_page_says_so_and_still_compares(visit, serve, photo_bytes):
     with serve(stored=False) as client:
         page = visit(client)
         says(page, "#empty-title", "There is no collection here")

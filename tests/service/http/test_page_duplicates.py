@@ -8,15 +8,14 @@ from threading import Event
 
 import pytest
 from exported import drawn_collection
+from pages import PHONE, check_names, check_width, says
 
 from diptych import Collection, Scorer, find_duplicates
 from diptych.dedupe import pair_scores
 from diptych.http import pair_jobs
-from diptych.http.routes import duplicates
+from diptych.http.routes import search
 
 pytestmark = [pytest.mark.usefixtures("compared"), pytest.mark.browser]
-
-FITS = "() => document.documentElement.scrollWidth <= innerWidth"
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +40,17 @@ def scenes(tmp_path, photo, drawn):
         yield collection
 
 
+def start(page) -> None:
+    page.wait_for_function("() => !document.querySelector('#look').disabled")
+    page.click("#look")
+
+
 @pytest.fixture
 def looked(visit, running, scenes, photo):
     """The page once it has looked for duplicates."""
     with running(scenes, photo) as client:
         page = visit(client, "#/duplicates", refusals=True)
-        page.wait_for_function("() => !document.querySelector('#look').disabled")
-        page.click("#look")
+        start(page)
         page.wait_for_selector("#groups .group")
         yield page
 
@@ -116,9 +119,12 @@ def test_the_slider_groups_anew_with_pairs_from_both_sides_and_leads_back(looked
     looked.click("#as-found")
     assert groups(looked) == before
     assert looked.evaluate("document.activeElement.id") == "threshold"
-    # By the keyboard, a step at a time.
     looked.keyboard.press("ArrowRight")
-    assert looked.is_visible("#as-found")
+    assert looked.is_visible("#as-found"), "by the keyboard, a step at a time"
+    pair = looked.get_attribute("#pass a >> nth=0", "href")
+    looked.click("#pass a >> nth=0")
+    looked.wait_for_selector("#why-dialog .link")
+    assert looked.evaluate("location.hash") == pair
 
 
 @pytest.mark.slow
@@ -139,7 +145,7 @@ def test_the_one_to_keep_is_changed_and_the_selection_follows(looked):
     assert groups(looked)[0][0] == first[1]
 
 
-def test_pictures_go_only_after_a_clear_yes_and_the_ones_to_keep_stay(looked, scenes, says):
+def test_pictures_go_only_after_a_clear_yes_and_the_ones_to_keep_stay(looked, scenes):
     before, found, going = len(scenes), groups(looked), selected(looked)
     assert going
     looked.click("#remove-selected")
@@ -164,30 +170,21 @@ def test_pictures_go_only_after_a_clear_yes_and_the_ones_to_keep_stay(looked, sc
 
 
 @pytest.mark.slow
-def test_why_a_pair_passes_is_a_click_away(looked):
-    pair = looked.get_attribute("#pass a >> nth=0", "href")
-    looked.click("#pass a >> nth=0")
-    looked.wait_for_selector("#why-dialog .link")
-    assert looked.evaluate("location.hash") == pair
-
-
-@pytest.mark.slow
-def test_leaving_the_view_stops_asking_and_coming_back_goes_on(visit, running, scenes, photo, says, monkeypatch):
+def test_leaving_the_view_stops_asking_and_coming_back_goes_on(visit, running, scenes, photo, monkeypatch):
     monkeypatch.setattr(pair_jobs, "SECONDS", 0.0)
     monkeypatch.setattr(pair_scores, "BATCH", 20)
-    asked, number, left, check = [], count(), Event(), duplicates.check_request
+    asked, number, left, check = [], count(), Event(), search.check_request
 
     def held(*words) -> None:
         if next(number) >= 2:
             assert left.wait(20), "the third request is not through before the view is left"
         check(*words)
 
-    monkeypatch.setattr(duplicates, "check_request", held)
+    monkeypatch.setattr(search, "check_request", held)
     with running(scenes, photo) as client:
         page = visit(client, "#/duplicates")
         page.on("request", lambda request: asked.append(request.url) if "duplicates" in request.url else None)
-        page.wait_for_function("() => !document.querySelector('#look').disabled")
-        page.click("#look")
+        start(page)
         page.wait_for_selector("#look-bar:not([hidden])")
         says(page, "#look-status", "pairs compared")
         page.click("#to-status")
@@ -205,14 +202,11 @@ def test_leaving_the_view_stops_asking_and_coming_back_goes_on(visit, running, s
 
 
 @pytest.mark.slow
-def test_who_may_only_look_finds_groups_and_is_told_kindly_that_none_goes(
-    visit, running, looking_only, scenes, photo, says
-):
+def test_who_may_only_look_finds_groups_and_is_told_kindly_that_none_goes(visit, running, looking_only, scenes, photo):
     before, (settings, login) = len(scenes), looking_only
     with running(scenes, photo, settings) as client:
         page = visit(client, "#/duplicates", refusals=True, **login)
-        page.wait_for_function("() => !document.querySelector('#look').disabled")
-        page.click("#look")
+        start(page)
         page.wait_for_selector("#groups .group")
         page.click("#remove-selected")
         page.click("#confirm-yes")
@@ -223,28 +217,11 @@ def test_who_may_only_look_finds_groups_and_is_told_kindly_that_none_goes(
 
 
 @pytest.mark.slow
-def test_the_view_follows_the_chosen_collection(visit, several, photo_bytes, says):
-    with several("bags", "shoes") as client:
-        for name, seeds in (("bags", (1, 2)), ("shoes", (3,))):
-            for seed in seeds:
-                sent = {"image": (f"{seed}.jpg", photo_bytes(seed), "image/jpeg")}
-                assert client.post("/v1/images", files=sent, data={"collection": name}).status_code == 201
-        page = visit(client, "?collection=bags#/duplicates")
-        says(page, "#look", "Find duplicates among 2 pictures")
-        page.click("#look")
-        page.wait_for_selector("#look-found:not([hidden])")
-        page.select_option("#which-name", "shoes")
-        says(page, "#look", "Find duplicates among 1 picture")
-        assert page.is_hidden("#look-found")
-
-
-@pytest.mark.slow
-def test_what_is_wrong_is_said_and_where_nothing_is_kept_too(visit, running, scenes, photo, says):
+def test_what_is_wrong_is_said_and_where_nothing_is_kept_too(visit, running, scenes, photo):
     (scenes.directory / "dedupe.sqlite").write_bytes(b"no database at all" * 400)
     with running(scenes, photo) as client:
         page = visit(client, "#/duplicates", refusals=True)
-        page.wait_for_function("() => !document.querySelector('#look').disabled")
-        page.click("#look")
+        start(page)
         says(page, "#duplicates-alert", "delete it: the next run computes again")
     with running(None, photo) as client:
         page = visit(client, "#/duplicates")
@@ -256,11 +233,6 @@ def test_what_is_wrong_is_said_and_where_nothing_is_kept_too(visit, running, sce
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_a_phone_and_everything_in_it_has_a_name(looked, scheme):
     looked.emulate_media(color_scheme=scheme)
-    looked.set_viewport_size({"width": 360, "height": 740})
-    assert looked.evaluate(FITS)
-    nameless = looked.evaluate(
-        """() => [...document.querySelectorAll("#view-duplicates :is(a, button, input, progress, img)")]
-          .filter((node) => node.tagName === "IMG" ? !node.hasAttribute("alt") : !(
-            node.ariaLabel || node.labels?.length || node.textContent.trim())).map((node) => node.outerHTML)"""
-    )
-    assert nameless == []
+    looked.set_viewport_size(PHONE)
+    check_width(looked)
+    check_names(looked)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
+from pages import PHONE, check_width, says
 
 from diptych.http.routes import labels
 from diptych.http.schemas.responses import LabelCounts
@@ -13,7 +11,7 @@ from diptych.labelling.calibrate import FEWEST, FEWEST_OF_A_KIND
 
 pytestmark = pytest.mark.browser
 
-PHONE, DESK = {"width": 360, "height": 740}, {"width": 1280, "height": 860}
+DESK = {"width": 1280, "height": 860}
 
 
 def shown(page) -> str:
@@ -31,7 +29,7 @@ def labelled(collection) -> dict[str, str]:
     return {" ".join(sorted(one.pair)): one.answer for one in collection.labels("copy")}
 
 
-def test_every_pair_is_labelled_by_the_keyboard_alone(view, collection, says):
+def test_every_pair_is_labelled_by_the_keyboard_alone(view, collection):
     given = {}
     for number, key in enumerate(["s", "d", "?", "1", "2", "3", "S", "s", "d", "d"]):
         view.wait_for_selector("#label-pair:not([hidden])")
@@ -49,7 +47,7 @@ def test_every_pair_is_labelled_by_the_keyboard_alone(view, collection, says):
     says(view, "#label-next", f"At least {FEWEST - 8} more answers")
 
 
-def test_the_names_of_files_are_hidden_until_their_pair_is_answered(view, collection, says):
+def test_the_names_of_files_are_hidden_until_their_pair_is_answered(view, collection):
     names = [record.metadata["filename"] for record in collection.list(5)]
     shown_now = view.inner_html("#label-pictures")
     assert "Picture A" in shown_now
@@ -59,15 +57,12 @@ def test_the_names_of_files_are_hidden_until_their_pair_is_answered(view, collec
     assert len([name for name in names if name in view.inner_text("#label-status")]) == 2
 
 
-def test_when_there_are_enough_labels_the_view_says_what_comes_next(visit, client, says, monkeypatch):
+def test_when_there_are_enough_labels_the_view_says_what_comes_next(visit, client, monkeypatch):
     enough = LabelCounts(same=FEWEST - FEWEST_OF_A_KIND, different=FEWEST_OF_A_KIND, cannot_tell=0)
     monkeypatch.setattr(labels, "count_labels", lambda *_: enough)
     page = visit(client, "#/label")
     says(page, "#label-next", "run diptych calibrate --store FOLDER")
     assert "restart the service" in page.inner_text("#label-next")
-    page.keyboard.press("s")
-    page.keyboard.press("u")
-    says(page, "#label-next", "Enough for a calibration of your own")
 
 
 def tab_to(page, wanted: str) -> None:
@@ -81,7 +76,7 @@ def tab_to(page, wanted: str) -> None:
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", wanted
 
 
-def test_from_the_address_bar_on_no_mouse_is_needed(visit, client, collection, says):
+def test_from_the_address_bar_on_no_mouse_is_needed(visit, client, collection):
     page = visit(client)
     page.wait_for_selector("#examples:not([hidden])")
     tab_to(page, "#to-label")
@@ -101,19 +96,18 @@ def test_from_the_address_bar_on_no_mouse_is_needed(visit, client, collection, s
     assert (table[0].startswith("image_a,image_b,question,answer"), len(table)) == (True, 2)
 
 
-def test_an_answer_is_taken_back_and_its_pair_comes_again(view, collection, says):
-    first = shown(view)
-    view.click("#label-answers button[value='same']")
-    says(view, "#label-status", "1 label: 1 same")
-    second = shown(view)
-    view.keyboard.press("d")
-    says(view, "#label-status", "2 labels: 1 same, 1 not the same")
+def test_an_answer_is_taken_back_and_its_pair_comes_again(view, collection):
+    pairs = []
+    for key in "sd":
+        pairs.append(shown(view))
+        view.keyboard.press(key)
+        says(view, "#label-status", f"{len(pairs)} label")
     view.keyboard.press("u")
     says(view, "#label-status", "Taken back: not the same. 1 label")
-    assert shown(view) == second
+    assert shown(view) == pairs[1]
     view.click("#label-undo")
     says(view, "#label-status", "Taken back: the same. 0 labels")
-    assert shown(view) == first
+    assert shown(view) == pairs[0]
     assert view.is_hidden("#label-undo")
     view.keyboard.press("u")
     assert labelled(collection) == {}
@@ -127,29 +121,6 @@ def test_keys_are_for_this_view_alone_and_not_for_shortcuts_of_the_browser(view,
     view.keyboard.press("s")
     view.wait_for_timeout(100)
     assert labelled(collection) == {}
-
-
-def test_every_control_and_picture_is_named_for_a_screen_reader(view):
-    buttons = view.get_by_role("group", name="Is one a copy of the other").get_by_role("button")
-    assert [buttons.nth(place).get_attribute("value") for place in range(3)] == ["same", "different", "cannot tell"]
-    for name in ("Same", "Not the same", "Cannot tell"):
-        assert view.get_by_role("button", name=name, exact=True).count() == 1
-    for role in ("Picture A", "Picture B"):
-        assert view.get_by_role("img", name=role).count() == 1
-    assert view.locator("#label-status[role='status']").count() == 1
-
-
-@pytest.mark.slow
-def test_with_the_key_of_a_reader_an_answer_is_refused_and_the_pair_stays(visit, serve, looking_only, collection, says):
-    settings, login = looking_only
-    with serve(settings) as client:
-        page = visit(client, "#/label", refusals=True, **login)
-        page.wait_for_selector("#label-pictures img")
-        pair = shown(page)
-        page.keyboard.press("s")
-        page.wait_for_selector("#label-alert:not([hidden])")
-        assert shown(page) == pair
-        assert labelled(collection) == {}
 
 
 @pytest.mark.parametrize(
@@ -166,11 +137,9 @@ def test_both_pictures_and_all_answers_are_in_sight_at_once(visit, client, size,
     page.wait_for_function(
         "() => [...document.querySelectorAll('#label-pictures img')].filter(image => image.naturalWidth).length === 2"
     )
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    check_width(page)
     for selector in ("#label-pictures img >> nth=0", "#label-pictures img >> nth=1", "#label-answers"):
         box = page.locator(selector).bounding_box()
         assert box is not None
         assert box["y"] >= 0, selector
         assert box["y"] + box["height"] <= size["height"], selector
-    if folder := os.environ.get("DIPTYCH_SCREENSHOTS"):
-        page.screenshot(path=Path(folder) / f"label-{size['width']}-{scheme}.png")

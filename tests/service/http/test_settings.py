@@ -13,13 +13,12 @@ from diptych.http.settings import Settings
 from diptych.pictures.settings import ELSEWHERE
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "serving.md"
-OTHER = {  # a value that is not the default
-    "keys": key_line(new_key("alice", "read")[1]),
-    "log": "json",
-    "hosts": "pictures.example.org photos.example.org",
-    "urls": "true",
-    "url_hosts": "example.org .example.net",
-    "url_private": "true",
+OTHER = {  # two values that are not the default
+    "keys": [key_line(new_key(name, "read")[1]) for name in ("alice", "bob")],
+    "log": ["json", "text"],
+    "hosts": ["pictures.example.org photos.example.org", "example.com"],
+    "url_hosts": ["example.org .example.net", "example.com"],
+    **dict.fromkeys(("urls", "url_private"), ("true", "false")),
 }
 
 
@@ -27,25 +26,17 @@ OTHER = {  # a value that is not the default
 def test_every_setting_is_read_from_the_environment_and_from_a_file_and_the_environment_wins(
     name, tmp_path, monkeypatch
 ):
+    one, other = OTHER.get(name, ("7", "9"))
     default = getattr(Settings(), name)
-    wanted = OTHER.get(name, "7")
-    monkeypatch.setenv(f"DIPTYCH_{name.upper()}", wanted)
+    monkeypatch.setenv(f"DIPTYCH_{name.upper()}", one)
     from_environment = getattr(Settings.load(), name)
     assert from_environment != default
     monkeypatch.delenv(f"DIPTYCH_{name.upper()}")
-
     file = tmp_path / "settings.toml"
-    file.write_text(f"{name} = {wanted}" if wanted.isdecimal() else f'{name} = "{wanted}"')
+    file.write_text(f"{name} = {one}" if one.isdecimal() else f'{name} = "{one}"')
     assert getattr(Settings.load(file), name) == from_environment
     monkeypatch.setenv("DIPTYCH_CONFIG", str(file))
     assert getattr(Settings.load(), name) == from_environment
-    other = {
-        "keys": key_line(new_key("bob", "admin")[1]),
-        "log": "text",
-        **dict.fromkeys(("urls", "url_private"), "false"),
-        "hosts": "example.com",
-        "url_hosts": "example.com",
-    }.get(name, "9")
     monkeypatch.setenv(f"DIPTYCH_{name.upper()}", other)
     assert getattr(Settings.load(), name) != from_environment
 

@@ -1,6 +1,4 @@
-"""The limits of request bodies: how large a body may be, how long it may take, and how much of all bodies is held at
-once.
-"""
+"""The limits of request bodies: how large one may be, how long it may take, and how much of all is held at once."""
 
 from __future__ import annotations
 
@@ -76,60 +74,40 @@ class Body:
 
     async def __call__(self) -> Message:
         """The next message."""
-        try:
-            return await self._receive_next()
-        except HTTPException:
-            self.refused = True
-            raise
-
-    async def _receive_next(self) -> Message:
         limits = self._limits
         if self._end is None:
             self._end = time.monotonic() + limits.seconds
             if self._twofold:  # a proxy in front may go by the other one, and take the rest for another's request
-                text = "The request has both Content-Length and Transfer-Encoding, which say different ends; send one."
-                raise HTTPException(400, text)
-            if self._expected > limits.each:
-                raise self._too_large(f"{self._expected:,} bytes")
-            if limits.held and limits.held + self._expected > limits.all:
-                raise self._make_full_error()
+                raise self._refuse(400, "The request has both Content-Length and Transfer-Encoding; send one.")
+            self._check_size(self._expected, limits.held and limits.held + self._expected)
         if self._whole:
             return await self._receive()
         with limits.limit_reading(self._end) as scope:
             message = await self._receive()
+        came = f"{self.taken:,} bytes of the body had come"
+        if scope.cancelled_caught and limits.ending:
+            raise self._refuse(503, f"The service ends; {came}. Ask another one.")
         if scope.cancelled_caught:
-            raise self._make_ending_error() if limits.ending else self._too_slow()
+            raise self._refuse(408, f"Expected the body within {limits.seconds:g} s; {came}. Send less at once.")
         if message["type"] == "http.disconnect":
-            raise HTTPException(
-                400, f"The connection ended, or its body could not be read, after {self.taken:,} bytes."
-            )
+            raise self._refuse(400, f"The connection ended, or its body could not be read; {came}.")
         size = len(message.get("body", b""))
         self.taken += size
         limits.held += size
-        if self.taken > limits.each:
-            raise self._too_large(f"more than {self.taken - 1:,} bytes")
-        if limits.held > max(limits.all, self.taken):
-            raise self._make_full_error()
+        self._check_size(self.taken, limits.held if limits.held > self.taken else 0)
         self._whole = not message.get("more_body", False)
         return message
 
-    def _too_large(self, size: str) -> HTTPException:
-        text = f"The body has {size}; at most {self._limits.each:,} are allowed. Send fewer or smaller pictures."
-        return HTTPException(413, text)
+    def _check_size(self, size: int, held: int) -> None:
+        """Refuse a body of this size, and one that does not fit beside others: together they would hold so much."""
+        limits = self._limits
+        if size > limits.each:
+            text = f"Expected a body of at most {limits.each:,} bytes, got {size:,} or more; send less at once."
+            raise self._refuse(413, text)
+        if held > limits.all:
+            text = f"Requests that are being answered hold {limits.held:,} of {limits.all:,} bytes; try again in 1 s."
+            raise self._refuse(429, text, {"Retry-After": "1"})
 
-    def _too_slow(self) -> HTTPException:
-        text = (
-            f"Of the body {self.taken:,} bytes came in {self._limits.seconds:g} s, which is as long as it may take; "
-            "send fewer or smaller pictures at once, or over a faster line."
-        )
-        return HTTPException(408, text)
-
-    def _make_full_error(self) -> HTTPException:
-        text = (
-            f"Requests that are being answered hold {self._limits.held:,} of {self._limits.all:,} bytes; "
-            "try again in 1 s."
-        )
-        return HTTPException(429, text, {"Retry-After": "1"})
-
-    def _make_ending_error(self) -> HTTPException:
-        return HTTPException(503, f"The service ends; {self.taken:,} bytes of the body had come. Ask another one.")
+    def _refuse(self, status: int, text: str, headers: dict[str, str] | None = None) -> HTTPException:
+        self.refused = True
+        return HTTPException(status, text, headers)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
-from starlette.routing import compile_path
+from starlette.routing import Match, Route
 
 from diptych.errors import (
     ClientLeftError,
@@ -53,6 +53,7 @@ _STATUSES: tuple[tuple[type[DiptychError], int, str | None], ...] = (
     (DecoderStartError, 503, None),
     (ClientLeftError, 499, None),  # which reads no answer: this is for the log and the metrics
     (DeadlineError, 504, None),
+    (UnknownPictureError, 404, None),
     (UnreachableError, 503, "collection"),
     (UnknownCollectionError, 404, "collection"),
     (CollectionKeptError, 409, "collection"),
@@ -111,36 +112,37 @@ def document_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"content": content, "description": HTTPStatus(status).phrase} for status in statuses}
 
 
-STORED_ERRORS = document_errors(401, 404, 422, 429, 500, 501, 503, 504)  # of routes about what is stored
-BODY_ERRORS = document_errors(400, 403, 408, 413, 415) | STORED_ERRORS  # of routes that take a body
+# Of all routes but those of health.
+ERRORS = document_errors(400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 501, 503, 504)
 
 
-def make_envelope(
-    request_id: str | None,
-    status: int,
-    code: str,
-    message: str,
-    *,
-    param: str | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> Response:
+def document_file(media_type: str) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route that answers no JSON."""
+    return {200: {"content": {media_type: {}}, "description": "Not JSON"}}
+
+
+def make_envelope(request_id: str | None, error: RequestError) -> Response:
     """Make the response of one refusal."""
-    family = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
-    body = ErrorBody(message=message, type=family, code=code, param=param, request_id=request_id)
-    return JSONResponse(ErrorEnvelope(error=body).model_dump(), status, headers={**(headers or {}), ERROR_CODE: code})
-
-
-def internal_error(request_id: str | None) -> Response:
-    """The answer to a fault of our own: the trace is in the log, under the request's id, and nowhere else."""
-    message = f"The service failed on this request; its log has the details under {request_id}."
-    return make_envelope(request_id, 500, "internal_error", message)
+    family = _TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "server_error")
+    body = ErrorBody(message=str(error), type=family, code=error.code, param=error.param, request_id=request_id)
+    headers = {**(error.headers or {}), ERROR_CODE: error.code}
+    return JSONResponse(ErrorEnvelope(error=body).model_dump(), error.status, headers=headers)
 
 
 def install_handlers(app: FastAPI) -> None:
     """Let every exception that leaves a route end in the envelope (the rest is caught at the edge)."""
-    app.add_exception_handler(DiptychError, _answer_error)
-    app.add_exception_handler(RequestValidationError, _answer_invalid)
-    app.add_exception_handler(HTTPException, _answer_http)
+    makers: dict[type[Exception], Callable[[Request, Any], RequestError]] = {
+        DiptychError: _refuse_error,
+        RequestValidationError: _refuse_invalid,
+        HTTPException: _refuse_http,
+    }
+
+    async def answer(request: Request, error: Exception) -> Response:
+        made = next(make for kind, make in makers.items() if isinstance(error, kind))
+        return make_envelope(getattr(request.state, "request_id", None), made(request, error))
+
+    for kind in makers:
+        app.add_exception_handler(kind, answer)
 
 
 def format_location(location: Sequence[str | int]) -> str | None:
@@ -157,57 +159,39 @@ def format_location(location: Sequence[str | int]) -> str | None:
     return path or None
 
 
-def _read_request_id(request: Request) -> str | None:
-    return getattr(request.state, "request_id", None)
-
-
-async def _answer_error(request: Request, error: Exception) -> Response:
+def _refuse_error(request: Request, error: DiptychError) -> RequestError:
     if isinstance(error, RequestError):
-        return make_envelope(
-            _read_request_id(request), error.status, error.code, str(error), param=error.param, headers=error.headers
-        )
-    if isinstance(error, UnknownPictureError):
-        return make_envelope(_read_request_id(request), 404, "unknown_image", str(error))
-    code = cast(DiptychError, error).code
+        return error
+    code = "unknown_image" if isinstance(error, UnknownPictureError) else error.code
     for kind, status, param in _STATUSES:
         if isinstance(error, kind):
             pause = 1 if isinstance(error, DecoderStartError) else getattr(error, "seconds", None)
-            headers = {} if pause is None else {"Retry-After": str(math.ceil(pause))}
-            return make_envelope(_read_request_id(request), status, code, str(error), param=param, headers=headers)
-    logger.error("request %s failed", _read_request_id(request), exc_info=error)
-    return make_envelope(_read_request_id(request), 500, code, str(error))
+            headers = None if pause is None else {"Retry-After": str(math.ceil(pause))}
+            return RequestError(status, code, str(error), param=param, headers=headers)
+    logger.error("request %s failed", getattr(request.state, "request_id", None), exc_info=error)
+    return RequestError(500, code, str(error))
 
 
-async def _answer_invalid(request: Request, error: Exception) -> Response:
-    faults = cast(RequestValidationError, error).errors()
-    first = faults[0]
-    if first["type"] == "json_invalid" and isinstance(first["loc"][-1], int):  # the body itself, not a field of a form
-        reason = first.get("ctx", {}).get("error", "not JSON")
-        return make_envelope(_read_request_id(request), 400, "invalid_json", f"The body is not JSON: {reason}.")
+def _refuse_invalid(request: Request, error: RequestValidationError) -> RequestError:
+    first, *others = error.errors()
     param = format_location(first["loc"])
-    message = f"{param}: {first['msg']}" if param else str(first["msg"])
-    if len(faults) > 1:
-        message += f" (and {len(faults) - 1} more)"
-    return make_envelope(_read_request_id(request), 422, "invalid_request", message, param=param)
+    message = f"{param}: {first['msg']}" if param else first["msg"]
+    more = f" (and {len(others)} more)" if others else ""
+    return RequestError(422, "invalid_request", message + more, param=param)
 
 
-async def _answer_http(request: Request, error: Exception) -> Response:
-    fault = cast(HTTPException, error)
-    message = str(fault.detail)
-    if fault.status_code == 404:
+def _refuse_http(request: Request, error: HTTPException) -> RequestError:
+    message, headers = str(error.detail), {**(error.headers or {})}
+    if error.status_code == 404:
         message = f"There is nothing at {request.url.path}; /docs lists what there is."
-    elif fault.status_code == 405:
+    elif error.status_code == 405:
         message = f"{request.url.path} does not take {request.method}; /docs lists what it takes."
-    code = _CODES.get(fault.status_code, "error")
-    headers = {**(fault.headers or {})}
-    if fault.status_code == 405 and (taken := _find_methods(request)):
-        headers["Allow"] = ", ".join(taken)
-    return make_envelope(_read_request_id(request), fault.status_code, code, message, headers=headers)
+        headers["Allow"] = ", ".join(_find_methods(request)) or headers.get("Allow", "")
+    return RequestError(error.status_code, _CODES.get(error.status_code, "error"), message, headers=headers)
 
 
 def _find_methods(request: Request) -> list[str]:
-    """The methods that the document has for a path; the router stops at its first route and names only that one's."""
-    paths = request.app.openapi()["paths"]
-    asked = request.url.path
-    found = [paths[asked]] if asked in paths else [paths[path] for path in paths if compile_path(path)[0].match(asked)]
-    return sorted({method.upper() for methods in found for method in methods})
+    """The methods that a path takes; the router stops at its first route and names only that one's."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    found = [route.methods or () for route in routes if route.matches(request.scope)[0] is Match.PARTIAL]
+    return sorted(set().union(*found))

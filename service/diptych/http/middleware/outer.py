@@ -1,6 +1,4 @@
-"""The first middleware of every request and the last of every response: its id, its key, where it came from, what it
-may bring, the safety headers, a line in the log, and the last resort.
-"""
+"""The outer edge of every request: its id, its key, where it came from, safety headers, the log, the last resort."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from diptych.http.metrics import Metrics
 from diptych.http.middleware.auth import CHALLENGES, Key, find_key
 from diptych.http.middleware.body_limits import BodyLimits
-from diptych.http.middleware.errors import ERROR_CODE, internal_error, make_envelope
+from diptych.http.middleware.errors import ERROR_CODE, RequestError, make_envelope
 from diptych.scoring.tracing import note_request, trace_id
 
 logger = logging.getLogger(__name__)
@@ -49,8 +47,7 @@ class OuterMiddleware:
 
     Takes X-Request-ID from the caller or makes one; refuses who brings none of the `keys`, on every route but `OPEN`,
     or, where there are none, who asks under a name that is none of `hosts`; refuses writes that a foreign web page
-    makes through a visitor's browser; bounds bodies; turns what nobody caught into the envelope; counts and logs what
-    was answered.
+    makes through a visitor's browser; bounds bodies; answers what nobody caught; counts and logs.
     """
 
     def __init__(
@@ -86,9 +83,8 @@ class OuterMiddleware:
             if message["type"] == "http.response.start":
                 started = True
                 outgoing = MutableHeaders(scope=message)
-                self._note_answer(
-                    scope, method, message["status"], outgoing.get(ERROR_CODE), time.perf_counter() - began
-                )
+                seconds = time.perf_counter() - began
+                self._note_answer(scope, method, message["status"], outgoing.get(ERROR_CODE), seconds)
                 outgoing["X-Request-ID"] = request_id
                 if body.has_more:  # which is not read any more
                     outgoing["Connection"] = "close"
@@ -110,7 +106,9 @@ class OuterMiddleware:
                 logger.exception("request %s failed", request_id)
                 if started:
                     raise
-                await internal_error(request_id)(scope, body, send_marked)
+                text = f"The service failed on this request; its log has the details under {request_id}."
+                answer = make_envelope(request_id, RequestError(500, "internal_error", text))
+                await answer(scope, body, send_marked)
 
     def _refuse_caller(self, scope: Scope, headers: Headers) -> Response | None:
         """Refuse a caller without a key, or from a foreign page; sets the key of others."""
@@ -118,27 +116,17 @@ class OuterMiddleware:
         if self.keys:
             state["key"] = find_key(self.keys, headers)
             if state["key"] is None:
-                text = (
-                    "This service asks for a key: send it as `Authorization: Bearer KEY` or as `X-API-Key`."
-                    if not ({"authorization", "x-api-key"} & set(headers))
-                    else "This key is not known here."
-                )
-                refusal = make_envelope(state["request_id"], 401, "unauthorized", text)
+                text = "This service asks for a key that it knows, as `Authorization: Bearer KEY` or as `X-API-Key`."
+                refusal = make_envelope(state["request_id"], RequestError(401, "unauthorized", text))
                 for challenge in CHALLENGES:
                     refusal.headers.append("WWW-Authenticate", challenge)
                 return refusal
         elif is_foreign_name(headers, self.hosts):
-            text = (
-                "This service has no keys and does not know the name it was asked under, which may be a foreign web "
-                "page's; if it is yours, name it in DIPTYCH_HOSTS, or set keys."
-            )
-            return make_envelope(state["request_id"], 403, "unknown_host", text)
+            text = "The Host of this request is not known here; if it is yours, name it in DIPTYCH_HOSTS, or set keys."
+            return make_envelope(state["request_id"], RequestError(403, "unknown_host", text))
         if is_foreign_page(scope["method"], headers, self.hosts):
-            text = (
-                "This request came from a web page of another site; pages may only talk to the service they came from. "
-                "If it is yours, behind a proxy that asks under another name, name its host in DIPTYCH_HOSTS."
-            )
-            return make_envelope(state["request_id"], 403, "cross_site_request", text)
+            text = "This request came from a page of another site; if that is yours, name its host in DIPTYCH_HOSTS."
+            return make_envelope(state["request_id"], RequestError(403, "cross_site_request", text))
         return None
 
     def _note_answer(self, scope: Scope, method: str, status: int, reason: str | None, seconds: float) -> None:
@@ -150,21 +138,14 @@ class OuterMiddleware:
         if self.metrics is not None:
             self.metrics.count_request(route, method, status, seconds, reason)
         key: Key | None = scope["state"]["key"]
-        fields = {
-            "request_id": scope["state"]["request_id"],
-            "method": method,
-            "path": path,
-            "status": status,
-            "ms": round(seconds * 1000, 1),
-            "key": key and key.name,
-            "error": reason,
-            "trace_id": trace_id(),
-        }
+        who = {"request": scope["state"]["request_id"], "key": key and key.name, "error": reason}
+        text = ", ".join(f"{name} {value}" for name, value in who.items() if value is not None)
+        ms = round(seconds * 1000, 1)
+        fields = {"method": method, "path": path, "status": status, "ms": ms, "trace_id": trace_id()}
+        fields |= {"request_id": who["request"], "key": who["key"], "error": reason}
         quiet = scope["path"] in OPEN or (status < 400 and scope["path"].startswith(_STATIC))
         level = logging.DEBUG if quiet else logging.INFO
-        said = {"request": fields["request_id"], "key": fields["key"], "error": reason}
-        text = ", ".join(f"{name} {value}" for name, value in said.items() if value is not None)
-        access.log(level, "%s %s %d in %.1f ms, %s", method, path, status, seconds * 1000, text, extra=fields)
+        access.log(level, "%s %s %d in %.1f ms, %s", method, path, status, ms, text, extra=fields)
 
 
 _PORTS = {"http": 80, "https": 443}

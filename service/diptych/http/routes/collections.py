@@ -10,28 +10,25 @@ from starlette.concurrency import run_in_threadpool
 from diptych.errors import UnknownCollectionError
 from diptych.http.bodies import describe_body, read_body
 from diptych.http.context import Context, Here, MayChange
-from diptych.http.middleware.errors import RequestError, document_errors
+from diptych.http.middleware.errors import ERRORS, RequestError
 from diptych.http.schemas.requests import NewCollection
-from diptych.http.schemas.responses import CollectionItem, CollectionList, DeletedCollection
+from diptych.http.schemas.responses import CollectionItem, DeletedCollection, ItemList
 
-router = APIRouter(prefix="/v1/collections", tags=["collections"], responses=document_errors(401, 500))
+router = APIRouter(prefix="/v1/collections", tags=["collections"], responses=ERRORS)
 
 Name = Annotated[str, Path(description="As in /v1/collections.")]
 
 
-@router.get("", summary="List collections", responses=document_errors(429, 504))
-async def listing(here: Here) -> CollectionList:
+@router.get("", summary="List collections")
+async def listing(here: Here) -> ItemList[CollectionItem]:
     """Every collection with its size, damaged ones with their fault."""
-    return CollectionList(data=await here.reads.run(lambda: describe_collections(here)))
+    return ItemList(data=await here.reads.run(lambda: describe_collections(here)))
 
 
 @router.post(
     "",
     summary="Make a collection",
-    responses={
-        201: {"model": CollectionItem, "description": "It is new"},
-        **document_errors(400, 403, 408, 409, 413, 415, 422, 429, 501, 503, 504),
-    },
+    responses={201: {"model": CollectionItem, "description": "It is new"}},
     openapi_extra=describe_body(NewCollection),
     dependencies=[MayChange],
 )
@@ -43,7 +40,7 @@ async def create(request: Request, here: Here, response: Response) -> Collection
     def create_collection() -> CollectionItem:
         response.status_code = 201 if here.collections.create(body.name) else 200
         try:
-            return CollectionItem.model_validate(here.collections.summary(body.name))
+            return CollectionItem(**vars(here.collections.summary(body.name)))
         except UnknownCollectionError:
             message = f"Another request removed the collection {body.name} meanwhile; make it again if it is to stay."
             raise RequestError(409, "collection_changed", message, param="collection") from None
@@ -51,18 +48,13 @@ async def create(request: Request, here: Here, response: Response) -> Collection
     return await run_in_threadpool(create_collection)
 
 
-@router.get("/{name}", summary="One collection", responses=document_errors(404, 422, 429, 504))
+@router.get("/{name}", summary="One collection")
 async def one(name: Name, here: Here) -> CollectionItem:
     """The size of one collection, or its fault."""
-    return CollectionItem.model_validate(await here.reads.run(lambda: here.collections.summary(name)))
+    return CollectionItem(**vars(await here.reads.run(lambda: here.collections.summary(name))))
 
 
-@router.delete(
-    "/{name}",
-    summary="Remove a collection",
-    responses=document_errors(403, 404, 409, 422, 501, 503),
-    dependencies=[MayChange],
-)
+@router.delete("/{name}", summary="Remove a collection", dependencies=[MayChange])
 def remove(
     name: Name,
     here: Here,
@@ -76,7 +68,7 @@ def remove(
 
 def describe_collections(here: Context) -> list[CollectionItem]:
     """All collections as they are shown."""
-    return [CollectionItem.model_validate(found) for found in here.collections.summaries()]
+    return [CollectionItem(**vars(found)) for found in here.collections.summaries()]
 
 
 def _check_changeable(here: Context) -> None:

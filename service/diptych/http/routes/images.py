@@ -7,18 +7,16 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from starlette.convertors import StringConvertor, register_url_convertor
 
 from diptych.collection.collection import Collection
 from diptych.collection.ingest import Incoming, checked_metadata, simulate_commit
 from diptych.errors import UnknownPictureError
 from diptych.http.bodies import describe_body
 from diptych.http.context import Context, Here, MayChange, Proven, Stored, refuse_picture
-from diptych.http.middleware.errors import BODY_ERRORS, STORED_ERRORS, RequestError, document_errors
+from diptych.http.middleware.errors import ERRORS, RequestError, document_file
 from diptych.http.schemas.pictures import IMAGE_ID, Picture, Upload, list_pictures
 from diptych.http.schemas.requests import FILTER_SCHEMA, AddRequest, read_filter
 from diptych.http.schemas.responses import (
-    AddAnswer,
     AddedItem,
     Deleted,
     DryRunAnswer,
@@ -26,20 +24,12 @@ from diptych.http.schemas.responses import (
     ForeseenItem,
     ImageItem,
     ImageList,
+    ItemList,
 )
 from diptych.store.open import export_lines
 from diptych_runtime.errors import PictureError
 
-
-class _Id(StringConvertor):
-    """Any id but that of another route, whose methods are its own."""
-
-    regex = "(?!export$)[^/]+"
-
-
-register_url_convertor("id", _Id())
-
-router = APIRouter(prefix="/v1/images", tags=["collection"], responses=STORED_ERRORS)
+router = APIRouter(prefix="/v1/images", tags=["collection"], responses=ERRORS)
 
 Id = Annotated[str, Path(alias="id", description="32 hexadecimal digits.", json_schema_extra=IMAGE_ID)]
 FilterText = Annotated[str | None, Query(include_in_schema=False)]
@@ -61,43 +51,41 @@ _PICTURE_HEADERS = {
 @router.post(
     "",
     summary="Add pictures",
-    openapi_extra=describe_body(AddRequest, AddRequest),
-    responses={201: {"model": AddAnswer, "description": "At least one is new"}, **BODY_ERRORS, **document_errors(409)},
+    openapi_extra=describe_body(AddRequest, form=True),
+    responses={201: {"model": ItemList[AddedItem], "description": "At least one is new"}},
     dependencies=[MayChange, Proven],
 )
-async def add(request: Request, response: Response, here: Here) -> AddAnswer | DryRunAnswer:
+async def add(request: Request, response: Response, here: Here) -> ItemList[AddedItem] | DryRunAnswer:
     """Add one or more pictures: `curl -F images=@a.jpg -F images=@b.jpg .../v1/images`, or as JSON.
 
     201 if at least one is new, 200 if all were there already: the same file has the same id. Of those, `metadata`
     replaces what they had; without it, that stays. All are added, or, if one cannot be read, none. With `dry_run` it
     is 200, nothing is written, and every picture that cannot be read is named.
     """
-    body = await here.read_request(request, AddRequest, form=AddRequest)
+    body = await here.read_request(request, AddRequest, form=True)
 
-    def add_pictures() -> AddAnswer | DryRunAnswer:
+    def add_pictures() -> ItemList[AddedItem] | DryRunAnswer:
         given = list_pictures(body.images, body.key_of("images"), here.settings.pictures)
-        files = [here.picture_bytes(picture, position, body.collection) for position, picture in given]
-        metadata = [_merge_metadata(picture, body.metadata, position) for position, picture in given]
         positions = [position for position, _ in given]
+        files = [(here.picture_bytes(picture, place, body.collection), place) for place, picture in given]
+        metadata = [_merge_metadata(picture, body.metadata, place) for place, picture in given]
         # Each is checked before any is added, so that a bad one leaves the collection as it was.
         with here.metrics.time_stage("decode"):
-            received = collection.read_new(list(zip(files, positions, strict=True)), keep_originals=True)
+            received = collection.read_new(files, keep_originals=True)
         arrivals: list[Incoming | PictureError] = [
             content if isinstance(content, PictureError) else Incoming(content, None, own, body.metadata is not None)
             for content, own in zip(received, metadata, strict=True)
         ]
-        return (
-            _foresee_pictures(arrivals, positions)
-            if body.dry_run
-            else _commit_pictures(here, collection, arrivals, positions)
-        )
+        if body.dry_run:
+            return _foresee_pictures(arrivals, positions)
+        added = _commit_pictures(here, collection, arrivals, positions)
+        new = sum(item.created for item in added)
+        here.metrics.count_items("pictures", new)
+        response.status_code = 201 if new else 200
+        return ItemList(data=added)
 
     with here.borrow_collection(body.collection) as collection:
-        answer = await here.work.run(add_pictures, request)
-    if isinstance(answer, AddAnswer):
-        here.metrics.count_items("pictures", sum(item.created for item in answer.data))
-        response.status_code = 201 if any(item.created for item in answer.data) else 200
-    return answer
+        return await here.work.run(add_pictures, request)
 
 
 @router.get("", summary="List pictures", openapi_extra={"parameters": [_FILTER]})
@@ -124,7 +112,7 @@ async def listing(
     summary="All records, a line each",
     openapi_extra={"parameters": [_FILTER]},
     response_class=Response,
-    responses={200: {"content": {"application/x-ndjson": {}}, "description": "One JSON object a line"}},
+    responses=document_file("application/x-ndjson"),
 )
 async def export(
     here: Here,
@@ -135,25 +123,17 @@ async def export(
     """Every picture of the collection as a line of JSON, in the order they were added."""
     where = None if filter is None else read_filter(filter)
     records = export_lines(collection.backend, where, embeddings=embeddings)
-    return await here.stream_items(
-        records,
-        lambda records: (json.dumps(record, ensure_ascii=False) + "\n" for record in records),
-        "application/x-ndjson",
-    )
+    lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    return await here.stream_text(lines, "application/x-ndjson")
 
 
-@router.get("/{id:id}", summary="One picture's record")
+@router.get("/{id}", summary="One picture's record")
 async def one(id_: Id, here: Here, collection: Stored) -> ImageItem:
     """The record of one stored picture."""
     return here.describe_image(collection, await here.reads.run(lambda: collection.get(id_)))
 
 
-@router.get(
-    "/{id:id}/content",
-    summary="The picture itself",
-    response_class=Response,
-    responses={200: {"content": {"image/*": {}}, "description": "The file as it was added"}},
-)
+@router.get("/{id}/content", summary="The picture itself", response_class=Response, responses=document_file("image/*"))
 async def content(id_: Id, here: Here, collection: Stored) -> Response:
     """The file of one picture, unchanged."""
     data, kind = await here.reads.run(lambda: collection.content(id_))
@@ -161,10 +141,7 @@ async def content(id_: Id, here: Here, collection: Stored) -> Response:
 
 
 @router.get(
-    "/{id:id}/thumbnail",
-    summary="The picture, small",
-    response_class=Response,
-    responses={200: {"content": {"image/jpeg": {}}, "description": "A JPEG"}},
+    "/{id}/thumbnail", summary="The picture, small", response_class=Response, responses=document_file("image/jpeg")
 )
 async def thumbnail(
     id_: Id,
@@ -177,7 +154,7 @@ async def thumbnail(
     return Response(data, media_type="image/jpeg", headers=_PICTURE_HEADERS)
 
 
-@router.delete("/{id:id}", summary="Remove a picture", responses=document_errors(403), dependencies=[MayChange])
+@router.delete("/{id}", summary="Remove a picture", dependencies=[MayChange])
 async def remove(id_: Id, here: Here, collection: Stored) -> Deleted:
     """Take one picture out of the collection; a file the collection only points to stays where it is."""
     if not await here.reads.run(lambda: collection.remove(id_)):
@@ -198,7 +175,7 @@ def _merge_metadata(picture: Picture, given: dict[str, Any] | None, position: st
 
 def _commit_pictures(
     here: Context, collection: Collection, arrivals: Sequence[Incoming | PictureError], positions: Sequence[str]
-) -> AddAnswer:
+) -> list[AddedItem]:
     """Store all pictures; the first that cannot be read is 422 with its position."""
     good = []
     for arrival, position in zip(arrivals, positions, strict=True):
@@ -210,12 +187,10 @@ def _commit_pictures(
     try:
         records = [collection.get(added.id) for added in kept]
     except UnknownPictureError as error:
-        message = f"Another request removed one of the pictures meanwhile: {error}. Those that are to stay, add again."
+        message = f"Another request removed one of the pictures meanwhile: {error}. Add again those that are to stay."
         raise RequestError(409, "collection_changed", message, param="collection") from None
     items = [here.describe_image(collection, record) for record in records]
-    return AddAnswer(
-        data=[AddedItem(created=added.created, **dict(item)) for added, item in zip(kept, items, strict=True)]
-    )
+    return [AddedItem(created=added.created, **dict(item)) for added, item in zip(kept, items, strict=True)]
 
 
 def _foresee_pictures(arrivals: Sequence[Incoming | PictureError], positions: Sequence[str]) -> DryRunAnswer:

@@ -9,28 +9,21 @@ from fastapi import APIRouter, Query, Request, Response
 from diptych.collection.collection import Collection
 from diptych.dedupe.pair_cache import PairCache
 from diptych.http.bodies import describe_body
-from diptych.http.context import Here, MayChange, Proven, RequestId, Stored, choose_question
-from diptych.http.middleware.errors import BODY_ERRORS, STORED_ERRORS, RequestError, document_errors
+from diptych.http.context import Here, MayChange, Proven, Stored, choose_question
+from diptych.http.middleware.errors import ERRORS, RequestError, document_file
 from diptych.http.pair_jobs import PairProgress
 from diptych.http.schemas.pictures import IMAGE_ID
 from diptych.http.schemas.requests import LabelRequest, PairsRequest
-from diptych.http.schemas.responses import (
-    LabelCounts,
-    LabelItem,
-    LabelList,
-    LabelTakenBack,
-    PairItem,
-    PairsBegun,
-    PairsToLabel,
-)
+from diptych.http.schemas.responses import LabelCounts, LabelList, LabelTakenBack, PairItem, PairsBegun, PairsToLabel
 from diptych.labelling.choose import PairToLabel, pairs_to_label
 from diptych.labelling.table import csv_texts
+from diptych.store.records import Label
 from diptych.store.sqlite.backend import SqliteBackend
 from diptych_runtime.calibration.questions import COPY
 
 PAGE = 1000  # labels in one answer
 
-router = APIRouter(prefix="/v1/pairs", tags=["collection"], responses=STORED_ERRORS)
+router = APIRouter(prefix="/v1/pairs", tags=["collection"], responses=ERRORS)
 
 QuestionText = Annotated[
     str | None, Query(description="Only answers to this one, `copy` or `thing`; by default to both.")
@@ -39,13 +32,9 @@ Id = Annotated[str, Query(description="32 hexadecimal digits.", json_schema_extr
 
 
 @router.post(
-    "/next",
-    summary="The pairs that teach most",
-    openapi_extra=describe_body(PairsRequest),
-    dependencies=[Proven],
-    responses=BODY_ERRORS | document_errors(409),
+    "/next", summary="The pairs that teach most", openapi_extra=describe_body(PairsRequest), dependencies=[Proven]
 )
-async def following(request: Request, here: Here, request_id: RequestId) -> PairsBegun | PairsToLabel:
+async def following(request: Request, here: Here) -> PairsBegun | PairsToLabel:
     """The pairs without a label that a person's answers to teach most: near the thresholds, in disagreement, and of
     many different pictures.
 
@@ -56,7 +45,7 @@ async def following(request: Request, here: Here, request_id: RequestId) -> Pair
 
     def facts(collection: Collection) -> dict[str, Any]:
         _check_place(collection)
-        return {"id": f"pairs-{request_id}", "model": collection.scorer.runtime.name, "question": question}
+        return here.describe_answer("pairs", request, collection.scorer) | {"question": question}
 
     def search(collection: Collection, cache: PairCache, progress: PairProgress) -> list[PairToLabel]:
         return pairs_to_label(
@@ -70,13 +59,12 @@ async def following(request: Request, here: Here, request_id: RequestId) -> Pair
 
     def answer(collection: Collection, found: list[PairToLabel], facts: dict[str, Any]) -> PairsToLabel:
         data = [
-            PairItem(
-                a=here.describe_image(collection, pair.a),
-                b=here.describe_image(collection, pair.b),
-                relevance_score=pair.relevance_score,
-                verdict=pair.verdict,
-                similarity=pair.similarity,
-                reason=pair.reason,
+            PairItem.model_validate(
+                {
+                    **vars(pair),
+                    "a": here.describe_image(collection, pair.a),
+                    "b": here.describe_image(collection, pair.b),
+                }
             )
             for pair in found
         ]
@@ -102,7 +90,7 @@ async def labels(
     def read_page() -> LabelList:
         found, following = collection.store.label_page(limit, after, question)
         return LabelList(
-            data=[LabelItem.model_validate(one) for one in found],
+            data=found,
             has_more=following is not None,
             next=following,
             counts=None if after else count_labels(collection, question),
@@ -111,51 +99,38 @@ async def labels(
     return await here.reads.run(read_page)
 
 
-@router.get(
-    "/labels/export",
-    summary="The labels as CSV",
-    response_class=Response,
-    responses={200: {"content": {"text/csv": {}}, "description": "A line for each label"}},
-)
+@router.get("/labels/export", summary="The labels as CSV", response_class=Response, responses=document_file("text/csv"))
 async def export(here: Here, collection: Stored, question: QuestionText = None) -> Response:
     """The labels as a table, as `diptych calibrate --labels` reads it."""
     _check_place(collection)
     choose_question(collection.scorer, question)
-    return await here.stream_items(
-        collection.store.label_pages(PAGE, question),
-        lambda pages: (text.encode("utf-8", "backslashreplace") for text in csv_texts(pages)),
-        "text/csv",
-        {"Content-Disposition": 'attachment; filename="labels.csv"'},
-    )
+    texts = csv_texts(collection.store.label_pages(PAGE, question))
+    answer = await here.stream_text((text.encode("utf-8", "backslashreplace") for text in texts), "text/csv")
+    answer.headers["Content-Disposition"] = 'attachment; filename="labels.csv"'
+    return answer
 
 
-@router.post(
-    "/labels",
-    summary="Label a pair",
-    openapi_extra=describe_body(LabelRequest),
-    dependencies=[MayChange],
-    responses=BODY_ERRORS | document_errors(409),
-)
-async def label(request: Request, here: Here) -> LabelItem:
+@router.post("/labels", summary="Label a pair", openapi_extra=describe_body(LabelRequest), dependencies=[MayChange])
+async def label(request: Request, here: Here) -> Label:
     """Keep a person's answer about two stored pictures. It stands in place of an earlier answer."""
     body = await here.read_request(request, LabelRequest)
     question = body.question or COPY
     if body.a == body.b:
         raise RequestError(422, "same_picture", "a and b are the same picture; a label is of two.", param="b")
 
-    def keep_label() -> LabelItem:
+    def keep_label() -> Label:
         _check_place(collection)
         collection.label(body.a, body.b, body.answer, question=question)
         kept = collection.store.label_of(body.a, body.b, question)
         if kept is None:
             raise RequestError(409, "collection_changed", "The label was taken back meanwhile; look at it again.")
-        return LabelItem.model_validate(kept)
+        return kept
 
     with here.borrow_collection(body.collection) as collection:
         return await here.work.run(keep_label, request)
 
 
-@router.delete("/labels", summary="Take back a label", dependencies=[MayChange], responses=document_errors(403))
+@router.delete("/labels", summary="Take back a label", dependencies=[MayChange])
 async def take_back(
     here: Here,
     collection: Stored,

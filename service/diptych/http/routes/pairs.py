@@ -11,24 +11,16 @@ import numpy as np
 from fastapi import APIRouter, Request
 
 from diptych.http.bodies import describe_body
-from diptych.http.context import Context, Here, Proven, RequestId
-from diptych.http.middleware.errors import BODY_ERRORS, RequestError
+from diptych.http.context import Context, Here, Proven
+from diptych.http.middleware.errors import ERRORS, RequestError
 from diptych.http.schemas.pictures import Picture, Upload, check_count, list_pictures
-from diptych.http.schemas.requests import (
-    AnyRerankRequest,
-    EmbeddingRequest,
-    ExplainRequest,
-    RerankRequest,
-    ScoreRequest,
-    TextsRequest,
-)
+from diptych.http.schemas.requests import EmbeddingRequest, ExplainRequest, RerankRequest, ScoreRequest
 from diptych.http.schemas.responses import (
     AnswerItem,
     EmbeddingAnswer,
     EmbeddingItem,
     ExplainAnswer,
     LinkItem,
-    Placement,
     RerankAnswer,
     RerankItem,
     ScoreAnswer,
@@ -41,16 +33,17 @@ from diptych.scoring.scorer import Scorer
 
 OURS: list[str | Enum] = ["pictures in the request"]
 THEIRS: list[str | Enum] = ["where other services have it"]
-_RERANK = describe_body(RerankRequest, RerankRequest)
+_SCORE = describe_body(ScoreRequest, form=True)
+_RERANK = describe_body(RerankRequest, form=True)
+_EXPLAIN = describe_body(ExplainRequest, form=True)
+_EMBEDDINGS = describe_body(EmbeddingRequest, form=True)
 
-router = APIRouter(dependencies=[Proven], responses=BODY_ERRORS)
+router = APIRouter(dependencies=[Proven], responses=ERRORS)
 
 
-@router.post("/v1/score", summary="Score pairs", tags=OURS, openapi_extra=describe_body(ScoreRequest, ScoreRequest))
-@router.post(
-    "/score", summary="/v1/score, as in vLLM", tags=THEIRS, openapi_extra=describe_body(ScoreRequest, ScoreRequest)
-)
-async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAnswer:
+@router.post("/v1/score", summary="Score pairs", tags=OURS, openapi_extra=_SCORE)
+@router.post("/score", summary="/v1/score, as in vLLM", tags=THEIRS, openapi_extra=_SCORE)
+async def score(here: Here, request: Request) -> ScoreAnswer:
     """The score of each pair of a query and a document, in vLLM's form: to the `question` that is asked, and in
     `answers` to every question that the model answers.
 
@@ -58,16 +51,13 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
     a pair does not change its score. With files: `curl -F queries=@a.jpg -F documents=@b.jpg .../v1/score`.
     """
     limit = here.settings.pictures
-    body = await here.read_request(request, ScoreRequest, form=ScoreRequest)
+    body = await here.read_request(request, ScoreRequest, form=True)
     scorer = here.choose_scorer(body)
     queries = list_pictures(body.queries, body.key_of("queries"), limit)
     documents = list_pictures(body.documents, body.key_of("documents"), limit)
     check_count(len(queries) + len(documents), "queries and documents together", limit)
     if len(queries) not in (1, len(documents)):
-        message = (
-            f"{len(queries)} queries and {len(documents)} documents make no pairs; "
-            "expected 1 and 1, 1 and N, or N and N."
-        )
+        message = f"Expected one query or one a document, got {len(queries)} queries and {len(documents)} documents."
         raise RequestError(422, "pairing_mismatch", message, param="queries")
 
     def score_pairs() -> list[ScoreItem]:
@@ -86,52 +76,40 @@ async def score(here: Here, request_id: RequestId, request: Request) -> ScoreAns
             for index, asked in enumerate(judged[scorer.runtime.question])
         ]
 
-    data = await here.work.run(score_pairs, request)
     return ScoreAnswer(
-        id=f"score-{request_id}",
+        data=await here.work.run(score_pairs, request),
         created=int(time.time()),
-        model=scorer.runtime.name,
-        question=scorer.runtime.question,
-        data=data,
         usage=_count_usage(scorer, len(queries) + len(documents), len(documents)),
+        **here.describe_answer("score", request, scorer),
     )
 
 
 @router.post("/v1/rerank", summary="Order documents by likeness to a query", tags=OURS, openapi_extra=_RERANK)
-@router.post(
-    "/v2/rerank",
-    name="rerank_v2",
-    summary="/v1/rerank, as in Cohere's second version",
-    tags=THEIRS,
-    openapi_extra=_RERANK,
-)
-async def rerank(here: Here, request_id: RequestId, request: Request) -> RerankAnswer:
+@router.post("/v2/rerank", summary="/v1/rerank, as in Cohere's second version", tags=THEIRS, openapi_extra=_RERANK)
+async def rerank(here: Here, request: Request) -> RerankAnswer:
     """The documents from the most to the least alike to the query, in Cohere's and Jina's form.
 
     With files: `curl -F query=@a.jpg -F documents=@b.jpg -F documents=@c.jpg .../v1/rerank`.
     """
-    return await _rank_documents(
-        here, request_id, request, await here.read_request(request, RerankRequest, form=RerankRequest)
-    )
+    return await _rank_documents(here, request, await here.read_request(request, RerankRequest, form=True))
 
 
 @router.post(
     "/rerank",
-    name="rerank",
     summary="/v1/rerank, as in vLLM, infinity and Text Embeddings Inference",
     tags=THEIRS,
-    openapi_extra=describe_body(AnyRerankRequest, RerankRequest),
+    openapi_extra=_RERANK,
 )
-async def rerank_any(here: Here, request_id: RequestId, request: Request) -> RerankAnswer | list[TextRank]:
+async def rerank_any(here: Here, request: Request) -> RerankAnswer | list[TextRank]:
     """The answer of `/v1/rerank`; to `texts` in place of `documents` a list, as in Text Embeddings Inference."""
-    body = await here.read_request(request, AnyRerankRequest, form=RerankRequest)
-    answer = await _rank_documents(here, request_id, request, body)
-    if isinstance(body, TextsRequest):
+    body = await here.read_request(request, RerankRequest, form=True)
+    answer = await _rank_documents(here, request, body)
+    if body.key_of("documents") == "texts":
         return [TextRank(index=item.index, score=item.relevance_score, text=item.document) for item in answer.results]
     return answer
 
 
-async def _rank_documents(here: Context, request_id: str, request: Request, body: RerankRequest) -> RerankAnswer:
+async def _rank_documents(here: Context, request: Request, body: RerankRequest) -> RerankAnswer:
     scorer = here.choose_scorer(body)
     documents = list_pictures(body.documents, body.key_of("documents"), here.settings.pictures - 1)
     query = list_pictures(body.query, "query", 1)
@@ -149,78 +127,57 @@ async def _rank_documents(here: Context, request_id: str, request: Request, body
             item.relevance_score = item.raw_score if body.is_raw else item.relevance_score
         return items
 
-    results = await here.work.run(rank_documents, request)
     return RerankAnswer(
-        id=f"rerank-{request_id}",
-        model=scorer.runtime.name,
-        question=scorer.runtime.question,
-        results=results,
+        results=await here.work.run(rank_documents, request),
         usage=_count_usage(scorer, 1 + len(documents), len(documents)),
+        **here.describe_answer("rerank", request, scorer),
     )
 
 
-@router.post(
-    "/v1/explain",
-    summary="Where two pictures match",
-    tags=OURS,
-    openapi_extra=describe_body(ExplainRequest, ExplainRequest),
-)
-async def explain(here: Here, request_id: RequestId, request: Request) -> ExplainAnswer:
+@router.post("/v1/explain", summary="Where two pictures match", tags=OURS, openapi_extra=_EXPLAIN)
+async def explain(here: Here, request: Request) -> ExplainAnswer:
     """The patches of both pictures that the network relates: the strongest links from patch to patch across the seam.
 
     Swapping the two pictures swaps the ends of the links and changes nothing else.
     """
-    body = await here.read_request(request, ExplainRequest, form=ExplainRequest, pictures=2)
+    body = await here.read_request(request, ExplainRequest, form=True, pictures=2)
     scorer = here.choose_scorer(body)
     pair = list_pictures(body.images, "images", 2)
+
+    def draw_overlay(found: explanation.Explanation) -> str:
+        side, collection = explanation.SIDE, body.collection
+        pictures = [here.decode_picture(picture, position, collection, side) for position, picture in pair]
+        return "data:image/png;base64," + base64.b64encode(explanation.draw_overlay(found, *pictures)).decode()
 
     def explain_pair() -> ExplainAnswer:
         (tokens, _), original, contents = here.load_panels(pair, body.collection)
         with here.metrics.time_stage("pair"):
             found = explanation.explain_pair(scorer, *tokens, links=body.links, original=original, contents=contents)
         here.metrics.count_items("pairs", 1)
-        drawn = None
-        if body.overlay:
-            drawn = explanation.draw_overlay(
-                found,
-                *(
-                    here.decode_picture(picture, position, body.collection, explanation.SIDE)
-                    for position, picture in pair
-                ),
-            )
         return ExplainAnswer(
-            id=f"explain-{request_id}",
-            model=scorer.runtime.name,
-            question=found.question,
+            **here.describe_answer("explain", request, scorer),
             **asdict(found.answer),
             answers={question: AnswerItem.model_validate(one) for question, one in found.answers.items()},
             grid=found.grid,
             crossing=found.crossing,
             evidence=found.evidence,
-            placement=None
-            if (corners := explanation.list_corners(found)) is None
-            else Placement.model_validate(corners),
+            placement=explanation.list_corners(found),
             links=[
                 LinkItem(patches=(found.place(link.first), found.place(link.second)), share=link.share)
                 for link in found.links
             ],
             attention=found.attention.tolist() if body.matrix else None,
-            overlay=None if drawn is None else "data:image/png;base64," + base64.b64encode(drawn).decode(),
+            overlay=draw_overlay(found) if body.overlay else None,
             usage=_count_usage(scorer, 2, 1),
         )
 
     return await here.work.run(explain_pair, request)
 
 
-@router.post(
-    "/v1/embeddings",
-    summary="Embed pictures",
-    tags=OURS,
-    openapi_extra=describe_body(EmbeddingRequest, EmbeddingRequest),
-)
+@router.post("/v1/embeddings", summary="Embed pictures", tags=OURS, openapi_extra=_EMBEDDINGS)
 async def embeddings(here: Here, request: Request) -> EmbeddingAnswer:
     """The unit vectors that find candidates, in OpenAI's form; their dot product is the cosine of two pictures."""
-    body = await here.read_request(request, EmbeddingRequest, form=EmbeddingRequest)
+    body = await here.read_request(request, EmbeddingRequest, form=True)
     scorer = here.scorer_of(body.collection)
     pictures = list_pictures(body.images, body.key_of("images"), here.settings.pictures)
 

@@ -13,38 +13,37 @@ from diptych.collection.ingest import METADATA_BYTES
 from diptych.collection.registry import Collections
 from diptych.errors import CollectionNameError, DamagedCollectionError, UnknownCollectionError
 from diptych.http.context import CollectionQuery, Here
-from diptych.http.middleware.errors import document_errors
-from diptych.http.routes import duplicates
+from diptych.http.middleware.errors import ERRORS, document_errors, document_file
+from diptych.http.routes import search
 from diptych.http.routes.collections import describe_collections
 from diptych.http.schemas.responses import (
     CalibrationItem,
     CollectionItem,
     Health,
     Info,
-    Limits,
+    ItemList,
     ModelItem,
-    ModelList,
     QuestionItem,
     Ready,
+    RuntimeFacts,
 )
 from diptych_runtime.calibration.verdicts import verdict_thresholds
 from diptych_runtime.decoder import FORMATS
 
-router = APIRouter(tags=["service"], responses=document_errors(500))
+router = APIRouter(tags=["service"])
+
+_HEALTH_ERRORS = document_errors(500, 503)
 
 
-@router.get("/v1/models", summary="The served models", responses=document_errors(401))
-async def models(here: Here) -> ModelList:
+@router.get("/v1/models", summary="The served models", responses=ERRORS)
+async def models(here: Here) -> ItemList[ModelItem]:
     """The served model in OpenAI's form, and after it those of collections that have others."""
-    served = dict.fromkeys(
-        (one.runtime.name, one.runtime.revision) for one in (here.scorer, *here.collections.scorers())
-    )
-    return ModelList(data=[ModelItem(id=name, created=here.started, revision=revision) for name, revision in served])
+    runtimes = [one.runtime for one in (here.scorer, *here.collections.scorers())]
+    served = dict.fromkeys((runtime.name, runtime.revision) for runtime in runtimes)
+    return ItemList(data=[ModelItem(id=name, created=here.started, revision=revision) for name, revision in served])
 
 
-@router.get(
-    "/info", summary="Model, provider, limits and collections", responses=document_errors(401, 404, 422, 429, 504)
-)
+@router.get("/info", summary="Model, provider, limits and collections", responses=ERRORS)
 async def info(here: Here, collection: CollectionQuery = None) -> Info:
     """The description of this service: model, provider, thresholds, limits, and figures of the collections."""
     settings = here.settings
@@ -55,34 +54,26 @@ async def info(here: Here, collection: CollectionQuery = None) -> Info:
     figures, listed = await here.reads.run(read_figures)
     # A collection that is damaged, or none, has no calibration of its own.
     runtime = here.scorer_of(collection if figures else None).runtime
+    questions = {
+        name: QuestionItem(
+            thresholds=one.thresholds, verdicts=verdict_thresholds(one.effective_thresholds), negatives=one.negatives
+        )
+        for name, one in runtime.manifest.questions.items()
+    }
+    own_limits = {
+        "duplicates_pictures": search.PICTURES,
+        "duplicates_pairs": search.PAIRS,
+        "metadata_bytes": METADATA_BYTES,
+        "picture_side": settings.picture_limits.side,
+    }
     return Info(
+        **dict(RuntimeFacts.model_validate(runtime)),
         version=version("diptych"),
         model=runtime.name,
-        revision=runtime.revision,
-        provider=runtime.provider,
-        attention_path=runtime.attention_path,
-        pair_path=runtime.pair_path,
-        threads=runtime.threads,
-        panel_size=runtime.panel_size,
-        embedding_dim=runtime.embedding_dim,
-        thresholds=runtime.thresholds,
         formats=[*FORMATS],
-        questions={
-            name: QuestionItem(
-                thresholds=one.thresholds,
-                verdicts=verdict_thresholds(one.effective_thresholds),
-                negatives=one.negatives,
-            )
-            for name, one in runtime.manifest.questions.items()
-        },
+        questions=questions,
         calibration=None if runtime.own is None else CalibrationItem.model_validate(runtime.own),
-        limits=Limits(
-            **{name: value for name, value in settings if name in Limits.model_fields},
-            duplicates_pictures=duplicates.PICTURES,
-            duplicates_pairs=duplicates.PAIRS,
-            metadata_bytes=METADATA_BYTES,
-            picture_side=settings.picture_limits.side,
-        ),
+        limits=settings.model_dump(include=settings.SHOWN) | own_limits,
         collection=figures,
         collections=listed,
         collections_fixed=here.collections.is_fixed,
@@ -106,7 +97,7 @@ def _get_figures(collections: Collections, name: str | None) -> dict[str, Any] |
     "/metrics",
     summary="Figures for Prometheus",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}, "description": "Prometheus' text format"}, **document_errors(401)},
+    responses=ERRORS | document_file("text/plain"),
 )
 def metrics(here: Here) -> Response:
     """Requests, stages, rejections, pairs and pictures since the start, in Prometheus' text format."""
@@ -120,10 +111,8 @@ async def alive() -> Health:
     return Health()
 
 
-@router.get("/readyz", summary="Can it answer requests?", responses=document_errors(503))
-@router.get(
-    "/v2/health/ready", summary="Can it answer requests? (Open Inference Protocol)", responses=document_errors(503)
-)
+@router.get("/readyz", summary="Can it answer requests?", responses=_HEALTH_ERRORS)
+@router.get("/v2/health/ready", summary="Can it answer requests? (Open Inference Protocol)", responses=_HEALTH_ERRORS)
 async def ready(here: Here) -> Ready:
     """200 once a golden pair was scored as it should be, while nothing is stuck and a tiny picture can be decoded; else
     503 with the reason.

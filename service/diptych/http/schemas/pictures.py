@@ -7,7 +7,6 @@ file of a form; a web address only where the service is set to fetch any. No fil
 from __future__ import annotations
 
 import base64
-import binascii
 import difflib
 import re
 from collections.abc import Callable, Iterable
@@ -117,9 +116,7 @@ class ImageUrl(Strict):
     """The inside of an OpenAI content part."""
 
     url: str = Field(description="A data URI (`data:image/jpeg;base64,...`) or bare base64.", json_schema_extra=IMAGE)
-    detail: str | None = Field(
-        None, exclude_if=is_missing, description="Taken for compatibility; every picture is seen the same way."
-    )
+    detail: str | None = Field(None, exclude_if=is_missing, description="Taken for compatibility and ignored.")
 
 
 class ImagePart(Strict):
@@ -172,18 +169,9 @@ def _find_tag(value: Any) -> str | None:
     return _MODELS.get(type(value))
 
 
-def _are_files(value: Any, info: ValidationInfo) -> bool:
-    """True for the files of a form, which come in lists; text in their place is refused."""
-    if info.context is None or not info.context.is_form or isinstance(value, Upload):
-        return False
-    if not isinstance(value, list):
-        raise PydanticCustomError("not_a_file", "expected a file, and not text (curl sends one as -F name=@file)")
-    return True
-
-
 def _take_file(value: Any, info: ValidationInfo) -> Any:
     """The one file of a form, where files come in lists."""
-    if not _are_files(value, info):
+    if info.context is None or not info.context.is_form or not isinstance(value, list):
         return value
     if len(value) != 1:
         raise PydanticCustomError("several_files", "expected one file, got {count}", {"count": len(value)})
@@ -192,17 +180,9 @@ def _take_file(value: Any, info: ValidationInfo) -> Any:
 
 def _check_list(value: Any, info: ValidationInfo) -> Any:
     """A value that may be a list of pictures, unless it has more than are allowed: then none of them is read."""
-    _are_files(value, info)
     inside = value.get("content") if isinstance(value, dict) else value
     if isinstance(inside, list) and info.context is not None:
         check_count(len(inside), str(info.field_name), info.context.pictures)
-    return value
-
-
-def _check_pair(value: Any, info: ValidationInfo) -> Any:
-    _are_files(value, info)
-    if isinstance(value, list) and len(value) != 2:
-        raise PydanticCustomError("not_two", "expected two pictures, got {count}", {"count": len(value)})
     return value
 
 
@@ -224,7 +204,7 @@ Pictures = Annotated[
 ]
 
 
-PicturePair = Annotated[list[Picture], Field(min_length=2, max_length=2, fail_fast=True), BeforeValidator(_check_pair)]
+PicturePair = Annotated[list[Picture], Field(min_length=2, max_length=2, fail_fast=True)]
 
 
 def list_pictures(value: Pictures | Picture, field: str, limit: int) -> list[tuple[str, Picture]]:
@@ -249,19 +229,15 @@ def check_count(count: int, field: str, limit: int) -> None:
 
 def resolve_picture(picture: Picture, position: str, fetch: Fetch | None = None) -> tuple[str, bytes | str]:
     """(position, bytes) of a picture sent along or fetched, or (position, id) of a stored one."""
-    match picture:
-        case Upload():
-            return position, picture.data
-        case str():
-            return position, decode_text(picture, position, fetch)
-        case ImagePart():
-            return position, decode_text(picture.image_url.url, position, fetch)
-        case InlineImage():
-            return position, decode_text(picture.image, position, fetch)
-        case StoredImage():
-            return position, picture.id
-        case Content():
-            return resolve_picture(picture.content[0], f"{position}.content[0]", fetch)
+    if isinstance(picture, Content):
+        return resolve_picture(picture.content[0], f"{position}.content[0]", fetch)
+    if isinstance(picture, Upload):
+        return position, picture.data
+    if isinstance(picture, StoredImage):
+        return position, picture.id
+    if isinstance(picture, ImagePart):
+        return position, decode_text(picture.image_url.url, position, fetch)
+    return position, decode_text(picture if isinstance(picture, str) else picture.image, position, fetch)
 
 
 def decode_text(text: str, position: str, fetch: Fetch | None = None) -> bytes:
@@ -273,10 +249,7 @@ def decode_text(text: str, position: str, fetch: Fetch | None = None) -> bytes:
     # Base64 may begin with "//" too, but has no dot in it.
     if head.startswith(("http://", "https://", "ftp://")) or (head.startswith("//") and "." in head):
         if fetch is None:
-            message = (
-                f"{position}: web addresses are not fetched here; download the picture and send it as a data URI. "
-                "Whoever runs the service can allow addresses with DIPTYCH_URLS=1."
-            )
+            message = f"{position}: no web addresses are fetched here (DIPTYCH_URLS); send the picture as a data URI."
             raise RequestError(422, "remote_url_refused", message, param=position)
         try:
             return fetch(text.strip())
@@ -285,16 +258,11 @@ def decode_text(text: str, position: str, fetch: Fetch | None = None) -> bytes:
     if head.startswith("file:"):
         message = f"{position}: file: addresses are not opened; send the picture as a data URI."
         raise RequestError(422, "file_url_refused", message, param=position)
-    payload = text.strip()
-    if head.startswith("data:"):
-        header, comma, payload = payload.partition(",")
-        if not comma or not header.lower().endswith(";base64"):
-            raise _not_base64(position, 'a data URI must read "data:image/...;base64,..."')
+    header, comma, payload = text.strip().rpartition(",")
     try:
+        if comma and not re.fullmatch(r"data:[^,]*;base64", header, re.IGNORECASE):
+            raise ValueError(f"it begins with {header[:32]!r}")
         return base64.b64decode(payload, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise _not_base64(position, f"this is neither a data URI nor base64 ({error})") from None
-
-
-def _not_base64(position: str, reason: str) -> RequestError:
-    return RequestError(422, "invalid_picture", f"{position}: {reason}.", param=position)
+    except ValueError as error:  # also of base64
+        message = f'{position}: expected "data:image/...;base64,..." or base64; {error}.'
+        raise RequestError(422, "invalid_picture", message, param=position) from None

@@ -12,58 +12,32 @@ from pydantic import (
     AliasChoices,
     BeforeValidator,
     ConfigDict,
-    Discriminator,
     Field,
-    RootModel,
-    Tag,
     TypeAdapter,
     ValidationError,
-    ValidationInfo,
-    ValidatorFunctionWrapHandler,
     WithJsonSchema,
-    WrapValidator,
 )
 from pydantic_core import PydanticCustomError
 
 from diptych.collection.ingest import checked_metadata
-from diptych.collection.root import NAME, check_name
+from diptych.collection.root import NAME
 from diptych.dedupe.keeper import DEFAULT
-from diptych.errors import CollectionNameError
 from diptych.http.middleware.errors import RequestError
 from diptych.http.schemas.pictures import IMAGE_ID, Picture, PicturePair, Pictures, Strict
 from diptych.store.filters import to_sql
 from diptych.store.records import Answer
 from diptych_runtime.parsing import parse_json
 
-_JSON_KINDS = {list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
-
-
-def _read_metadata(value: Any, check: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-    """The metadata of a request; in place of pydantic's words, those that say it is one object, and for whom."""
-    got = None
-    if info.context is not None and info.context.is_form:
-        try:
-            value = parse_json(value)
-        except ValueError:
-            got = "no JSON"
-    if got is None and isinstance(value, dict):
-        return check(value)
-    raise PydanticCustomError(
-        "not_one_object",
-        "expected one JSON object for all pictures of the request, like {example}, got {got}; "
-        "send pictures with metadata of their own in requests of their own",
-        {"example": '{"label": "shoe"}', "got": got or _JSON_KINDS.get(type(value), "null")},
-    )
-
 
 def _read_object(value: Any) -> Any:
     """A form and a query string have JSON as text."""
-    if not isinstance(value, str):
-        return value
     try:
-        return parse_json(value)
+        value = parse_json(value) if isinstance(value, str) else value
     except ValueError:
-        raise ValueError("expected a JSON object") from None
+        value = None
+    if not isinstance(value, dict):
+        raise PydanticCustomError("not_an_object", "expected one JSON object, like {example}", {"example": '{"a": 1}'})
+    return value
 
 
 def _check_filter(value: dict[str, Any]) -> dict[str, Any]:
@@ -78,19 +52,11 @@ def _check_threshold(value: Any) -> Any:
     return value
 
 
-def _check_name(value: str) -> str:
-    try:
-        check_name(value)
-    except CollectionNameError as error:
-        raise PydanticCustomError("collection_name", "{said}", {"said": str(error)}) from None
-    return value
-
-
 # JSON has one kind of number: 10.0 is an integer.
 _Whole = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
 Count = Annotated[int, Field(ge=0), _Whole]
 # Python reads NaN, halves of surrogate pairs and a thousand levels from JSON, but nobody could read them back.
-Metadata = Annotated[dict[str, Any], AfterValidator(checked_metadata), WrapValidator(_read_metadata)]
+Metadata = Annotated[dict[str, Any], BeforeValidator(_read_object), AfterValidator(checked_metadata)]
 Threshold = Annotated[Annotated[float, Field(gt=0, le=1)] | Literal["auto"], BeforeValidator(_check_threshold)]
 FILTER_SCHEMA = {"$ref": "#/components/schemas/Filter"}
 Filter = Annotated[
@@ -99,9 +65,9 @@ Filter = Annotated[
     AfterValidator(_check_filter),
     WithJsonSchema(FILTER_SCHEMA, mode="validation"),
 ]
-Rule = Literal[
-    "resolution", "with-exif", "format", "exif", "largest", "oldest", "newest", "shortest"
-]  # of a folder that was named first a collection knows nothing
+# Of a folder that was named first a collection knows nothing.
+Rule = Literal["resolution", "with-exif", "format", "exif", "largest", "oldest", "newest", "shortest"]
+COLLECTION = "The collection that is meant; by default the only one, or else that called `default`."
 _Ignored = Field(None, description="Taken for compatibility and ignored: every picture is seen whole.")
 _OwnQuestion = Field(None, description="`copy`, the default, or `thing`.", examples=["copy"])
 
@@ -119,11 +85,7 @@ class Request(Strict):
     """The fields of every request about pictures."""
 
     model: str | None = Field(None, description="The served model's name, if given; any other is refused.")
-    collection: str | None = Field(
-        None,
-        description="The collection that is meant; by default the only one, or else that called `default`.",
-        examples=["shoes"],
-    )
+    collection: str | None = Field(None, description=COLLECTION, examples=["shoes"])
     user: str | None = Field(None, description="Taken for compatibility and ignored.")
 
 
@@ -169,31 +131,17 @@ class RerankRequest(TextOptions):
     """Documents to order by how alike they are to the query."""
 
     query: Picture
-    documents: Pictures
+    documents: Pictures = Field(
+        validation_alias=AliasChoices("documents", "texts"), description="Also as Text Embeddings Inference's `texts`."
+    )
     top_n: Count | None = Field(None, description="Answer only the best; all of them if not given, or 0.")
-    return_documents: bool = Field(False, description="Send each document back with its score, unless it is a file.")
-
-
-class TextsRequest(RerankRequest):
-    """A `RerankRequest` with the names of Text Embeddings Inference."""
-
-    documents: Pictures = Field(validation_alias=AliasChoices("texts"))
     return_documents: bool = Field(
-        False, validation_alias=AliasChoices("return_text"), description="Send each picture back with its score."
+        False,
+        validation_alias=AliasChoices("return_documents", "return_text"),
+        description="Send each document back with its score, unless it is a file.",
     )
     truncate: bool | None = _Ignored
     truncation_direction: str | None = _Ignored
-
-
-class AnyRerankRequest(
-    RootModel[
-        Annotated[
-            Annotated[RerankRequest, Tag("@documents")] | Annotated[TextsRequest, Tag("@texts")],
-            Discriminator(lambda body: "@texts" if isinstance(body, dict) and "texts" in body else "@documents"),
-        ]
-    ]
-):
-    """Pictures to order by how alike they are to a query: as `documents`, or as `texts`."""
 
 
 class ExplainRequest(Asking):
@@ -208,12 +156,8 @@ class ExplainRequest(Asking):
 class EmbeddingRequest(Request):
     """Pictures to embed."""
 
-    images: Pictures = Field(
-        validation_alias=AliasChoices("images", "input"), description="Also as `input`, as OpenAI's client says."
-    )
-    encoding_format: Literal["float", "base64"] = Field(
-        "float", description="`base64` is little-endian float32, as OpenAI's client asks for."
-    )
+    images: Pictures = Field(validation_alias=AliasChoices("images", "input"), description="Also as OpenAI's `input`.")
+    encoding_format: Literal["float", "base64"] = Field("float", description="`base64` is little-endian float32.")
 
 
 class SearchRequest(Asking):
@@ -258,9 +202,7 @@ class DuplicatesRequest(Request):
         "auto", description="The relevance from which two pictures are the same; `auto` by their number and likeness."
     )
     keep: Annotated[list[Rule], Field(min_length=1, fail_fast=True)] = Field(
-        list(DEFAULT),
-        description="Rules for the picture to keep, in order: a later one only parts what earlier ones tie. Where a "
-        "picture's file is gone, it counts as one without bytes and EXIF entries, as old as it is in the collection.",
+        list(DEFAULT), description="Rules for the picture to keep, in order: a later one parts what earlier ones tie."
     )
 
 
@@ -271,9 +213,7 @@ class AddRequest(Request):
         validation_alias=AliasChoices("images", "image"), description="One or more; one also as `image`."
     )
     metadata: Metadata | None = Field(
-        None,
-        description="A JSON object, kept with each picture, in place of what one has that is there already; without "
-        "it, that stays.",
+        None, description="A JSON object for each of the pictures; it replaces what one has that is there already."
     )
     dry_run: bool = Field(False, description="Check everything and write nothing: the answer says what would be added.")
 
@@ -281,8 +221,6 @@ class AddRequest(Request):
 class NewCollection(Strict):
     """A collection to make."""
 
-    name: Annotated[str, AfterValidator(_check_name)] = Field(
-        description="1 to 63 of a-z, 0-9, - and _; a letter or a digit begins.",
-        examples=["shoes"],
-        json_schema_extra={"pattern": f"^{NAME}$"},
+    name: str = Field(
+        description="1 to 63 of a-z, 0-9, - and _; a letter or a digit begins.", examples=["shoes"], pattern=f"^{NAME}$"
     )
