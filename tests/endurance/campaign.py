@@ -50,12 +50,12 @@ def campaign(
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--table", action="store_true", help="print the result as markdown")
     args = parser.parse_args()
-    if unknown := set(args.find_faults) - set(faults):
+    if unknown := set(args.faults) - set(faults):
         parser.error(f"no such fault: {', '.join(sorted(unknown))}; there are {', '.join(faults)}")
     code = 0
     if args.table and header:
         print(header)
-    for fault in args.find_faults or faults:
+    for fault in args.faults or faults:
         try:
             counts, wrong = run(fault, args)
         except CannotError as error:
