@@ -13,7 +13,7 @@ from diptych_model.mixers import MIXERS
 from diptych_studies import pairs as module
 from diptych_studies import variants
 from diptych_studies.pairs import study_pairs, study_text
-from diptych_studies.variants import BASE, STUDIES, TOLERANCE, choose_variants, equalise_parameters
+from diptych_studies.variants import BASE, ON_PHOTOS, STUDIES, TOLERANCE, choose_variants, equalise_parameters
 
 
 def shrink(patch: pytest.MonkeyPatch) -> None:
@@ -47,12 +47,12 @@ def test_every_mixer_is_in_the_study() -> None:
     assert set(STUDIES["mixers"]()) == set(MIXERS)
 
 
-@pytest.mark.parametrize("name", STUDIES)
-def test_every_variant_differs_in_exactly_one_setting_from_the_one_it_is_laid_beside(name: str) -> None:
-    variants = STUDIES[name]()
-    assert len({variant.config for variant in variants.values()}) == len(variants) > 8
-    for label, variant in variants.items():
-        own, other = asdict(variant.config), asdict(variants[variant.against].config)
+@pytest.mark.parametrize("made", [*STUDIES.values(), ON_PHOTOS["ablation"]])
+def test_every_variant_differs_in_exactly_one_setting_from_the_one_it_is_laid_beside(made) -> None:
+    found = made()
+    assert len({variant.config for variant in found.values()}) == len(found) > 8
+    for label, variant in found.items():
+        own, other = asdict(variant.config), asdict(found[variant.against].config)
         assert sum(own[key] != other[key] for key in own) == (label != variant.against)
 
 

@@ -109,14 +109,6 @@ def test_the_panel_part_of_the_study_is_that_of_the_released_model() -> None:
     }
 
 
-def test_every_variant_of_the_ablation_differs_in_exactly_one_setting_from_the_one_it_is_laid_beside() -> None:
-    made = ON_PHOTOS["ablation"]()
-    assert len({variant.config for variant in made.values()}) == len(made) == 15
-    for label, variant in made.items():
-        own, other = asdict(variant.config), asdict(made[variant.against].config)
-        assert sum(own[key] != other[key] for key in own) == (label != variant.against)
-
-
 def test_a_step_in_parts_has_the_gradients_of_the_whole_step(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for related in (3, 1000):
