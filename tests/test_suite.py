@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -53,58 +52,41 @@ def test_a_test_that_takes_too_long_fails_and_so_does_what_it_sets_up_unless_all
     assert "the fixture 'of_the_file' took 1 s of a processor" in done.stdout
 
 
-class Making:
-    """What is made here, with a cache of its own: `made` are the folders, each with one file."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.made = folder, list[Path]()
-        self.code = folder / "code.py"
-        self.code.write_text("one")
-
-    def ask(self, number: int = 0, packages: tuple[str, ...] = ()) -> str:
-        """The content of the file in the copy with this number."""
-        target = self.folder / f"copy-{number}"
-        return (cached.cached("thing", target, self.make, sources=[self.code], packages=packages) / "file").read_text()
-
-    def make(self, folder: Path) -> None:
-        self.made.append(folder)
-        folder.mkdir()
-        (folder / "file").write_text(str(len(self.made)))
-
-
-@pytest.fixture
-def making(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Making:
+def test_what_is_cached_is_made_once_for_its_code_and_packages_and_not_kept_where_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cached, "KEPT", tmp_path / "cache")
     monkeypatch.setattr(cached, "ROOT", tmp_path)
-    cached.digest.cache_clear()
-    return Making(tmp_path)
+    made, code = [], tmp_path / "code.py"
 
+    def make(folder: Path) -> None:
+        made.append(folder)
+        folder.mkdir()
+        if code.read_text() == "broken":
+            raise ValueError("no room")
+        (folder / "file").write_text(str(len(made)))
 
-def test_it_is_made_once_however_many_ask_and_each_has_a_copy_to_change(making: Making) -> None:
+    def ask(copy: int, *packages: str) -> str:
+        cached.digest.cache_clear()
+        return (
+            cached.cached("thing", tmp_path / f"{copy}", make, sources=[code], packages=packages) / "file"
+        ).read_text()
+
+    code.write_text("one")
     with ThreadPoolExecutor(4) as pool:
-        assert set(pool.map(making.ask, range(8))) == {"1"}
-    assert len(making.made) == 1
-    (making.folder / "copy-0" / "file").write_text("changed")
-    assert making.ask(9) == "1"
-
-
-def test_it_is_made_anew_for_other_code_and_for_other_packages(making: Making, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert making.ask(1) == "1"
-    making.code.write_text("two")
-    cached.digest.cache_clear()
-    assert making.ask(2) == "2"
-    assert making.ask(3, ("pytest",)) == "3"
-    cached.digest.cache_clear()
+        assert set(pool.map(ask, range(8))) == {"1"}
+    (tmp_path / "0/file").write_text("changed")
+    assert ask(9) == "1", "each has a copy to change"
+    code.write_text("two")
+    assert ask(10) == "2"
+    assert ask(11, "pytest") == "3"
     monkeypatch.setattr(cached, "version", lambda package: "another")
-    assert making.ask(4, ("pytest",)) == "4"
-    assert making.ask(5, ("pytest",)) == "4"
-
-
-def test_what_fails_leaves_nothing_that_looks_made(making: Making, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(making, "make", lambda folder: folder.mkdir() or pytest.fail("no room"))
-    with pytest.raises(pytest.fail.Exception, match="no room"):
-        making.ask()
-    assert [path.suffix for path in cached.KEPT.iterdir()] == [".lock"]
+    assert [ask(12, "pytest"), ask(13, "pytest")] == ["4", "4"]
+    code.write_text("broken")
+    kept = set(cached.KEPT.iterdir())
+    with pytest.raises(ValueError, match="no room"):
+        ask(14)
+    assert {path.suffix for path in set(cached.KEPT.iterdir()) - kept} == {".lock"}
 
 
 def names_of(*files: str) -> set[str]:
@@ -128,35 +110,26 @@ def test_a_change_needs_the_endurance_that_depends_on_it_and_all_where_what_they
         assert names_of(shared) == everything
 
 
-@pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """`checkout("file", days=2)` commits a file, so many days ago."""
-    for name in ("AUTHOR", "COMMITTER"):
-        for key in ("NAME", "EMAIL"):
-            monkeypatch.setenv(f"GIT_{name}_{key}", "nobody")
-    monkeypatch.setattr(changed, "ROOT", tmp_path)
-    subprocess.run(["git", "init", "--quiet", "--initial-branch", "main"], cwd=tmp_path, check=True)
-
-    def commit(name: str, days: float) -> None:
-        (tmp_path / name).write_text(name)
-        monkeypatch.setenv("GIT_COMMITTER_DATE", f"{int(time.time() - days * 86_400)} +0000")
-        subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
-        subprocess.run(["git", "commit", "--quiet", "--message", name], cwd=tmp_path, check=True)
-
-    return commit
-
-
 def test_what_changed_is_all_since_the_day_before_the_last_commit_and_what_is_not_committed(
-    checkout: Callable[..., None], tmp_path: Path
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(changed, "ROOT", tmp_path)
+
+    def git(*words: str, days: float = 0) -> None:
+        nobody = {f"GIT_{who}_{key}": "nobody" for who in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")}
+        dated = {"GIT_COMMITTER_DATE": f"{int(time.time() - days * 86_400)} +0000"}
+        subprocess.run(["git", *words], cwd=tmp_path, check=True, env=os.environ | nobody | dated)
+
+    git("init", "--quiet", "--initial-branch", "main")
     assert changed.list_changes(None) is None, "there is no history yet"
-    checkout("first", days=9)
-    assert changed.list_changes(None) is None, "it does not reach back far enough"
-    for name, days in (("second", 8.5), ("third", 5), ("fourth", 4.5)):
-        checkout(name, days=days)
+    for name, days in (("first", 9), ("second", 8.5), ("third", 5), ("fourth", 4.5)):
+        (tmp_path / name).touch()
+        git("add", ".")
+        git("commit", "--quiet", "--message", name, days=days)
+        assert days != 9 or changed.list_changes(None) is None, "it does not reach back far enough"
     (tmp_path / "fifth").touch()
     assert changed.list_changes(None) == {"third", "fourth", "fifth"}
     assert changed.list_changes("HEAD^") == {"fourth", "fifth"}
-    subprocess.run(["git", "update-ref", "refs/remotes/origin/main", "HEAD~2"], cwd=tmp_path, check=True)
+    git("update-ref", "refs/remotes/origin/main", "HEAD~2")
     assert changed.list_changes(None) == {"third", "fourth", "fifth"}, "all of a branch, however old"
     assert changed.list_changes("0" * 40) is None

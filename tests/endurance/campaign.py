@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 CANNOT = 3  # the exit code where a fault cannot be made
@@ -16,6 +17,25 @@ CANNOT = 3  # the exit code where a fault cannot be made
 
 class CannotError(Exception):
     """A fault that cannot be made on this machine, and why."""
+
+
+@dataclass
+class Tally:
+    """What came of a fault: steps that were `acknowledged` (for a move: done; for an upgrade: killed), how often the
+    fault was `noticed` (refused, repaired or named), what is lost, what is false, and what else must not be.
+    """
+
+    cycles: int = 0
+    acknowledged: int = 0
+    noticed: int = 0
+    lost: list[str] = field(default_factory=list)
+    false: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def survived(self) -> bool:
+        """Whether all is well."""
+        return not (self.lost or self.false or self.wrong)
 
 
 def kill_after(seconds: float, act: Callable[[], object]) -> int | None:
@@ -35,39 +55,29 @@ def kill_after(seconds: float, act: Callable[[], object]) -> int | None:
 
 
 def campaign(
-    parser: argparse.ArgumentParser,
-    faults: Mapping[str, str],
-    run: Callable[[str, argparse.Namespace], tuple[Sequence[int], Sequence[str]]],
-    header: str = "",
+    parser: argparse.ArgumentParser, faults: Collection[str], run: Callable[[str, argparse.Namespace], Tally]
 ) -> int:
-    """Run the faults that the command line names, of `faults` with the words for each in a table, and print a row of
-    counts for each: 0 if all was survived, 1 if not, CANNOT if a fault cannot be made here.
-
-    `run` gives the counts, of which the first is that of cycles, and what went wrong.
+    """Run the faults that the command line names and print a row of counts for each: cycles, acknowledged, noticed,
+    lost and false. Returns 0 if all was survived, 1 if not, CANNOT if a fault cannot be made here.
     """
     parser.add_argument("faults", nargs="*", metavar="FAULT", help=f"of {', '.join(faults)} (default: all)")
     parser.add_argument("--cycles", type=int, default=20, help="per fault (default: 20)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--table", action="store_true", help="print the result as markdown")
     args = parser.parse_args()
-    if unknown := set(args.find_faults) - set(faults):
+    if unknown := set(args.faults) - set(faults):
         parser.error(f"no such fault: {', '.join(sorted(unknown))}; there are {', '.join(faults)}")
     code = 0
-    if args.table and header:
-        print(header)
-    for fault in args.find_faults or faults:
+    for fault in args.faults or faults:
         try:
-            counts, wrong = run(fault, args)
+            tally = run(fault, args)
         except CannotError as error:
             print(f"{fault}: {error}", file=sys.stderr)
             code = code or CANNOT
             continue
-        if args.table:
-            print("|", " | ".join([faults[fault], *(f"{count:,}" for count in counts)]), "|", flush=True)
-        else:
-            print(fault, *counts, flush=True)
-        for text in wrong:
-            print(f"{fault}, seed {args.seed}, cycle {counts[0]}: {text}", file=sys.stderr)
+        counts = (tally.cycles, tally.acknowledged, tally.noticed, len(tally.lost), len(tally.false))
+        print(fault, *counts, flush=True)
+        for text in (*tally.lost, *tally.false, *tally.wrong):
+            print(f"{fault}, seed {args.seed}, cycle {tally.cycles}: {text}", file=sys.stderr)
             code = 1
     return code
 

@@ -1,8 +1,6 @@
 import http.client
-import random
 import subprocess
 import sys
-import zlib
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -32,24 +30,6 @@ def test_every_kind_of_picture_is_read_before_it_is_broken(scorer):
     pictures = fuzz.whole()
     assert len(pictures) > 25
     assert {scorer.pixels(data).shape for data in pictures} == {(*scorer.pixels(pictures[0]).shape,)}
-
-
-def test_the_same_seed_breaks_the_same_way_and_most_changes_change_something():
-    pictures = fuzz.whole()
-    broken = [[fuzz.mutated(pictures[0], pictures, random.Random(k)) for k in range(200)] for _ in range(2)]
-    assert broken[0] == broken[1]
-    assert sum(one != pictures[0] for one in broken[0]) > 150
-    assert len({one[:4] for one in broken[0]}) > 1
-
-
-def test_a_mutated_png_gets_its_checksums_again():
-    png = next(data for data in fuzz.whole() if data.startswith(fuzz.PNG))
-    changed = bytearray(png)
-    changed[18] ^= 1  # in the width
-    again = fuzz.sealed(bytes(changed))
-    assert again[:29] == changed[:29]
-    assert int.from_bytes(again[29:33]) == zlib.crc32(again[12:29])
-    assert fuzz.sealed(png) == png
 
 
 @pytest.mark.parametrize(

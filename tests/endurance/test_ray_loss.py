@@ -105,31 +105,25 @@ def photos(tmp_path_factory):
     return folder
 
 
+def until(done, process, pause: float = 0.05) -> None:
+    """Wait until something is so while a driver runs."""
+    limit = time.monotonic() + 300
+    while not done():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < limit
+        time.sleep(pause)
+
+
 def until_begun(job, process) -> None:
     """Wait until a job's parts were handed out."""
-    limit = time.monotonic() + 300
-    while not list(job.glob("*/o*.json")) and not list(job.glob("*/job.json")):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < limit
-        time.sleep(0.05)
+    until(lambda: list(job.glob("*/o*.json")) or list(job.glob("*/job.json")), process)
 
 
-def until_gone(job, process) -> None:
-    """Wait until the folder of a job that was left is cleared away."""
-    limit = time.monotonic() + 300
-    while job.exists():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < limit
-        time.sleep(0.05)
-
-
-def until_left(job, process) -> None:
-    """Wait until a worker has left a part, which the driver soon takes over."""
-    limit = time.monotonic() + 300
-    while not list(job.glob("*/*.part")):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < limit
-        time.sleep(0.002)
+def kill_when_left(job, driver) -> None:
+    """Kill a driver when a worker has left a part, which the driver would soon take over."""
+    until(lambda: list(job.glob("*/*.part")), driver, 0.002)
+    driver.send_signal(signal.SIGKILL)
+    driver.communicate()
 
 
 def tell(cluster, what: str, answer: str) -> None:
@@ -171,19 +165,11 @@ def large(tmp_path, photo_bytes):
     return tmp_path / "pairs.csv"
 
 
-def until_half_done(parts, process) -> None:
-    """Wait until some pairs are scored, and not all."""
-    limit = time.monotonic() + 300
-    while len(list(parts.glob("pairs-*.part"))) < 3:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < limit
-        time.sleep(0.01)
-
-
 def half_done(spawn, table, output, address):
     """A driver that scores a table on a cluster, in the middle of it."""
     driver = spawn("score", table, "-o", output, "--model", SMALL.model, "--engine", "ray", "--address", address)
-    until_half_done(output.with_name(f"{output.name}.parts"), driver)
+    parts = output.with_name(f"{output.name}.parts")
+    until(lambda: len(list(parts.glob("pairs-*.part"))) >= 3, driver, 0.01)
     return driver
 
 
@@ -267,12 +253,10 @@ def test_a_collection_is_the_same_when_a_node_is_lost_and_the_driver_killed(node
     cluster, address = nodes(3)
     command = ["index", "add", photos, "--store", tmp_path / "shared", "--engine", "ray", "--address", address]
     driver = spawn(*command)
-    until_left(tmp_path / "shared" / "embedding.parts", driver)
-    driver.send_signal(signal.SIGKILL)
-    driver.communicate()
+    kill_when_left(tmp_path / "shared" / "embedding.parts", driver)
     (killed,) = (tmp_path / "shared" / "embedding.parts").iterdir()
     driver = spawn(*command)
-    until_gone(killed, driver)
+    until(lambda: not killed.exists(), driver)  # it was cleared away
     until_begun(tmp_path / "shared" / "embedding.parts", driver)
     remove_one(cluster)
     out, err = driver.communicate(timeout=900)
@@ -306,9 +290,7 @@ def test_groups_are_the_same_when_nodes_are_lost_and_when_the_driver_is_killed(n
     command = ["dedupe", few, "--model", SMALL.model, "--candidates", 60]
     command += ["--store", tmp_path / "left", "-o", tmp_path / "left.csv"]
     driver = spawn(*command, "--engine", "ray", "--address", address)
-    until_left(tmp_path / "left" / "embedding.parts", driver)
-    driver.send_signal(signal.SIGKILL)
-    driver.communicate()
+    kill_when_left(tmp_path / "left" / "embedding.parts", driver)
     out, err = spawn(*command).communicate(timeout=900)
     found["left"] = out.replace("left.csv", "groups.csv")
     assert not list((tmp_path / "left" / "embedding.parts").glob("*")), err

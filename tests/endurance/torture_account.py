@@ -7,13 +7,14 @@ import logging
 import multiprocessing
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from logging.handlers import BufferingHandler
 from pathlib import Path
 from time import monotonic
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from campaign import Tally
 from torture_work import EVERYTHING, Job, answers, draw, id_of, where, work
 
 from diptych import Collection, Scorer
@@ -31,38 +32,6 @@ WARM = multiprocessing.get_context("forkserver")
 WARM.set_forkserver_preload(["torture_work"])
 
 
-@dataclass
-class Tally:
-    """One line of the table: what was acknowledged, how often a fault was noticed (refused, repaired or named), which
-    acknowledged adds are lost or removes undone, what was false, and what else must not be.
-    """
-
-    fault: str
-    cycles: int = 0
-    acknowledged: int = 0
-    noticed: int = 0
-    lost: list[str] = field(default_factory=list)
-    false: list[str] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
-
-    @property
-    def survived(self) -> bool:
-        """Whether all is well."""
-        return not (self.lost or self.false or self.wrong)
-
-
-class Warnings(logging.Handler):
-    """Keeps the texts of what is logged."""
-
-    def __init__(self, level: int) -> None:
-        super().__init__(level)
-        self.texts: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep one."""
-        self.texts.append(record.getMessage())
-
-
 class Torture:
     """A collection in a folder, its account, and the cycles that one fault puts it through."""
 
@@ -72,7 +41,7 @@ class Torture:
             store.set_index_kind(index)
         self.scorer = Scorer.load(model, provider="cpu", threads=1)
         self.random = random.Random(f"{fault} {seed}")
-        self.tally = Tally(fault)
+        self.tally = Tally()
         self.next = 1
         self.ordered = True  # whether pictures are listed in the order in which they were acknowledged
         self.held: list[int] = []  # acknowledged, in that order
@@ -80,7 +49,8 @@ class Torture:
         self.begun: dict[str, int] = {}  # all that were ever begun to be added, by their ids
         self.labels: dict[tuple[str, str], str] = {}  # acknowledged answers about pairs
         self.labelling: int | None = None  # the number of those that were begun and not acknowledged
-        self.warnings = Warnings(logging.WARNING)
+        self.warnings = BufferingHandler(10**6)  # of the warnings of one cycle
+        self.warnings.setLevel(logging.WARNING)
         logging.getLogger("diptych").addHandler(self.warnings)
         self.truth: dict[int, tuple[bytes, bytes]] = {}  # (embedding, tokens)
 
@@ -147,7 +117,7 @@ class Torture:
         """
         tally = self.tally
         tally.cycles += 1
-        self.warnings.texts.clear()
+        self.warnings.buffer.clear()
         try:
             with Collection.open(self.directory, self.scorer, create=True) as collection:
                 listed = [record.id for record in collection.list(EVERYTHING)]
@@ -168,9 +138,10 @@ class Torture:
                 tally.wrong += [f"verify: {text}" for text in (*verdict.problems, *remarks)]
         except Exception as error:
             tally.wrong.append(f"{type(error).__name__}: {error}")
-        tally.noticed += bool(self.warnings.texts)
+        warnings = [record.getMessage() for record in self.warnings.buffer]
+        tally.noticed += bool(warnings)
         # A cache that has its checksum is right: it was not written from an index that differed from the database.
-        tally.wrong += [text for text in self.warnings.texts if "after the replay" in text]
+        tally.wrong += [text for text in warnings if "after the replay" in text]
 
     def reckon_copy(self, folder: Path) -> None:
         """A backup has pictures that were added at some time, each of them as it was, or no name of its own yet."""

@@ -2,7 +2,7 @@
 
 A child carries out a plan and is killed at a moment drawn from the seed. Then every picture has to be somewhere, whole;
 another child undoes or empties and is killed too, as often as the seed says; and in the end all is as it was before, or
-of each group the one that was kept is there. `--table` prints the rows of docs/studies/2026-11-faults.md.
+of each group the one that was kept is there.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from campaign import CannotError, campaign, kill_after
+from campaign import CannotError, Tally, campaign, kill_after
 
 from diptych.dedupe.actions import undo_log
 from diptych.dedupe.actions.past import Entry
@@ -30,16 +29,6 @@ from diptych.pictures.walk import TRASH
 
 GROUPS = 12
 _HELD = re.compile(r"\.(.+)\.[0-9a-f]{32}\.diptych-(?:moving|link)")
-
-
-@dataclass
-class Tally:
-    """What came of a fault: `moved` files were at their new place when the child was killed."""
-
-    cycles: int = 0
-    moved: int = 0
-    lost: list[str] = field(default_factory=list)
-    false: list[str] = field(default_factory=list)
 
 
 class Cycle:
@@ -119,7 +108,7 @@ class Cycle:
 def kill_moving(cycle: Cycle, seconds: float) -> None:
     """kill -9 while pictures are moved, then while they are put back, until they are."""
     cycle.go(lambda: carry_out(cycle.plan), seconds)
-    cycle.tally.moved += cycle.moved()
+    cycle.tally.acknowledged += cycle.moved()
     cycle.reckon(2)
     while cycle.draw.random() < 0.6:
         cycle.go(cycle.undo, seconds)
@@ -131,7 +120,7 @@ def kill_moving(cycle: Cycle, seconds: float) -> None:
 def kill_emptying(cycle: Cycle, seconds: float) -> None:
     """kill -9 while a trash folder is emptied, which some pictures that were kept are gone from meanwhile."""
     carry_out(cycle.plan)
-    cycle.tally.moved += cycle.moved()
+    cycle.tally.acknowledged += cycle.moved()
     gone = cycle.draw.sample([step for step in cycle.steps if not step.owners], 2)
     for step in gone:
         Path(step.entry.keeper).unlink()
@@ -156,7 +145,7 @@ def kill_emptying_links(cycle: Cycle, seconds: float) -> None:
     cycle.reckon(2)
     cut = {step.entry.target for step in cycle.steps if not _linked(step)}
     linked = [step for step in cycle.steps if step.entry.target not in cut]
-    cycle.tally.moved += len(linked)
+    cycle.tally.acknowledged += len(linked)
     edited, saved, gone, *_ = [*cycle.draw.sample(linked, min(3, len(linked))), None, None, None]
     wanted = dict(cycle.before)
     if edited:  # a link shares what is written in its place with the picture that was kept
@@ -193,17 +182,13 @@ def _linked(step: Step) -> bool:
     return Path(step.entry.target).exists() and source.exists() and source.samefile(step.entry.keeper) and not beside
 
 
-FAULTS = {
-    "kill-moves": ("kill -9 while moving and undoing", True, kill_moving),
-    "kill-copies": ("kill -9 while moving to another file system and undoing", True, kill_moving),
-    "kill-trash": ("kill -9 while putting into the trash and undoing", False, kill_moving),
-    "kill-links": ("kill -9 while leaving hard links in place of copies, and undoing", False, kill_moving),
-    "kill-emptying": ("kill -9 while emptying the trash", False, kill_emptying),
-    "kill-emptying-links": (
-        "kill -9 while leaving hard links, some then edited, and while emptying the trash",
-        False,
-        kill_emptying_links,
-    ),
+FAULTS = {  # whether pictures are moved to a folder of their own, or into the trash; those of copies to another disk
+    "kill-moves": (True, kill_moving),
+    "kill-copies": (True, kill_moving),
+    "kill-trash": (False, kill_moving),
+    "kill-links": (False, kill_moving),
+    "kill-emptying": (False, kill_emptying),
+    "kill-emptying-links": (False, kill_emptying_links),
 }
 
 
@@ -213,7 +198,7 @@ def torture(fault: str, cycles: int, seed: int, elsewhere: Path) -> Tally:
     seconds = 0.0
     for number in range(-1, cycles):
         with tempfile.TemporaryDirectory() as here, tempfile.TemporaryDirectory(dir=elsewhere) as there:
-            _, moves, meet = FAULTS[fault]
+            moves, meet = FAULTS[fault]
             folder = Path(here, "photos")
             folder.mkdir()
             away = Path(there if fault == "kill-copies" else here, "away") if moves else None
@@ -227,7 +212,7 @@ def torture(fault: str, cycles: int, seed: int, elsewhere: Path) -> Tally:
                 continue
             meet(Cycle(folder, away, draw, tally, linking=linking), 1.1 * seconds)
             tally.cycles += 1
-        if tally.lost or tally.false:
+        if not tally.survived:
             break
     return tally
 
@@ -240,11 +225,7 @@ def main() -> int:
     other = next(iter(others), Path("/dev/shm"))
     parser.add_argument("--elsewhere", type=Path, default=other, help="a folder of another file system")
 
-    def run(fault: str, args: argparse.Namespace) -> tuple[list[int], list[str]]:
-        tally = torture(fault, args.cycles, args.seed, args.elsewhere)
-        return [tally.cycles, tally.moved, len(tally.lost), len(tally.false)], [*tally.lost, *tally.false]
-
-    return campaign(parser, {fault: words for fault, (words, *_) in FAULTS.items()}, run)
+    return campaign(parser, FAULTS, lambda fault, args: torture(fault, args.cycles, args.seed, args.elsewhere))
 
 
 if __name__ == "__main__":

@@ -55,22 +55,12 @@ def test_a_run_that_fails_leaves_what_was_finished_before_it(tmp_path: Path) -> 
     assert not (tmp_path / "two.json").exists()
 
 
-def test_a_run_made_with_other_settings_is_refused_not_mixed_in(tmp_path: Path) -> None:
-    run_grid(tmp_path, {"one": {"value": 1}}, partial(double, 0), processes=0)
-    with pytest.raises(DataError, match=r"one\.json was made with other settings \(value differ\)"):
-        run_grid(tmp_path, {"one": {"value": 4}}, partial(double, 0), processes=0)
-
-
-def test_a_run_made_from_other_data_is_refused(tmp_path: Path) -> None:
+def test_a_run_of_other_settings_or_other_data_and_one_that_is_damaged_are_refused_not_mixed_in(tmp_path: Path) -> None:
     run_grid(tmp_path, {"one": {"value": 1}}, partial(double, 0), given={"digest": "a"}, processes=0)
-    with pytest.raises(DataError, match=r"other settings \(digest differ\)"):
-        run_grid(tmp_path, {"one": {"value": 1}}, partial(double, 0), given={"digest": "b"}, processes=0)
-
-
-def test_a_damaged_run_and_a_number_of_processes_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    for value, digest, other in ((4, "a", "value"), (1, "b", "digest")):
+        with pytest.raises(DataError, match=rf"one\.json was made with other settings \({other} differ\)"):
+            run_grid(tmp_path, {"one": {"value": value}}, partial(double, 0), given={"digest": digest}, processes=0)
     for written in ('{"settings": {', '{"settings": [1], "result": {"doubled": 2}}', '{"settings": {}, "result": {}}'):
         (tmp_path / "one.json").write_text(written)
         with pytest.raises(DataError, match=r"one\.json is damaged .*: remove it to make that run again"):
             run_grid(tmp_path, RUNS, partial(double, 0), processes=0)
-    with pytest.raises(DataError, match="processes must be positive, or 0 for none but this one, got -1"):
-        run_grid(tmp_path, RUNS, partial(double, 0), processes=-1)

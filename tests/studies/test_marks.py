@@ -12,7 +12,7 @@ import pytest
 from diptych.cli.main import main
 from diptych_runtime.runtime import Runtime
 from diptych_studies.mark_sets import MARKS, SEEN_ELSEWHERE, WALKS, Settings, Source, prepare_set
-from diptych_studies.marks import known_marks, marks_text, measure_marks
+from diptych_studies.marks import marks_text, measure_marks
 from diptych_training.data.archives import GROUPED
 from diptych_training.data.csv import read_table
 from diptych_training.data.edits import picture_names
@@ -161,15 +161,6 @@ def test_a_set_that_cannot_be_made_leaves_nothing_behind(folder: Path, tmp_path:
     with pytest.raises(DataError, match=r"400 queries and 4 distractors need as many held-out pictures, and clothing"):
         prepare_set("easy-copies", Source(folder, Settings(**{**vars(SMALL), "queries": 400})), tmp_path / "sets")
     assert not list((tmp_path / "sets").iterdir())
-
-
-def test_an_unknown_set_is_refused_with_a_suggestion() -> None:
-    assert known_marks(["things", "covers"]) == ["covers", "things"]
-    assert known_marks([]) == list(MARKS)
-    with pytest.raises(DataError, match="there is no set 'thing'; did you mean 'things'"):
-        known_marks(["thing"])
-    with pytest.raises(DataError, match="there is no set 'xyz': sets are easy-copies, hard-copies"):
-        known_marks(["xyz"])
 
 
 @pytest.mark.slow

@@ -17,8 +17,8 @@ from diptych_studies.one_shot import (
     teach_panel,
     train_and_measure,
 )
-from diptych_studies.variants import BASE, list_ablation
-from diptych_training.data.characters import draw_episodes, load_characters
+from diptych_studies.variants import BASE
+from diptych_training.data.characters import load_characters
 
 SMALL = replace(BASE, pixels=16, width=12, embedding=8, encoder=Residual((8,), (1,)), blocks=1)
 
@@ -97,16 +97,6 @@ def test_a_step_settles_the_stems_statistics_once_for_each_order(seam: str) -> N
     }
 
 
-@pytest.mark.parametrize("label", ["segment added", "seam open in pixels", "the paper's literal form"])
-def test_a_form_of_its_own_begins_with_the_taught_panel_part_too(label: str, omniglot: Path, tmp_path: Path) -> None:
-    form = list_ablation()[label].config
-    small = replace(SMALL, seam=form.seam, segment=form.segment, bias=form.bias)
-    teach_panel(str(omniglot), str(tmp_path), config=SMALL.to_dict(), steps=1, rate=1e-3, episodes=1, seed=0)
-    settings: dict[str, Any] = {"steps": 1, "rate": 1e-3, "episodes": 1, "seed": 0}
-    (loss,) = train_and_measure(str(omniglot), str(tmp_path), config=small.to_dict(), **settings)["losses"]
-    assert 0 < loss < 100
-
-
 class _StoppedError(Exception):
     """The end of a training."""
 
@@ -138,16 +128,3 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_numbers_and_leaves_noth
     assert train_and_measure(*places, **settings) == whole
     assert len(steps) == 4 + 3, "two of the five steps were kept"
     assert not state.exists()
-
-
-@pytest.mark.slow
-def test_both_stages_learn_and_say_what_they_cost(omniglot: Path, tmp_path: Path) -> None:
-    config, shared = SMALL.to_dict(), {"episodes": 3, "seed": 0}
-    untaught = teach_panel(str(omniglot), str(tmp_path), config=config, steps=1, rate=1e-6, **shared)
-    panel = teach_panel(str(omniglot), str(tmp_path), config=config, steps=30, rate=6e-3, **shared)
-    assert sum(panel["won"]) > sum(untaught["won"])
-    result = train_and_measure(str(omniglot), str(tmp_path), config=config, steps=15, rate=4e-3, **shared)
-    assert result["losses"][-1] < result["losses"][0]
-    assert result["parameters"] > panel["parameters"]
-    assert result["flops"] > panel["flops"] > 0
-    assert len(draw_episodes(load_characters(omniglot, "validation", 16), 3)) == len(result["won"])

@@ -13,8 +13,7 @@ from diptych_studies import pairs as module
 from diptych_studies import variants
 from diptych_studies.mixers import MIXERS
 from diptych_studies.pairs import study_pairs, study_text
-from diptych_studies.variants import BASE, STUDIES, TOLERANCE, choose_variants, equalise_parameters
-from diptych_training.errors import DataError
+from diptych_studies.variants import BASE, ON_PHOTOS, STUDIES, TOLERANCE, choose_variants, equalise_parameters
 
 
 def shrink(patch: pytest.MonkeyPatch) -> None:
@@ -48,12 +47,12 @@ def test_every_mixer_is_in_the_study() -> None:
     assert set(STUDIES["mixers"]()) == set(MIXERS)
 
 
-@pytest.mark.parametrize("name", STUDIES)
-def test_every_variant_differs_in_exactly_one_setting_from_the_one_it_is_laid_beside(name: str) -> None:
-    variants = STUDIES[name]()
-    assert len({variant.config for variant in variants.values()}) == len(variants) > 8
-    for label, variant in variants.items():
-        own, other = asdict(variant.config), asdict(variants[variant.against].config)
+@pytest.mark.parametrize("made", [*STUDIES.values(), ON_PHOTOS["ablation"]])
+def test_every_variant_differs_in_exactly_one_setting_from_the_one_it_is_laid_beside(made) -> None:
+    found = made()
+    assert len({variant.config for variant in found.values()}) == len(found) > 8
+    for label, variant in found.items():
+        own, other = asdict(variant.config), asdict(found[variant.against].config)
         assert sum(own[key] != other[key] for key in own) == (label != variant.against)
 
 
@@ -102,36 +101,6 @@ def test_a_study_measures_every_variant_with_every_seed_and_lays_the_baseline_an
     assert "512 training pairs" in text
 
 
-@pytest.mark.usefixtures("brief")
-@pytest.mark.slow
-def test_a_study_that_is_run_again_computes_only_what_is_new_and_elsewhere_the_same_numbers(
-    omniglot: Path, tmp_path: Path, finished: tuple[Path, dict, list[str]]
-) -> None:
-    folder, first = shutil.copytree(finished[0], tmp_path / "a"), finished[1]
-    ended: list[str] = []
-    more = run(folder, omniglot, only=("transformer", "convolution"), seeds=1, finished=ended.append)
-    assert ended == ["mixers-convolution-rate-0.002-seed-0"]
-    again = {row["variant"]: row["accuracy"]["by_seed"] for row in more["rows"]}
-    assert again.pop("convolution")
-    assert again == {row["variant"]: row["accuracy"]["by_seed"][:1] for row in first["rows"]}
-    elsewhere = run(tmp_path / "b", omniglot, only=("msac",), seeds=1)
-    assert again | {row["variant"]: row["accuracy"]["by_seed"] for row in elsewhere["rows"]} == again
-    (folder / "panel-0.safetensors").unlink()
-    ended.clear()
-    run(folder, omniglot, seeds=1, finished=ended.append)
-    assert ended == ["panel-0"]
-
-
-def test_an_unknown_variant_is_refused_with_those_there_are(omniglot: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="the study 'mixers' has no variant 'transfomer'; it has msac, "):
-        run(tmp_path, omniglot, only=("transfomer",))
-
-
-def test_the_literal_form_of_the_paper_is_among_the_ablation() -> None:
-    literal = STUDIES["ablation"]()["the paper's literal form"].config
-    assert (literal.segment, literal.bias, literal.seam) == ("added", "concatenated", "pixels")
-
-
 def test_some_variants_bring_those_they_differ_from() -> None:
     assert list(choose_variants(STUDIES["ablation"](), "ablation", ["the paper's literal form"])) == [
         "scales 1,3",
@@ -155,12 +124,6 @@ def test_an_interval_over_seeds_sees_seeds_and_one_over_alphabets_sees_alphabets
     assert 0.25 < low < 0.35
     assert 0.65 < high < 0.75
     assert module._compute_intervals(by_seed[:1], alphabets)["over_seeds"] is None
-
-
-def test_a_variant_stands_with_the_rate_that_cost_its_first_seed_least() -> None:
-    runs = [("a", 0.1, 0), ("a", 0.2, 0), ("b", 0.1, 0), ("b", 0.2, 0)]
-    results = [{"losses": [9, 4.0]}, {"losses": [1, 2.0]}, {"losses": [0, 0.0]}, {"losses": [0, 0.5]}]
-    assert module._best_rates(runs, results) == {"a": 0.2, "b": 0.1}
 
 
 @pytest.mark.slow

@@ -24,15 +24,15 @@ from diptych_training.errors import DataError
 
 @pytest.fixture
 def small(monkeypatch):
-    """Kinds of a few small pictures."""
-    for name, value in {"DRAWN": 10, "COPIES": 4, "SIDE": 96}.items():
+    """Two kinds of a few small pictures."""
+    real = planted._prepare_kind
+    made = {"_prepare_kind": lambda name, folder, sets: real("pages", folder, sets / name), "KINDS": ("pages", "more")}
+    for name, value in {"DRAWN": 10, "COPIES": 4, "SIDE": 96, **made}.items():
         monkeypatch.setattr(planted, name, value)
 
 
-def test_the_study_fits_both_sorts_for_every_question(artifact_of_two, tmp_path, small, monkeypatch):
-    real = planted._prepare_kind
-    monkeypatch.setattr(planted, "KINDS", ("pages", "more"))
-    monkeypatch.setattr(planted, "_prepare_kind", lambda name, folder, sets: real("pages", folder, sets / name))
+@pytest.mark.usefixtures("small")
+def test_the_study_fits_both_sorts_for_every_question(artifact_of_two, tmp_path):
     result = study_verification(Runtime.open(artifact_of_two), tmp_path, tmp_path, kinds=["pages", "more"])
     assert {question: set(sorts) for question, sorts in result["negatives"].items()} == {
         question: {"random", "nearest"} for question in ("copy", "thing")
@@ -42,12 +42,10 @@ def test_the_study_fits_both_sorts_for_every_question(artifact_of_two, tmp_path,
     assert 0 < stated["nearest"]["0.01"] < 1
 
 
+@pytest.mark.usefixtures("small")
 def test_the_thing_alone_may_be_fitted_to_a_model_that_takes_closer_looks(
-    artifact_of_two, artifact_that_looks, tmp_path, small, monkeypatch
+    artifact_of_two, artifact_that_looks, tmp_path
 ):
-    real = planted._prepare_kind
-    monkeypatch.setattr(planted, "KINDS", ("pages", "more"))
-    monkeypatch.setattr(planted, "_prepare_kind", lambda name, folder, sets: real("pages", folder, sets / name))
 
     def study(artifact):
         return study_verification(
@@ -123,24 +121,3 @@ def test_what_nothing_can_be_written_into_is_refused_before_anything_is_looked_a
             read_descriptions(damaged)
         shutil.rmtree(damaged)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_table_has_a_row_for_every_kind():
-    sets = [pairs("one"), pairs("two", seed=1)]
-    fitted = fit_verification(sets, ABOVE)
-    auto = {"auto": {"found": 0.5, "wrong_pictures": 0.25}}
-    result = {
-        "model": "m",
-        "revision": "r",
-        "verification": {"in_collection": fitted.thresholds},
-        "negatives": {"copy": {"random": {"0.01": 0.25}, "nearest": {}}},
-        "kinds": [
-            measure_kind(fitted, one) | {"in_collection": measure_kind(fitted, one)["at"] | auto} for one in sets
-        ],
-    }
-    lines = verification_text(result).splitlines()
-    assert [line.split()[0] for line in lines[-5:]] == ["one", "two", "copy,", "copy,", "model"]
-    assert lines[-3:-1] == ["copy, random negatives: 0.2500000 at 0.01", "copy, nearest negatives: -"]
-    assert "found at 0.001" in lines[0]
-    assert lines[0].endswith("found at auto  wrong pictures at auto")
-    assert lines[-4].split()[-2:] == ["0.500", "0.250"]

@@ -66,9 +66,6 @@ _Kinds = Annotated[
 _KindsFolder = Annotated[Path, Option("--out", "-o", metavar="DIR", help="where the pictures are kept")]
 _KINDS_FOLDER = Path("runs/verification")
 _Finished = Annotated[bool, Option("--finished", help="on photos: train nothing, lay out what is finished")]
-_Cost = Annotated[
-    bool, Option("--cost", help="on Omniglot: time a training step of each beside that of the one it differs from")
-]
 
 
 def mixers(
@@ -80,7 +77,6 @@ def mixers(
     runs: _Runs = None,
     finished: _Finished = False,
     plot: _Plot = None,
-    cost: _Cost = False,
     out: Out = RUNS,
     seeds: Seeds = 3,
     processes: Processes = None,
@@ -99,7 +95,6 @@ def mixers(
         runs,
         finished,
         plot,
-        cost,
         out,
         seeds,
         processes,
@@ -115,7 +110,6 @@ def ablation(
     runs: _Runs = None,
     finished: _Finished = False,
     plot: _Plot = None,
-    cost: _Cost = False,
     out: Out = RUNS,
     seeds: Seeds = 3,
     processes: Processes = None,
@@ -134,7 +128,6 @@ def ablation(
         runs,
         finished,
         plot,
-        cost,
         out,
         seeds,
         processes,
@@ -152,12 +145,11 @@ def _study_pairs(
     runs: Path | None,
     finished: bool,
     plot: Path | None,
-    cost: bool,
     out: Path,
     seeds: int,
     processes: int | None,
 ) -> int:
-    from diptych_studies.pairs import ROUNDS, WARM, step_cost_text, study_pairs, study_step_cost, study_text
+    from diptych_studies.pairs import study_pairs, study_text
     from diptych_studies.photo_pairs.study import plot_on_photos, study_on_photos, study_on_photos_text
     from diptych_studies.plot_files import check_plot
     from diptych_training.data.archives import data_folder
@@ -165,15 +157,6 @@ def _study_pairs(
 
     shared = {"steps": steps, "rates": rates, "seeds": seeds, "only": only, "processes": processes}
     note = lambda name: console.remark(f"finished {name}")  # noqa: E731
-    if cost:
-        if on == "photos":
-            raise DataError("--cost is for --on omniglot; on photos every variant mixes the same stored tokens")
-        if steps or rates or runs or finished or plot:
-            raise DataError("--cost trains nothing: leave out --steps, --rates, --runs, --finished and --plot")
-        with console.progress(total=ROUNDS + WARM, unit="round", desc="timing") as bar:
-            result = study_step_cost(subject, data_folder(), only=only, ended=lambda: bar.update(1))
-        console.emit(result, step_cost_text(result))
-        return 0
     if on == "omniglot":
         if runs or finished or plot:
             raise DataError("--runs, --finished and --plot are for --on photos; add that, or leave them out")

@@ -4,9 +4,10 @@ Small networks are trained faster by two processes of one thread than by one of 
 again, so a grid that was interrupted, or is given more seeds, goes on.
 """
 
+import csv
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import contextmanager
 from pathlib import Path
@@ -74,6 +75,16 @@ def run_grid(
                 for future in sorted(done, key=lambda future: future.exception() is not None):
                     keep_result(futures[future], future.result())
     return {name: results[name] for name in runs}
+
+
+def write_runs(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a CSV with a line a run, a curve as numbers between spaces; what is in no column is left out."""
+    with replacing_file(path) as unfinished, unfinished.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            lists = {name: " ".join(map(str, value)) for name, value in row.items() if isinstance(value, list | tuple)}
+            writer.writerow({**row, **lists})
 
 
 @contextmanager

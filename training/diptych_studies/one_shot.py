@@ -82,17 +82,8 @@ def train_and_measure(
     }
 
 
-def train_from_scratch(data: str, config: PairConfig, *, steps: int, rate: float, seed: int) -> Iterator[float]:
-    """Train a network with a random panel part; yield every step's loss.
-
-    In all else it is trained as `train_and_measure` does.
-    """
-    torch.manual_seed(seed)
-    yield from _train_on_groups(PairNetwork(config).to(default_device()), data, steps, rate, seed)
-
-
 def _train_on_groups(
-    network: PairNetwork, data: str, steps: int, rate: float, seed: int, state: Path | None = None
+    network: PairNetwork, data: str, steps: int, rate: float, seed: int, state: Path
 ) -> Iterator[float]:
     # Other pictures than the panel part has seen in the same order.
     groups = Groups(_load_characters(data, "background", network.config.pixels), seed + 1_000_000)

@@ -6,9 +6,7 @@ feed-forward part makes up for what an operator has more or less than another.
 """
 
 import json
-import random
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,16 +22,14 @@ from diptych_runtime.atomic import replacing_file
 from diptych_runtime.manifest import digest
 from diptych_studies.grid import run_grid
 from diptych_studies.intervals import bootstrap, student_interval
-from diptych_studies.one_shot import GROUPS, PROTOCOL, SIZE, WAYS, teach_panel, train_and_measure, train_from_scratch
+from diptych_studies.one_shot import GROUPS, PROTOCOL, SIZE, WAYS, teach_panel, train_and_measure
 from diptych_studies.variants import BASE, STUDIES, Variant, choose_variants
 from diptych_training.data.archives import find_archive
 from diptych_training.data.characters import ARCHIVE, draw_episodes, load_characters
-from diptych_training.device import describe_environment, torch_threads
+from diptych_training.device import describe_environment
 from diptych_training.errors import DataError
 
 STEPS, RATES = 450, (2e-3,)
-ROUNDS, WARM = 15, 2  # of steps that are timed
-TIMED_RATE = 1e-4  # whatever it is, a step takes as long
 PANEL = {"steps": 1000, "rate": 3e-3}
 PANEL_SHAPE = {key: BASE.to_dict()[key] for key in ("pixels", "encoder", "width", "embedding")}
 
@@ -203,48 +199,3 @@ def _flops_stored(config: PairConfig) -> int:
 
 def _make_slug(variant: str) -> str:
     return "-".join(re.findall(r"\w+", variant))
-
-
-def study_step_cost(
-    name: str, data: Path, *, only: Sequence[str] = (), ended: Callable[[], object] = lambda: None
-) -> dict[str, Any]:
-    """Time a training step of every variant of a study, or `only` some, once a round, each round in another order, by
-    one thread; `ended` is called after each round.
-
-    A row has the `seconds` of the median step and the `ratio` to that of the variant it differs from, of steps of the
-    same round, as the quartiles.
-    """
-    variants = choose_variants(STUDIES[name](), name, only)
-    with torch_threads(1):
-        running = {
-            label: train_from_scratch(str(data), variant.config, steps=ROUNDS + WARM, rate=TIMED_RATE, seed=0)
-            for label, variant in variants.items()
-        }
-        seconds = {label: list[float]() for label in variants}
-        for number in range(ROUNDS + WARM):
-            for label in random.Random(number).sample(list(variants), len(variants)):
-                begun = time.perf_counter()
-                next(running[label])
-                seconds[label].append(time.perf_counter() - begun)
-            ended()
-    times = {label: np.array(each[WARM:]) for label, each in seconds.items()}
-    rows = [
-        {
-            "variant": label,
-            "against": variant.against,
-            "seconds": float(np.median(times[label])),
-            "ratio": np.quantile(times[label] / times[variant.against], (0.25, 0.5, 0.75)).tolist(),
-        }
-        for label, variant in variants.items()
-    ]
-    return {"study": name, "rows": rows, "rounds": ROUNDS, "environment": describe_environment()}
-
-
-def step_cost_text(result: dict[str, Any]) -> str:
-    """The rows as a table for people."""
-    rows = [
-        (row["variant"], f"{row['seconds']:.3f}", *(f"{quartile:.2f}" for quartile in row["ratio"]), row["against"])
-        for row in result["rows"]
-    ]
-    head = ("", "s a step", "times", "median", "to", "a step of")
-    return f"{format_table(head, rows)}\nquartiles of {result['rounds']} rounds"

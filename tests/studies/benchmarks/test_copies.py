@@ -2,17 +2,13 @@ import io
 import json
 from collections.abc import Callable
 from contextlib import redirect_stdout
-from pathlib import Path
 
 import pytest
 from exported import drawn_collection
-from PIL import Image
 
 from diptych.cli.main import main
-from diptych.errors import BenchError
 from diptych_studies.benchmarks import copies as module
-from diptych_studies.benchmarks.copies import FIGURES, PEERS, measure, text
-from diptych_studies.benchmarks.copies_plot import plot
+from diptych_studies.benchmarks.copies import FIGURES, PEERS, measure
 from diptych_studies.benchmarks.searches import Copies
 
 CHEAP = ("phash", "sift", "cnn")
@@ -74,39 +70,6 @@ def test_the_figures_are_those_of_evaluate_and_each_in_its_place(report, copies,
     assert ways["photo-small, by embedding"] == told["first_stage"]["micro_ap"]
     assert ways[f"{artifact}, re-ranked"] == told["against"][str(artifact)]["reranked"]["micro_ap"]
     assert ways["pHash"] == told["controls"]["phash"]["micro_ap"]
-
-
-def test_the_table_and_the_plot_have_every_way(report, tmp_path):
-    shown = text(report)
-    assert all(row["name"] in shown for row in report["ways"])
-    assert ", 1 thread; photo-small" in shown
-    assert "6 queries, 0 of them without a match, among 16 references" in shown
-    plot(report, tmp_path / "a.svg")
-    drawn = (tmp_path / "a.svg").read_text()
-    assert all(f"<!-- {row['name']} -->" in drawn.replace("<!--  ", "<!-- ") for row in report["ways"])
-    plot(report, tmp_path / "a.png")
-    with Image.open(tmp_path / "a.png") as picture:
-        assert min(picture.size) > 400
-
-
-@pytest.mark.parametrize(
-    ("changes", "lacking", "said"),
-    [
-        ({"peers": ["phas"]}, (), "no peer is called 'phas'; known are phash, sift"),
-        ({"rounds": 2}, (), "at least 3 rounds"),
-        (
-            {"peers": tuple(PEERS)},
-            ("imagehash", "onnx"),
-            r"phash and untrained and late takes .*--peer sift",
-        ),
-        ({"copies": Copies(Path("nowhere"), Path("nowhere"), Path("nowhere"))}, (), "nowhere does not exist"),
-    ],
-)
-def test_what_cannot_be_measured_is_refused_before_anything_is(copies, tmp_path, monkeypatch, changes, lacking, said):
-    monkeypatch.setattr(module, "find_spec", lambda name: None if name in lacking else object())
-    with pytest.raises(BenchError, match=said):
-        measure(tmp_path, **{"copies": copies, "models": ["photo-small"], "peers": CHEAP, "rounds": 3} | changes)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

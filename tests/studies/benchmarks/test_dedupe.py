@@ -1,5 +1,4 @@
 import io
-import json
 from contextlib import redirect_stdout
 
 import numpy as np
@@ -7,9 +6,7 @@ import pytest
 from exported import drawn_collection
 
 from diptych.cli.main import main
-from diptych.errors import BenchError
 from diptych_studies.benchmarks import dedupe
-from diptych_studies.benchmarks.command import run_command
 from diptych_studies.benchmarks.dedupe import EACH, HASHES, THRESHOLDS, close_pairs, figures, measure, text
 
 COUNT = 24
@@ -37,35 +34,18 @@ def measured(photos, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_every_way_is_measured_on_the_same_pictures(measured):
+def test_every_way_is_measured_and_a_stricter_threshold_lets_fewer_go(measured):
     assert (measured["count"], measured["photos"]) == (COUNT, COUNT // EACH)
     ways = len(THRESHOLDS) + sum(len(tolerances) for *_, tolerances in HASHES.values())
     assert len(measured["rows"]) == ways
     assert all(row["seconds"] > 0 and 0 <= row["pair_recall"] <= 1 for row in measured["rows"])
     assert measured["seconds"].keys() == {"all new", "nothing new", "some new"}
-    assert measured["pairs"] > COUNT * 5
-
-
-@pytest.mark.slow
-def test_a_stricter_threshold_lets_fewer_go_and_a_looser_tolerance_more(measured):
     by_setting = {row["setting"]: row["could_go"] for row in measured["rows"] if row["method"] == "diptych"}
     assert by_setting["0.7"] >= by_setting["0.9"] >= by_setting["0.95"] > 0
     hashed = [row["could_go"] for row in measured["rows"] if row["method"] == "czkawka's gradient 16x16"]
     assert hashed == sorted(hashed)
     assert hashed[-1] > hashed[0]
-
-
-@pytest.mark.slow
-def test_the_table_names_every_method_and_the_time_of_every_run(measured):
-    shown = text(measured)
-    for words in ("24 pictures of 4 photos", "all of them new", "nothing new", "1 new", "auto, 0.8", *HASHES):
-        assert words in shown
-
-
-def test_a_command_that_fails_ends_it_with_its_words(photos, tmp_path, monkeypatch):
-    monkeypatch.setattr(dedupe, "run_command", lambda *words: (here if words[0] == "edit" else run_command)(*words))
-    with pytest.raises(BenchError, match=r"(?s)`diptych dedupe` ended with 2: .*no-such-model"):
-        measure(tmp_path / "a", photos, 12, "no-such-model")
+    assert all(name in text(measured) for name in HASHES)
 
 
 @pytest.mark.parametrize(
@@ -80,22 +60,6 @@ def test_what_is_wrong_and_what_is_missed_is_counted(groups, expected):
     truth = {"a": "a", "a1": "a", "a2": "a", "b": "b", "b1": "b", "c": "c"}
     names = ("groups", "could_go", "wrong", "wrong_share", "pair_precision", "pair_recall", "to_original")
     assert figures(groups, truth) == dict(zip(names, expected, strict=True))
-
-
-def test_the_command_hands_on_what_it_is_told_prints_json_and_leaves_nothing_behind(photos, tmp_path, monkeypatch):
-    told = []
-
-    def stub(folder, photos, count, model, say):
-        (folder / "pictures").mkdir()
-        told.append((photos, count, model))
-        return {"count": count}
-
-    monkeypatch.setattr(dedupe, "measure", stub)
-    monkeypatch.setattr(dedupe, "text", str)
-    said = here("bench", "dedupe", photos, "--count", 12, "--folder", tmp_path, "--model", "photo-small", "--json")
-    assert told == [(photos, 12, "photo-small")]
-    assert json.loads(said) == {"count": 12}
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("words", [1, 4])

@@ -10,7 +10,7 @@ import pytest
 
 from diptych.errors import BenchError
 from diptych_studies.benchmarks import labels
-from diptych_studies.benchmarks.label_figures import Pairs, figures, gains, text
+from diptych_studies.benchmarks.label_figures import Pairs, figures, text
 from diptych_studies.benchmarks.labels import Setting, halves, measure
 
 STATED = {"0.01": 0.8, "0.001": 0.95}
@@ -34,17 +34,6 @@ def test_the_figures_are_those_of_the_thresholds_stated():
     assert found["verdicts"]["same"] == {"least": 0.95, "recall": pytest.approx(1 / 3), "passed": 2, "precision": 0.5}
     assert found["verdicts"]["likely"]["recall"] == pytest.approx(2 / 3)
     assert found["false_positives"] == {"0.01": pytest.approx(1 / 3), "0.001": pytest.approx(1 / 3)}
-
-
-def test_a_gain_has_an_interval_that_holds_it():
-    rng = np.random.default_rng(0)
-    truth = rng.random(300) < 0.4
-    before, after = (np.clip(np.where(truth, high, 0.1) + rng.normal(0, 0.02, 300), 0, 1) for high in (0.7, 0.97))
-    found = gains(pairs(before.tolist(), truth.tolist()), pairs(after.tolist(), truth.tolist()), STATED)
-    assert found.keys() == {"ece", "same", "likely", "unsure"}
-    for value, low, high in found.values():
-        assert low <= value <= high
-    assert found["same"][0] > 0.5
 
 
 def test_a_measurement_goes_from_labels_to_the_adopted_model(artifact, photo_bytes, tmp_path, monkeypatch):

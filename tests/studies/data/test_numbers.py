@@ -3,7 +3,6 @@
 import pytest
 
 from diptych_studies.data.numbers import END, LONGEST, WORDS, spell_english, spell_german
-from diptych_training.errors import DataError
 
 
 @pytest.mark.parametrize(
@@ -33,9 +32,3 @@ def test_no_two_numbers_have_the_same_words_and_none_has_more_than_the_longest()
         assert max(map(len, written)) == LONGEST
         assert {word for words in written for word in words} <= set(WORDS)
     assert len(set(WORDS)) == len(WORDS)
-
-
-@pytest.mark.parametrize("number", [-1, END])
-def test_a_number_without_words_is_refused(number: int) -> None:
-    with pytest.raises(DataError, match=f"from 0 to {END - 1}, got {number}"):
-        spell_english(number)

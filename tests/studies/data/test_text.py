@@ -45,15 +45,6 @@ def test_a_folder_is_split_by_file_and_a_further_file_moves_no_other(tmp_path: P
     assert held(read_text(tmp_path)) - {b"another"} == before
 
 
-def test_a_folder_of_few_files_is_split_by_block(tmp_path: Path) -> None:
-    for name in ("a.txt", "b.txt"):
-        (tmp_path / name).write_bytes(lines(2500, name))
-    text = read_text(tmp_path)
-    assert text.held_out_by == "block"
-    assert b"a.txt" in text.train
-    assert b"b.txt" in text.train
-
-
 def test_the_digest_tells_texts_and_splits_apart() -> None:
     train, held = b"a" * LEAST, b"b" * LEAST
     digests = {Text("x", *parts, "block").digest for parts in ((train, held), (held, train), (train, held + b"b"))}
@@ -93,14 +84,6 @@ def test_documentation_is_every_docstring_once_and_whole_modules_are_held_out(tm
     assert text.held_out_by == "module"
 
 
-@pytest.mark.slow
-def test_the_running_python_has_a_corpus_of_its_own() -> None:
-    text = read_documentation()
-    assert len(text.train) > 500_000
-    assert 0.03 < len(text.held_out) / len(text.train) < 0.4
-    assert b"Return" in text.held_out
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -116,10 +99,3 @@ def test_what_is_no_text_is_refused_by_name(tmp_path: Path, content: bytes | Non
         path.write_bytes(content)
     with pytest.raises(DataError, match=message):
         read_text(path)
-
-
-def test_an_empty_folder_and_a_library_without_sources_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is a folder without files"):
-        read_text(tmp_path)
-    with pytest.raises(DataError, match="installed without them; give a text file instead"):
-        read_documentation(tmp_path)

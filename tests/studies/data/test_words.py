@@ -1,9 +1,6 @@
 """Words and their vocabulary."""
 
-import pytest
-
 from diptych_studies.data.words import UNKNOWN, Vocabulary, words_of
-from diptych_training.errors import DataError
 
 
 def test_words_are_small_and_marks_are_words_of_their_own() -> None:
@@ -16,14 +13,3 @@ def test_a_vocabulary_has_the_most_frequent_words_and_one_for_all_others() -> No
     assert vocabulary.encode(b"a d c").tolist() == [1, 0, 3]
     assert vocabulary.decode([1, 3, 0]) == f"a c {UNKNOWN}"
     assert len(vocabulary) == 4
-
-
-@pytest.mark.parametrize("words", [("a", "b"), (UNKNOWN,), (UNKNOWN, "a", "a")])
-def test_what_is_no_vocabulary_is_refused(words: tuple[str, ...]) -> None:
-    with pytest.raises(DataError, match="each once"):
-        Vocabulary(words)
-
-
-def test_a_vocabulary_of_one_word_is_refused() -> None:
-    with pytest.raises(DataError, match="2 words at least, got 1"):
-        Vocabulary.build_from(b"a b", 1)

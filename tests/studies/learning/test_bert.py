@@ -9,7 +9,6 @@ from diptych_studies.learning.bert import draw_pairs, hide_words, measure_bert, 
 from diptych_studies.learning.language import Budget
 from diptych_studies.networks.bert import BertConfig
 from diptych_studies.networks.language_model import build_window_scales
-from diptych_training.errors import DataError
 
 # Ten words in a row, again and again: what follows is known from the last word.
 ROW = b"one two three four five six seven eight nine ten "
@@ -54,18 +53,3 @@ def test_words_and_what_follows_are_learnt_from_a_text_and_the_same_seed_learns_
     short = Budget(steps=2, batch=4, warmup=1)
     (_, first), (_, second) = (train_bert(SMALL, TEXT, VOCABULARY, short, 3) for _ in range(2))
     assert first == second
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: draw_pairs(torch.arange(15), 4, 1, torch.Generator()), "has 15 words, pairs of spans need 16"),
-        (
-            lambda: train_bert(BertConfig(9), TEXT, VOCABULARY, Budget(steps=1), 0),
-            "the network has 9 words and the vocabulary 11",
-        ),
-    ],
-)
-def test_what_cannot_be_trained_is_refused(call, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        call()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from diptych_studies.data.text import LEAST, Text
+from diptych_studies.data.text import Text
 from diptych_studies.data.words import Vocabulary
 from diptych_studies.learning.language import (
     Budget,
@@ -19,7 +19,6 @@ from diptych_studies.learning.language import (
     train_language,
 )
 from diptych_studies.networks.language_model import LanguageConfig, LanguageModel, build_window_scales, load_language
-from diptych_training.errors import DataError
 
 PATTERN = b"red fox, brown dog. "
 TEXT = Text("pattern", PATTERN * 500, PATTERN * 210, "block")
@@ -62,11 +61,6 @@ def test_a_model_of_words_learns_the_pattern_too_and_writes_words(tmp_path: Path
     assert sample_words(model, vocabulary, "red fox, brown", 5, temperature=0) == "dog . red fox ,"
 
 
-def test_a_config_of_another_vocabulary_is_refused() -> None:
-    with pytest.raises(DataError, match="the model has 256 tokens and the text 7"):
-        train_language(SMALL, TEXT, SHORT, vocabulary=Vocabulary.build_from(TEXT.train, 50))
-
-
 def test_the_same_seed_gives_the_same_numbers_and_leaves_the_programs_own_generator_alone() -> None:
     torch.manual_seed(5)
     expected = torch.rand(1)
@@ -101,15 +95,6 @@ def test_bits_per_byte_is_what_predicting_byte_by_byte_costs(learnt: tuple[Langu
     assert measured["bits_per_byte"] == pytest.approx(sum(by_hand) / len(by_hand), rel=1e-4)
 
 
-def test_blocks_are_the_means_of_sixteen_windows_in_their_order(learnt: tuple[LanguageModel, dict]) -> None:
-    model, _ = learnt
-    data = PATTERN * 30 + bytes(range(32, 122)) * 9
-    size = 16 * SMALL.context
-    blocks = measure_language(model, data[: 2 * size + 1])["blocks"]
-    alone = [measure_language(model, data[start : start + size + 1])["bits_per_byte"] for start in (0, size)]
-    assert blocks == pytest.approx(alone, rel=1e-4)
-
-
 def test_an_untrained_masked_model_is_measured_on_the_same_hidden_bytes_each_time() -> None:
     config = LanguageConfig.from_dict(SMALL.to_dict() | {"objective": "masked"})
     model = LanguageModel(config)
@@ -122,41 +107,3 @@ def test_an_untrained_masked_model_is_measured_on_the_same_hidden_bytes_each_tim
             block.feed[-1].weight.zero_()  # pyright: ignore[reportArgumentType, reportCallIssue]
         model.embedding.weight.mul_(10)
     assert measure_language(model, TEXT.held_out)["bits_per_byte"] > 4
-
-
-def test_a_model_learnt_from_a_file_is_saved_with_its_figures(tmp_path: Path) -> None:
-    path, seen = tmp_path / "book.txt", []
-
-    def progress(items, total: int, name: str):
-        seen.append((total, name))
-        return items
-
-    path.write_bytes(PATTERN * 2500)
-    result = learn_language(path, tmp_path / "model", SMALL, Budget(steps=2, batch=2, warmup=1), progress=progress)
-    assert seen == [(2, "steps")]
-    model, metadata = load_language(tmp_path / "model")
-    assert metadata == result
-    assert metadata["text"] == "book.txt"
-    assert len(sample_bytes(model, b"the", 5, seed=2)) == 5
-    assert sample_bytes(model, b"the", 5, seed=2) == sample_bytes(model, b"the", 5, seed=2)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: Budget(steps=0), "must be positive and share between 0 and 1, got Budget"),
-        (lambda: Budget(share=1.0), "share between 0 and 1"),
-        (lambda: sample_bytes(LanguageModel(SMALL), b"", 3), "the prompt is empty"),
-        (
-            lambda: sample_bytes(LanguageModel(LanguageConfig(objective="masked")), b"a", 3),
-            "cannot continue a text: train with the objective 'causal'",
-        ),
-        (
-            lambda: train_language(LanguageConfig(context=LEAST), Text("t", b"a" * LEAST, b"a" * LEAST, "block")),
-            f"the training part has {LEAST} bytes, a window needs {LEAST + 1}",
-        ),
-    ],
-)
-def test_what_cannot_be_trained_or_continued_is_refused_with_the_reason(call, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        call()

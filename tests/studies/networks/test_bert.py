@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -30,13 +29,6 @@ def test_two_spans_lie_between_the_tokens_of_begin_and_separation_each_in_its_se
     tokens, segments = Bert(SMALL).join_spans(torch.tensor([[3, 4]]), torch.tensor([[5, 6, 7]]))
     assert tokens.tolist() == [[14, 3, 4, 15, 5, 6, 7, 15]]
     assert segments.tolist() == [[0, 0, 0, 0, 1, 1, 1, 1]]
-
-
-def test_words_and_the_answer_are_shaped_and_have_no_scores_for_tokens_that_are_no_words() -> None:
-    network = bert_of(SMALL)
-    words, following = network(*network.join_spans(*spans(3, 5, 4)))
-    assert words.shape == (3, 12, 13)
-    assert following.shape == (3, 2)
 
 
 def test_segments_change_every_answer_where_there_are_any_and_nothing_where_there_are_none() -> None:
@@ -79,21 +71,3 @@ def test_ten_pairs_are_learnt_by_heart_hidden_words_and_answers_and_every_weight
     words, following = network(hidden, segments)
     assert torch.equal(words[asked].argmax(-1), tokens[asked])
     assert torch.equal(following.argmax(-1), answers)
-
-
-def test_a_config_is_read_as_it_was_written() -> None:
-    assert BertConfig.from_dict(SMALL.to_dict()) == SMALL
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: BertConfig(0), "words and span must be positive"),
-        (lambda: BertConfig(5, width=7), "even width, got 7"),
-        (lambda: BertConfig.from_dict({"wrods": 5}), "did you mean 'words'"),
-        (lambda: Bert(SMALL).join_spans(*spans(1, 6, 5)), "a span has 5 words at most, got 6 and 5"),
-    ],
-)
-def test_what_does_not_fit_is_refused(call, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -69,18 +69,3 @@ def test_greedy_takes_the_likeliest_token_each_time_and_is_a_beam_of_one(kind: s
         logits = network(source[None], kept[None])[0]
         logits[:, :END] = -torch.inf
         assert torch.equal(logits.argmax(-1), kept)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_follows_the_end_and_nothing_is_longer_than_the_longest(kind: str) -> None:
-    network = made(kind, seed=5)
-    for written in (decode_greedily(network, sources(6)), beam_search(network, sources(6), 3)):
-        assert written.shape[1] <= LONGEST
-        for row in written.tolist():
-            if END in row:
-                assert set(row[row.index(END) + 1 :]) <= {PAD}
-
-
-def test_a_beam_without_width_is_refused() -> None:
-    with pytest.raises(ValueError, match="a beam must be at least 1 wide, got 0"):
-        beam_search(made("dot"), sources(1), 0)

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from diptych_model import Scale
 from diptych_studies.mixers.transformer import causal_mask
 from diptych_studies.networks.language_model import (
-    EncoderBlock,
     LanguageConfig,
     LanguageModel,
     build_window_scales,
@@ -46,13 +44,6 @@ def bytes_of(*shape: int, seed: int = 0) -> Tensor:
     return torch.randint(256, shape, generator=torch.Generator().manual_seed(seed))
 
 
-def test_a_model_of_words_has_a_score_for_each_of_them_and_a_token_that_hides_one() -> None:
-    config = LanguageConfig(context=5, width=10, blocks=1, scales=SCALES["1, 2"], objective="masked", vocabulary=7)
-    model = LanguageModel(config)
-    assert model(torch.tensor([[0, 6, config.mask]])).shape == (1, 3, 7)
-    assert LanguageConfig.from_dict(config.to_dict()) == config
-
-
 @pytest.mark.parametrize("objective", ["causal", "masked"])
 @pytest.mark.parametrize(
     "scales", [build_window_scales((1,), heads=5, d_a=2), (Scale(1, 1, 5, 2, 2),)], ids=["a head each", "heads joined"]
@@ -72,15 +63,6 @@ def test_the_scale_of_one_alone_is_multi_head_self_attention(scales: tuple[Scale
     torch.testing.assert_close(msac(x[:, None])[:, 0], oracle(x, x, x, attn_mask=mask, need_weights=False)[0])
 
 
-def test_a_block_adds_the_operator_and_the_feed_forward_part_to_what_it_gets() -> None:
-    block = model_of(SCALES["1, 2"]).blocks[0]
-    assert isinstance(block, EncoderBlock)
-    x = torch.randn(3, 7, 10, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    n = F.layer_norm(x, (10,), block.norm.weight, block.norm.bias)
-    y = x + block.msac(n[:, None])[:, 0]
-    torch.testing.assert_close(block(x), y + block.feed(y))
-
-
 @pytest.mark.parametrize("name", SCALES)
 @pytest.mark.parametrize("objective", ["causal", "masked"])
 def test_a_byte_changes_no_earlier_logit_of_a_causal_model_and_every_logit_of_a_masked_one(
@@ -96,17 +78,6 @@ def test_a_byte_changes_no_earlier_logit_of_a_causal_model_and_every_logit_of_a_
         assert changed == [i >= seen_from for i in range(11)]
 
 
-def test_order_matters_even_to_the_scale_of_one_without_bias() -> None:
-    model = model_of(SCALES["1"], objective="masked")
-    for block in model.blocks:
-        for sac in block.msac.sacs:
-            assert sac.bias is not None
-            sac.bias.table.data.zero_()
-    tokens = bytes_of(1, 7, seed=4)
-    moved = model(tokens.flip(1)).flip(1)
-    assert not torch.allclose(moved, model(tokens))
-
-
 @pytest.mark.parametrize("name", SCALES)
 def test_a_sentence_does_not_depend_on_its_mates_nor_on_the_room_left_in_the_context(name: str) -> None:
     model, tokens = model_of(SCALES[name]), bytes_of(3, 11, seed=5)
@@ -114,15 +85,6 @@ def test_a_sentence_does_not_depend_on_its_mates_nor_on_the_room_left_in_the_con
     assert logits.shape == (3, 11, 256)
     torch.testing.assert_close(model(tokens[1:2]), logits[1:2])
     torch.testing.assert_close(model(tokens[:, :5]), logits[:, :5])
-
-
-def test_the_output_is_tied_to_the_embedding_of_bytes() -> None:
-    model = model_of(SCALES["1"])
-    seen: list = []
-    model.norm.register_forward_hook(lambda module, given, got: seen.append(got))
-    logits = model(bytes_of(2, 3))
-    torch.testing.assert_close(logits, torch.einsum("btd,cd->btc", seen[0], model.embedding.weight[:256]))
-    assert not [name for name, _ in model.named_parameters() if "output" in name or "head" in name]
 
 
 def test_windows_share_the_heads_equally_and_parameters_are_made_equal_by_the_feed_forward_part() -> None:
@@ -143,33 +105,3 @@ def test_a_configuration_and_a_saved_model_come_back_as_they_were(tmp_path: Path
     loaded, metadata = load_language(tmp_path / "model")
     assert (loaded.config, metadata, loaded.training) == (model.config, {"note": "random"}, False)
     assert torch.equal(loaded(bytes_of(2, 7)), model(bytes_of(2, 7)))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: LanguageConfig(width=7), "needs an even width, got 7"),
-        (lambda: LanguageConfig(blocks=0), "blocks and expansion must be positive"),
-        (lambda: LanguageConfig(expansion=0.001), "blocks and expansion must be positive"),
-        (lambda: LanguageConfig(scales=()), "at least one scale, got none"),
-        (lambda: LanguageConfig(scales=(Scale(3, 3),)), r"need n = 1 and stride = 1, got Scale\(n=3"),
-        (lambda: LanguageConfig(scales=(Scale(1, 2, stride=2),)), "need n = 1 and stride = 1"),
-        (lambda: LanguageConfig(objective="both"), "one of causal, masked, got 'both'"),
-        (lambda: LanguageConfig.from_dict({"contxt": 3}), "no setting 'contxt'; did you mean 'context'"),
-        (lambda: LanguageConfig.from_dict({"scales": [{"k": 3}]}), "a scale has no setting 'k'"),
-        (
-            lambda: build_window_scales((1, 2), heads=3, d_a=2),
-            r"3 heads cannot be shared equally among the windows \(1, 2\)",
-        ),
-        (lambda: build_window_scales((), heads=3, d_a=2), "3 heads cannot be shared"),
-        (lambda: with_parameters(LanguageConfig(), 50_000), "scales alone take .* than the 50000 asked for"),
-        (lambda: model_of(SCALES["1"])(bytes_of(1, 12)), r"T from 1 to the context of 11, got \(1, 12\)"),
-        (lambda: model_of(SCALES["1"])(bytes_of(12)), r"must be \(B, T\) .* got \(12,\)"),
-        (lambda: model_of(SCALES["1"])(bytes_of(1, 3).byte()), r"got torch.uint8: call .long\(\)"),
-        (lambda: load_language(Path("nowhere")), "nowhere has no language.json"),
-    ],
-)
-@pytest.mark.usefixtures("unchecked")
-def test_what_does_not_fit_is_refused_with_the_numbers(call, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()

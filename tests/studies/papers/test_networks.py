@@ -14,12 +14,10 @@ from diptych_studies.papers.networks import (
     COLUMNS,
     MSACS,
     list_widths,
-    networks_text,
     select_standing_runs,
     study_networks,
     twins,
 )
-from diptych_training.errors import DataError
 from diptych_training.recipe import build_recipe
 
 SMALL = {name: replace(config, depths=(1, 1), width=4, spatial=config.spatial[1:]) for name, config in MSACS.items()}
@@ -72,21 +70,6 @@ def test_every_network_is_trained_at_each_rate_once_and_at_its_best_with_every_s
     assert [line["curve"].split() for line in written] == [[str(loss) for loss in row["curve"]] for row in rows]
 
 
-@pytest.mark.slow
-def test_what_is_finished_is_not_computed_again(finished, archives: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    directory, rows = finished
-    monkeypatch.setattr(networks, "MSACS", SMALL)
-    monkeypatch.setattr(networks, "train_from", lambda *_, **__: pytest.fail("it was trained again"))
-    assert study(directory, archives) == rows
-
-
-@pytest.mark.slow
-def test_the_table_has_a_line_for_each_network_with_both_intervals(finished) -> None:
-    lines = networks_text(finished[1]).splitlines()
-    assert sum(line.startswith(("ResNet", "MSAC-", "DenseNet")) for line in lines) == 4
-    assert lines[-1].endswith("photos held out, 2 steps")
-
-
 def test_the_sweep_has_convolutions_and_attention_at_every_width(archives: Path, tmp_path: Path, monkeypatch) -> None:
     assert [config.width for config in list_widths().values()] == [8, 8, 16, 16, 24, 24, 32, 32]
     some = {name: replace(config, depths=(1,)) for name, config in list_widths((8,)).items()}
@@ -95,13 +78,6 @@ def test_the_sweep_has_convolutions_and_attention_at_every_width(archives: Path,
     assert [row["network"] for row in rows] == ["convolution, 8", "stand-alone attention, 8"]
     assert (tmp_path / "widths-flowers.csv").exists()
     assert ClassifierConfig.from_dict(some["stand-alone attention, 8"].to_dict()).width == 8
-
-
-def test_a_study_of_nothing_is_refused(archives: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="an archive of flowers, grocery and a seed, got moon and 2"):
-        study(tmp_path, archives, archive="moon")
-    with pytest.raises(DataError, match="a learning rate, got none"):
-        study(tmp_path, archives, rates=())
 
 
 def test_the_recipe_of_the_repository_is_the_msac_resnet_of_the_study() -> None:

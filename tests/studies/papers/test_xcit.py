@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ from diptych_studies.papers.xcit import (
     measure_attentions,
     network_of,
     study_xcit,
-    xcit_text,
 )
 
 
@@ -38,16 +36,6 @@ def test_both_networks_are_trained_with_every_seed_and_measured_on_what_is_held_
         assert all((share * held_out) % 1 == pytest.approx(0, abs=1e-6) for share in row["by_seed"])
         assert row["over_photos"][0] <= row["right"] <= row["over_photos"][1]
     assert result["rows"][0]["flops"] > 0
-
-
-def test_what_is_finished_is_read_and_the_result_lies_beside_it(
-    finished: tuple[Path, dict], archives: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    directory, result = finished
-    monkeypatch.setattr(xcit, "SHAPE", result["shape"])
-    monkeypatch.setattr(xcit, "train_from", lambda *_, **__: pytest.fail("it was trained again"))
-    again = study_xcit(directory, archives, steps=3, seeds=2, tokens=(4, 16), processes=0)
-    assert again == result == json.loads((directory / "xcit.json").read_text())
 
 
 def test_the_flowers_have_their_kinds_and_a_tenth_or_so_is_held_out(archives: Path) -> None:
@@ -76,9 +64,3 @@ def test_operations_grow_with_the_tokens_in_one_and_with_their_square_in_the_oth
     assert counts[XCA][2] == pytest.approx(16 * counts[XCA][0])
     assert counts[SELF][2] > 50 * counts[SELF][0]
     assert all(row["ratio"] > 0 and min(row["milliseconds"].values()) > 0 for row in measured["rows"])
-
-
-def test_the_text_has_both_networks_and_every_number_of_tokens(finished: tuple[Path, dict]) -> None:
-    shown = xcit_text(finished[1])
-    assert all(name in shown for name in (XCA, SELF, "named rightly", "by the power"))
-    assert [line.split()[0] for line in shown.splitlines() if line.strip()[:1].isdigit()] == ["4", "16"]

@@ -1,6 +1,5 @@
 """The study of mixers on photos: every run a row of a CSV, rates chosen with one seed, the rest laid beside MSAC."""
 
-import csv
 import json
 import shutil
 from dataclasses import asdict, replace
@@ -9,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from safetensors.torch import save_file
 
 from diptych_model import PairConfig
@@ -22,15 +20,11 @@ from diptych_studies.photo_pairs.run import (
     learn_step,
     measure_embedding,
     measure_pair_part,
-    train_and_measure,
 )
 from diptych_studies.photo_pairs.study import (
-    COLUMNS,
     PRIOR,
     RunTable,
-    plot_on_photos,
     study_on_photos,
-    study_on_photos_text,
 )
 from diptych_studies.photo_pairs.tokens import SETS, Drawn, Tokens, panel_digest
 from diptych_studies.variants import ON_PHOTOS, PHOTO, choose_variants
@@ -115,26 +109,6 @@ def test_the_panel_part_of_the_study_is_that_of_the_released_model() -> None:
     }
 
 
-def test_every_variant_of_the_ablation_differs_in_exactly_one_setting_from_the_one_it_is_laid_beside() -> None:
-    made = ON_PHOTOS["ablation"]()
-    assert len({variant.config for variant in made.values()}) == len(made) == 15
-    for label, variant in made.items():
-        own, other = asdict(variant.config), asdict(made[variant.against].config)
-        assert sum(own[key] != other[key] for key in own) == (label != variant.against)
-
-
-def test_pairs_of_a_step_are_learnt_by_heart(tokens: Tokens) -> None:
-    torch.manual_seed(0)
-    pair = PairPart(SMALL)
-    drawn, optimiser = tokens.read_pairs(0), torch.optim.Adam(pair.parameters(), 3e-2)
-    losses = []
-    for _ in range(15):
-        optimiser.zero_grad()
-        losses.append(learn_step(pair, drawn))
-        optimiser.step()
-    assert losses[-1] < 0.2 * losses[0]
-
-
 def test_a_step_in_parts_has_the_gradients_of_the_whole_step(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for related in (3, 1000):
@@ -161,15 +135,6 @@ def test_the_figures_are_of_candidates_in_the_order_of_the_logits(tokens: Tokens
     assert best.tolist() == [0, 1, 2, 3]
     assert measure_pair_part(pair, tokens)["copies_recall_at_1"] == 1
     assert measure_embedding(tokens)["copies_recall_at_1"] == pytest.approx(0.75)
-
-
-def test_without_a_trunk_only_the_line_through_what_is_known_learns(tokens: Tokens) -> None:
-    settings = {"config": SMALL.to_dict(), "steps": 2, "rate": 1e-2, "seed": 0}
-    alone = train_and_measure(str(tokens.folder), **settings, trunk=False)
-    whole = train_and_measure(str(tokens.folder), **settings)
-    assert alone["parameters"] == 2 * (PairPart(SMALL).correspondence.known + 1)  # pyright: ignore[reportOptionalMemberAccess]
-    assert whole["parameters"] > 20 * alone["parameters"]
-    assert alone["curve"] != whole["curve"]
 
 
 def test_all_rates_are_run_with_one_seed_and_the_best_with_the_others(finished) -> None:
@@ -210,17 +175,6 @@ def test_a_study_goes_on_from_the_csv_alone(finished, tmp_path: Path, monkeypatc
     assert [row["copies_micro_ap"] for row in again["rows"]] == [row["copies_micro_ap"] for row in result["rows"]]
 
 
-def test_a_csv_that_is_damaged_is_refused_by_name(finished, tmp_path: Path) -> None:
-    rows = list(csv.reader((finished[0] / "mixers-photos.csv").read_text().splitlines()))
-    assert tuple(rows[0]) == COLUMNS
-    rows[2][COLUMNS.index("parameters")] = "many"
-    damaged = tmp_path / "runs.csv"
-    with damaged.open("w", newline="") as file:
-        csv.writer(file).writerows(rows)
-    with pytest.raises(DataError, match=r"runs.csv is damaged .*: mend or remove that row"):
-        RunTable(damaged)
-
-
 def test_tokens_of_other_settings_are_refused(tokens: Tokens, tmp_path: Path) -> None:
     shutil.copytree(tokens.folder, tmp_path / study.TOKENS)
     with pytest.raises(DataError, match=r"has tokens drawn with .*remove that folder, or name another directory"):
@@ -238,17 +192,3 @@ def test_runs_over_tokens_of_another_release_are_shown_and_not_gone_on_from(
     assert do_study(tmp_path, None, runs=runs) == result
     with pytest.raises(DataError, match=r"kept.csv has runs over tokens of .* part \(0123456789ab\).*--runs"):
         do_study(tmp_path, tmp_path, runs=runs)
-
-
-def test_the_table_and_the_picture_have_every_variant(finished, tmp_path: Path) -> None:
-    text = study_on_photos_text(finished[1])
-    assert [line.split("  ")[0] for line in text.splitlines()[-5:-1]] == [
-        "embedding alone",
-        "msac",
-        "transformer",
-        PRIOR,
-    ]
-    plot_on_photos(finished[1], tmp_path / "plot.png")
-    with Image.open(tmp_path / "plot.png") as picture:
-        assert picture.width == 1200
-        assert len(set(picture.convert("L").tobytes())) > 10

@@ -1,6 +1,5 @@
 """A study of a small BERT: its windows, and whether it is told which span a word is of."""
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache
@@ -11,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from diptych.console import format_table
-from diptych_runtime.atomic import replacing_file
 from diptych_studies.data.text import Text, read_documentation, read_text
 from diptych_studies.data.words import Vocabulary
-from diptych_studies.grid import run_grid
+from diptych_studies.grid import run_grid, write_runs
 from diptych_studies.intervals import student_interval
 from diptych_studies.learning.bert import train_bert
 from diptych_studies.learning.language import Budget
@@ -66,14 +64,13 @@ def study_bert(
         }
     results = run_grid(directory, runs, train_from, processes=processes, finished=finished)
     rows = sorted(results.values(), key=lambda row: (list(VARIANTS).index(row["network"]), row["seed"]))
-    with replacing_file(directory / "bert.csv") as unfinished, unfinished.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            curves = zip(("words_curve", "follows_curve"), zip(*row["curve"], strict=True), strict=True)
-            written = {name: " ".join(map(str, curve)) for name, curve in curves}
-            short = {key: round(row[key], 4) for key in ("bits_per_word", "words_right", "words_base")}
-            writer.writerow(row | short | written)
+    written = []
+    for row in rows:
+        curves = dict(zip(("words_curve", "follows_curve"), zip(*row["curve"], strict=True), strict=True))
+        written.append(
+            row | curves | {key: round(row[key], 4) for key in ("bits_per_word", "words_right", "words_base")}
+        )
+    write_runs(directory / "bert.csv", COLUMNS, written)
     return rows
 
 

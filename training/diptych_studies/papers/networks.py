@@ -1,6 +1,5 @@
 """MSAC-ResNet and MSAC-DenseNet beside their convolutional twins, and a sweep of widths, as classifiers of photos."""
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache, partial
@@ -16,9 +15,8 @@ from diptych_model.flops import count_parameters
 from diptych_model.mixers import Msac
 from diptych_model.networks.classifier import ClassifierConfig, classifier_flops
 from diptych_model.operators import Scale
-from diptych_runtime.atomic import replacing_file
 from diptych_studies.classifiers import Budget, Labelled, labelled_archive, name_classes, train_classifier
-from diptych_studies.grid import run_grid
+from diptych_studies.grid import run_grid, write_runs
 from diptych_studies.intervals import student_interval
 from diptych_studies.mixers import StandAlone
 from diptych_training.errors import DataError
@@ -129,8 +127,7 @@ def study_networks(
     rows = train_runs([(name, 0, rate) for rate in rates for name in configs])
     best = {name: min((row for row in rows if row["network"] == name), key=last_loss)["rate"] for name in configs}
     rows += train_runs([(name, seed, best[name]) for seed in range(1, seeds) for name in configs])
-    with replacing_file(directory / f"{'widths' if sweep else 'networks'}-{archive}.csv") as unfinished:
-        write_rows(rows, unfinished)
+    write_runs(directory / f"{'widths' if sweep else 'networks'}-{archive}.csv", COLUMNS, rows)
     return rows
 
 
@@ -167,15 +164,6 @@ def train_from(
 def last_loss(row: Mapping[str, Any]) -> float:
     """The mean loss of the last tenth of a run's steps."""
     return row["curve"][-1]
-
-
-def write_rows(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """A line a run, the curve as numbers between spaces."""
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({**row, "curve": " ".join(map(str, row["curve"]))})
 
 
 def networks_text(rows: Sequence[dict[str, Any]]) -> str:

@@ -1,6 +1,5 @@
 """A study of questions about pictures: dot and additive relevance, and a network that sees no picture."""
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import product
@@ -12,7 +11,7 @@ import numpy as np
 from diptych.console import format_table
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.data.worlds import KINDS, draw_examples
-from diptych_studies.grid import run_grid
+from diptych_studies.grid import run_grid, write_runs
 from diptych_studies.intervals import student_interval
 from diptych_studies.learning.questions import HELD_OUT_SEED, QuestionBudget, train_questions, world_config
 from diptych_studies.networks.questions import RELEVANCES, QuestionConfig
@@ -54,12 +53,9 @@ def study_questions(
         for name, run in runs.items()
     ]
     rows.sort(key=lambda row: (NETWORKS.index(row["network"]), row["seed"]))
-    with replacing_file(directory / "questions.csv") as unfinished, unfinished.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            shares = {name: round(share, 4) for name, share in {"right": row["right"], **row["by_kind"]}.items()}
-            writer.writerow(row | shares | {"curve": " ".join(map(str, row["curve"]))})
+    shares = ({"right": row["right"], **row["by_kind"]} for row in rows)
+    short = ({name: round(share, 4) for name, share in each.items()} for each in shares)
+    write_runs(directory / "questions.csv", COLUMNS, (row | each for row, each in zip(rows, short, strict=True)))
     return rows
 
 

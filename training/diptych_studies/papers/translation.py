@@ -1,6 +1,5 @@
 """A study of networks that translate: the Transformer, and the recurrent network with additive or dot attention."""
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import product
@@ -11,7 +10,7 @@ import numpy as np
 
 from diptych.console import format_table
 from diptych_runtime.atomic import replacing_file
-from diptych_studies.grid import run_grid
+from diptych_studies.grid import run_grid, write_runs
 from diptych_studies.learning.translation import TASKS, task_shape, train_translation
 from diptych_studies.networks.translation import KINDS, TranslationConfig
 from diptych_training.errors import DataError
@@ -55,12 +54,8 @@ def study_translation(
         for name, run in runs.items()
     ]
     rows.sort(key=lambda row: (list(tasks).index(row["task"]), list(kinds).index(row["network"]), row["seed"]))
-    with replacing_file(directory / "translation.csv") as unfinished, unfinished.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            shares = {decoding: round(row[decoding], 4) for decoding in ("greedy", "beam")}
-            writer.writerow(row | shares | {"curve": " ".join(map(str, row["curve"]))})
+    short = (row | {decoding: round(row[decoding], 4) for decoding in ("greedy", "beam")} for row in rows)
+    write_runs(directory / "translation.csv", COLUMNS, short)
     return rows
 
 
