@@ -77,8 +77,7 @@ def duplicates_among(
     check_threshold(threshold, asked)
     pair_cache = pair_cache or PairCache(None, asked.scores_revision)
     scores = PairScores(collection, ids, pair_cache, workers=workers, question=question)
-    embeddings = collection.embeddings(ids)[1]
-    asking = np.array([id not in kept for id in ids], bool)
+    embeddings, asking = collection.embeddings(ids)[1], np.array([id not in kept for id in ids], bool)
     queries = asked.weight_queries(embeddings)
     pairs = candidate_pairs(embeddings, candidates, asked.threads, queries=queries, asking=asking)
     scores.tick = on_pairs(missing := scores.count_missing(pairs), len(pairs) - missing)
@@ -96,7 +95,7 @@ def duplicates_among(
     near = values >= bound
     if pictures is None:
         found = with_file_facts(collection, found, {ids[at] for at in pairs[near].flat}, pair_cache, scores.tick)
-    order, place = preference_order(found, keep), {id: number for number, id in enumerate(ids)}
+    order, place = preference_order(found, keep), {id: at for at, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
     known = matches_of([(a, b) for a, b in pairs[near].tolist()], values[near].tolist(), bound)
     ask = _ask_about(known, bound, asking, labelled, judged, transitivity)
@@ -110,8 +109,7 @@ def duplicates_among(
         settled.append(settle_group([shown[content] for content in group], compare, checked_rules(keep)))
         settling(1)
     least = verdict_thresholds(stated_of(asked))
-    if threshold == "auto":  # likely is at least what that takes for copies, for it knows the scores of all
-        least["likely"] = min(least["likely"], limit)
+    least["likely"] = min(least["likely"], limit if threshold == "auto" else 1.0)  # that knows the scores of all
     return Duplicates(
         groups=make_groups(settled, matching, closer.looks, ids, found, order, least, keep),
         pictures=found,

@@ -28,7 +28,8 @@ def add_all(pair_cache: PairCache, a: Picture, b: Picture) -> None:
     remember(pair_cache, [a, b])
     pair_cache.add_scores([(a.id, b.id)], np.array([1.5], np.float32), "copy")
     pair_cache.add_evidence([(b.id, a.id)], [SEEN])
-    pair_cache.add_comparison(*sorted((a.id, b.id)), Comparison(NOTHING, NOTHING))
+    low, high = sorted((a.id, b.id))
+    pair_cache.add_comparison(low, high, Comparison(NOTHING, NOTHING))
     pair_cache.add_hashes({a.id: 2**64 - 1, b.id: None})
     pair_cache.add_signatures({a.id: np.ones((5, LENGTH), np.uint8), b.id: np.ones((0, LENGTH), np.uint8)})
 

@@ -203,8 +203,8 @@ def revisit_journal(
     references: Sequence[Path],
     undo: Path | None,
     empty: Path | None,
-    *,
     selection: str | None,
+    *,
     dry_run: bool,
 ) -> int:
     """Carry out `--undo` or `--empty` with its journal, in the named folders if there are some."""

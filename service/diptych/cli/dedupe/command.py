@@ -55,7 +55,7 @@ from diptych_runtime.calibration.questions import COPY
 if TYPE_CHECKING:
     from diptych.dedupe.duplicates import Duplicates
     from diptych.dedupe.labelled import IdPairs
-    from diptych.dedupe.scan import Scan
+    from diptych.dedupe.scan import PictureFile, Scan
     from diptych.pictures.walk import Omissions
 
 
@@ -158,8 +158,6 @@ def dedupe(
 
     Exits with 1 if a folder cannot be listed or a file cannot be moved or put back, and with --strict if one is unread.
     """
-    from diptych.dedupe.folders import hashed_duplicates, scored_duplicates
-    from diptych.dedupe.hashes.find import MAX_DISTANCE
     from diptych.dedupe.report import page, table
     from diptych.dedupe.scan import list_picture_files, resolve_roots
     from diptych.pictures.walk import Omissions
@@ -169,9 +167,7 @@ def dedupe(
     act = act_of(action, move_to, delete=delete)
     check_one_of({f"--action {act}": act, "--undo": undo, "--empty": empty})
     if undo or empty:
-        return revisit_journal(
-            console, folders or [], reference or [], undo, empty, selection=selection, dry_run=dry_run
-        )
+        return revisit_journal(console, folders or [], reference or [], undo, empty, selection, dry_run=dry_run)
     chosen = chosen_paths(selection, acting=act is not None, dry_run=dry_run)
     if not folders:
         raise BadParameter("name a folder of pictures, or a journal with --undo")
@@ -189,17 +185,12 @@ def dedupe(
             check_output(path, [*(file.path for file in files), *filter(None, [selection])])
         how |= {"apart": _default_labels(console, store, question), "refuse": refused.add, "console": console}
         if method == "phash":
-            distance = MAX_DISTANCE if max_distance is None else max_distance
-            how |= {"max_distance": distance, "threads": threads}
-            found, seen = hashed_duplicates(roots, files, references, **how)
-            told_by = f"By digest and perceptual hash, at most {distance} of 64 bits apart"
+            found, seen, told_by = _find_by_hash(places, files, max_distance, threads, **how)
         else:
-            scorer = open_scorer(model := model_of(model, store), provider, threads, question=question)
             how |= {"threshold": threshold or "auto", "candidates": candidates, "question": question}
             how["same_orientation"] = same_orientation
-            with open_workers(console, engine, address, model, provider, threads) as workers:
-                found, seen = scored_duplicates(roots, files, references, scorer=scorer, workers=workers, **how)
-            told_by = f"Model {scorer.runtime.name}, revision {scorer.runtime.revision}"
+            machine = (model_of(model, store), provider, threads, engine, address)
+            found, seen, told_by = _find_by_network(console, places, files, *machine, **how)
         if output:
             table.write_table(output, found, refused, spreadsheet=spreadsheet)
         if report:
@@ -211,6 +202,42 @@ def dedupe(
         said = str(stop) or "what was done is kept, and the same command goes on from here"
         console.remark(f"interrupted; {said}")
         return 130
+
+
+def _find_by_hash(
+    folders: tuple[list[Path], list[Path]],
+    files: Sequence[PictureFile],
+    max_distance: int | None,
+    threads: int | None,
+    **how: Any,
+) -> tuple[Duplicates, Scan, str]:
+    """The duplicates below the folders and the references by perceptual hash, the scan, and the words for that."""
+    from diptych.dedupe.folders import hashed_duplicates
+    from diptych.dedupe.hashes.find import MAX_DISTANCE
+
+    (roots, references), distance = folders, MAX_DISTANCE if max_distance is None else max_distance
+    found, seen = hashed_duplicates(roots, files, references, max_distance=distance, threads=threads, **how)
+    return found, seen, f"By digest and perceptual hash, at most {distance} of 64 bits apart"
+
+
+def _find_by_network(
+    console: Console,
+    folders: tuple[list[Path], list[Path]],
+    files: Sequence[PictureFile],
+    model: str,
+    provider: str,
+    threads: int | None,
+    engine: str,
+    address: str | None,
+    **how: Any,
+) -> tuple[Duplicates, Scan, str]:
+    """The duplicates below the folders and the references by the network, the scan, and the words for that."""
+    from diptych.dedupe.folders import scored_duplicates
+
+    (roots, references), scorer = folders, open_scorer(model, provider, threads, question=how["question"])
+    with open_workers(console, engine, address, model, provider, threads) as workers:
+        found, seen = scored_duplicates(roots, files, references, scorer=scorer, workers=workers, **how)
+    return found, seen, f"Model {scorer.runtime.name}, revision {scorer.runtime.revision}"
 
 
 def _conclude_run(

@@ -254,3 +254,18 @@ def test_a_file_that_cannot_get_its_name_back_is_named_by_the_one_it_has(source,
         move_file(source, tmp_path / "to" / "a.jpg", id_of(b"another"))
     (held,) = held_of(source)
     assert held.read_bytes() == b"picture"
+
+
+def test_a_real_other_file_system_is_crossed(source):
+    other = next((path for path in ("/dev/shm",) if os.access(path, os.W_OK)), None)
+    if other is None or os.stat(other).st_dev == source.stat().st_dev:  # noqa: PTH116
+        pytest.skip("there is no second file system to write to")
+    target = source.__class__(other) / f"diptych-test-{os.getpid()}" / "a.jpg"
+    try:
+        move_file(source, target, ID)
+        assert target.read_bytes() == b"picture"
+        move_file(target, source, ID)
+        assert source.stat().st_mtime_ns == 10**18 + 7
+    finally:
+        target.unlink(missing_ok=True)
+        target.parent.rmdir()
