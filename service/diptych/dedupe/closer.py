@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from time import perf_counter
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -31,24 +30,22 @@ BATCH = 16  # pairs, after each of which the cache has them; more of them would 
 
 @runtime_checkable
 class LookProgress(Protocol):
-    """A callback of the progress of pairs that counts the closer looks by themselves."""
+    """A callback of the progress of pairs, with one for each further step, of which so much is missing and known."""
 
     def __call__(self, done: int, /) -> object:
         """So many more pairs are scored."""
         ...
 
     def keypoints(self, missing: int, known: int) -> Callable[[int], object]:
-        """So many pictures of a crowd are to be described by their keypoints, and so many are; returns the callback of
-        those that are done.
-        """
+        """The callback of pictures of a crowd that are described by their keypoints."""
         ...
 
     def closer_looks(self, missing: int, known: int) -> Callable[[int], object]:
-        """So many more closer looks are to be taken, and so many are known; returns the callback of those taken."""
+        """The callback of closer looks that are taken."""
         ...
 
     def settling(self, groups: int) -> Callable[[int], object]:
-        """Of so many groups it is to be decided what goes; returns the callback of those that are done."""
+        """The callback of groups of which it is decided what goes."""
         ...
 
 
@@ -98,9 +95,7 @@ class CloserLook:
     or where the collection has them.
 
     Of a picture that has many likely pairs the likeliest are looked at (`likeliest_of_each`); the others do not match.
-    A pair of which a file is not to be had is judged without (`Verification.shown_relevance`). `looks` says of each
-    pair that deserved one, the lower place first, whether it was taken. `taken` counts the looks that were not known
-    from an earlier run, and `seconds` the time that they took.
+    A pair without a file is judged without a look. `looks` says of each pair that deserved one whether it was taken.
     """
 
     def __init__(
@@ -119,42 +114,37 @@ class CloserLook:
         self.collection, self.ids, self.paths, self.pair_cache = collection, ids, paths, pair_cache
         self.verification, self.tick = collection.scorer.asking(question).runtime.verification, tick
         self.looks: dict[tuple[int, int], judgement.CloserLook] = {}
-        self.taken, self.seconds = 0, 0.0
         self._views = ViewCache() if views is None else views
         self._lost = set[str]()
         self._elected = np.empty((0, 2), np.int64)
 
     def elect_pairs(self, network: PairScores, pairs: np.ndarray, asking: np.ndarray, count: int) -> np.ndarray:
-        """Candidates int64 (P, 2), up to `count` of each picture, with the pairs that the local features of pictures of
-        a crowd vote for (`closer_look.votes`): these deserve a look from now on, whatever scores the network gives
-        them. Of each pair one is `asking`, bool (n,).
+        """Candidates int64 (P, 2), up to `count` of each picture, with the pairs that local features vote for.
 
-        In a crowd, of pages of one layout for one, the original of a damaged copy may not be among its nearest.
+        They do so in a crowd, such as pages of one layout (`closer_look.votes`), where the original of a damaged copy
+        may not be among its nearest. Such a pair deserves a look whatever its score; one of it is `asking`, bool (n,).
         """
         if self.verification is None:
             return pairs
-        needs_look, threads = (
-            self.verification.needs_look(network.score_pairs(pairs)),
-            self.collection.scorer.runtime.threads,
-        )
+        needs_look = self.verification.needs_look(network.score_pairs(pairs))
+        threads = self.collection.scorer.runtime.threads
         elected = elected_of_crowd(pairs, needs_look, len(self.ids), count, self._get_signatures, threads)
         self._elected = elected[asking[elected].any(1)]
         return np.unique(np.concatenate([pairs, self._elected]), axis=0)
 
     def adjust_scores(self, pairs: np.ndarray, scores: np.ndarray) -> np.ndarray:
-        """Scores float64 (P,) of pairs int64 (P, 2) of places in `ids`, rounded as `PairScores` does, from those that
-        the network gave them: these themselves, where its model takes no closer look at what answers the question.
+        """Scores float64 (P,) of pairs int64 (P, 2) of places in `ids`, from those that the network gave them.
+
+        These are the network's own where its model takes no closer look.
         """
         if self.verification is None:
             return scores
         seen: list[Evidence | None] = [None] * len(pairs)
-        needs_look = likeliest_of_each(pairs, scores, self.verification.needs_look(scores)) | are_among(
-            pairs, self._elected
-        )
+        needs_look = likeliest_of_each(pairs, scores, self.verification.needs_look(scores))
+        needs_look |= are_among(pairs, self._elected)
         wanted = [(a, b) for a, b in np.sort(pairs[needs_look], 1).tolist()]
-        for place, pair, evidence in zip(
-            np.flatnonzero(needs_look).tolist(), wanted, self._get_evidence(wanted), strict=True
-        ):
+        places = np.flatnonzero(needs_look).tolist()
+        for place, pair, evidence in zip(places, wanted, self._get_evidence(wanted), strict=True):
             seen[place] = evidence
             self.looks[pair] = "not taken" if evidence is None else "taken"
         return self.verification.shown_relevance(scores, seen, needs_look)
@@ -177,10 +167,8 @@ class CloserLook:
         )
         for start in range(0, len(missing), BATCH):
             batch = missing[start : start + BATCH]
-            began = perf_counter()
             views = self.get_views(batch)
             made = {id: make_signatures(view.keypoints.descriptors) for id, view in views.items() if view is not None}
-            self.seconds += perf_counter() - began
             self.pair_cache.add_signatures(made)
             found |= made
             tick(len(batch))
@@ -195,11 +183,8 @@ class CloserLook:
             tick = tick.closer_looks(len(missing), len(seen) - len(missing))
         for start in range(0, len(missing), BATCH):
             batch = missing[start : start + BATCH]
-            began = perf_counter()
             looked = self._look_at_pairs([pairs[place] for place in batch])
-            self.seconds += perf_counter() - began
             made = [(place, evidence) for place, evidence in zip(batch, looked, strict=True) if evidence is not None]
-            self.taken += len(made)
             self.pair_cache.add_evidence([named[place] for place, _ in made], [evidence for _, evidence in made])
             for place, evidence in made:
                 seen[place] = evidence

@@ -18,8 +18,7 @@ Method = Literal["network", "phash"]
 
 @dataclass(frozen=True)
 class Member:
-    """A picture of a group: its score to the keeper in [0, 1], whether it has the very same bytes, the verdict, and
-    whether the closer look that the two deserve was taken (`Judgement`).
+    """A picture of a group: its score to the keeper in [0, 1], whether it has the very same bytes, and the verdict.
 
     `replaced_by` is the picture that stays and can stand for it: only then it goes unless a person says otherwise.
     `kept_because` is the reason for which that one is kept ("more pixels"), or for which this one stays too ("they
@@ -64,17 +63,13 @@ class Duplicates(Mapping[str, list[str]]):
     >>> found = find_duplicates("photos")
     >>> found["photos/cat.jpg"], found.to_remove, found.groups[0].keeper.path
 
-    `keep` are the rules by which keepers were chosen, and `question` the one that was asked. `order` has the places of
-    the pictures, the ones to keep first. `pairs` are (id, id, score) of all that were scored and reach `bound`, which
-    is at most the `threshold`; `scored` counts all pairs, `computed` those not known. `verdicts` are the lowest scores
-    of each. `alarm_rate` is the share of the pictures that are expected to be taken for a copy of one that they are no
-    copy of, after a closer look by their scores (`threshold.alarm_rate`), else as the model states it, and None where
-    it does not. `closer_looks` counts those that were taken, and were not known from an earlier run, in `look_seconds`.
+    `keep` are the rules by which keepers were chosen, and `order` has the places of the pictures, the ones to keep
+    first. `pairs` are (id, id, score) of all that were scored and reach `bound`, which is at most the `threshold`;
+    `scored` counts all pairs, `computed` those not known. `verdicts` are the lowest scores of each, and `alarm_rate` is
+    the share of the pictures that are expected to be in a false pair (`threshold.alarm_rate`).
 
-    `method` says what told copies that are not exact: the *network*, with its closer look, or perceptual hashes
-    (*phash*). These differ in at most `max_distance` of 64 bits, a score is (64 - bits that differ) / 65 and no
-    probability, and `unhashed` counts the pictures in which there is too little to be seen: only exact copies match
-    them.
+    The `method` *phash* compares hashes that differ in at most `max_distance` of 64 bits: a score is (64 - bits that
+    differ) / 65 and no probability. Only exact copies match those that are too plain to be hashed (`unhashed`).
     """
 
     groups: list[Group]
@@ -92,8 +87,6 @@ class Duplicates(Mapping[str, list[str]]):
     method: Method = "network"
     max_distance: int | None = None
     unhashed: int = 0
-    closer_looks: int = 0
-    look_seconds: float = 0.0
 
     def __getitem__(self, path: str) -> list[str]:
         return [other for other, _ in self.scores[path]]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -16,15 +18,16 @@ from diptych.dedupe.candidates import CANDIDATES, candidate_pairs
 from diptych.dedupe.closer import CloserLook
 from diptych.dedupe.companions import Companions
 from diptych.dedupe.duplicates import Duplicates, Group, Member
-from diptych.dedupe.file_facts import with_file_facts
 from diptych.dedupe.groups import Ask, Matches, Pair, group_items, matches_of
-from diptych.dedupe.keeper import DEFAULT, checked_rules, deciding_reason, preference_order
+from diptych.dedupe.keeper import DEFAULT, checked_rules, preference_order, preferred_reason
 from diptych.dedupe.labelled import NONE, IdPairs, different_pairs, places_of
-from diptych.dedupe.pair_cache import PairCache
+from diptych.dedupe.pair_cache import KnownFile, PairCache
 from diptych.dedupe.pair_scores import PairScores
 from diptych.dedupe.settling import Compare, PixelComparisons, Settled, settle_group
 from diptych.dedupe.threshold import alarm_rate, check_threshold, most_lenient, stated_of, threshold_of
-from diptych.pictures.file_info import Picture
+from diptych.errors import UnknownPictureError
+from diptych.pictures.file_info import Facts, Picture, read_facts
+from diptych.pictures.walk import FoundFile
 from diptych.scoring.view_cache import ViewCache
 from diptych.store.records import Record
 from diptych_runtime import judgement
@@ -32,11 +35,13 @@ from diptych_runtime.calibration.false_discovery import joining_scores
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, are_among, open_pairs
 from diptych_runtime.calibration.verdicts import Verdict, verdict_from, verdict_thresholds
+from diptych_runtime.errors import PictureError
 from diptych_runtime.runtime import Runtime
 
 OnPairs = Callable[[int, int], Callable[[int], object]]
 
 _STEP = 500  # records read at once
+_FILES = 20  # files read between two ticks
 
 
 def duplicates_among(
@@ -58,22 +63,21 @@ def duplicates_among(
     """Group the pictures of a collection, by default all of it, that are copies of one: see `find_duplicates`.
 
     The pairs answered reach down to `bound`, by default the most lenient threshold that the model states. `pair_cache`
-    keeps scores for the next time, and `views` keypoints; `on_pairs` is told how many have to be computed and how many
-    are known, and gives what is told how many more were; what that raises ends the search. `workers` compute instead of
-    this process. A score is lower than that of the pair alone where another says that both cannot be copies. Pairs of
-    ids that are labelled different in the collection, or `apart`, do not match, and with `same_orientation` neither do
-    mirror images and turned ones. Pictures in references are kept, and two of them not compared.
+    keeps scores for the next time, and `views` keypoints; `on_pairs` is told how many scores are missing and known, and
+    gives the callback of those computed, which may raise to end the search. `workers` compute instead of this process.
+    Pairs of ids that are labelled different in the collection, or `apart`, do not match, and with `same_orientation`
+    neither do mirror images and turned ones. Pictures in references are kept, and two of them not compared.
 
     Raises ArgumentError, DedupeError for unknown rules and a model without calibration, and StoreError.
     """
-    found = sorted(_list_pictures(collection) if pictures is None else pictures, key=lambda p: p.path)
+    stored = (of_record(record) for page in collection.backend.pages(_STEP) for record in page)
+    found = sorted(stored if pictures is None else pictures, key=lambda p: p.path)
     ids, kept = sorted({one.id for one in found}), {one.id for one in found if one.reference}
     asked = collection.scorer.asking(question).runtime
     check_threshold(threshold, asked)
     pair_cache = pair_cache or PairCache(None, asked.scores_revision)
     scores = PairScores(collection, ids, pair_cache, workers=workers, question=question)
-    embeddings = collection.embeddings(ids)[1]
-    asking = np.array([id not in kept for id in ids], bool)
+    embeddings, asking = collection.embeddings(ids)[1], np.array([id not in kept for id in ids], bool)
     queries = asked.weight_queries(embeddings)
     pairs = candidate_pairs(embeddings, candidates, asked.threads, queries=queries, asking=asking)
     scores.tick = on_pairs(missing := scores.count_missing(pairs), len(pairs) - missing)
@@ -91,7 +95,7 @@ def duplicates_among(
     near = values >= bound
     if pictures is None:
         found = with_file_facts(collection, found, {ids[at] for at in pairs[near].flat}, pair_cache, scores.tick)
-    order, place = preference_order(found, keep), {id: number for number, id in enumerate(ids)}
+    order, place = preference_order(found, keep), {id: at for at, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
     known = matches_of([(a, b) for a, b in pairs[near].tolist()], values[near].tolist(), bound)
     ask = _ask_about(known, bound, asking, labelled, judged, transitivity)
@@ -100,9 +104,12 @@ def duplicates_among(
     shown = list(map({found[number].id: found[number] for number in reversed(order)}.__getitem__, ids))
     compare = PixelComparisons(closer, pair_cache, scores.tick, apart).compare
     groups = _split_turned(groups, known, shown, compare) if same_orientation else groups
-    members = [[shown[content] for content in group] for group in groups]
-    settled = _settle_groups(members, compare, keep, closer.settling(len(groups)))
-    least = _least_of(asked, limit if threshold == "auto" else 1.0)
+    settled, settling = list[Settled](), closer.settling(len(groups))
+    for group in groups:
+        settled.append(settle_group([shown[content] for content in group], compare, checked_rules(keep)))
+        settling(1)
+    least = verdict_thresholds(stated_of(asked))
+    least["likely"] = min(least["likely"], limit if threshold == "auto" else 1.0)  # that knows the scores of all
     return Duplicates(
         groups=make_groups(settled, matching, closer.looks, ids, found, order, least, keep),
         pictures=found,
@@ -116,20 +123,7 @@ def duplicates_among(
         question=asked.question,
         alarm_rate=alarm_rate(asked, joined, limit, len(ids), len(kept)),
         keep=checked_rules(keep),
-        closer_looks=closer.taken,
-        look_seconds=closer.seconds,
     )
-
-
-def _settle_groups(
-    groups: Iterable[list[Picture]], compare: Compare, keep: str | Sequence[str], tick: Callable[[int], object]
-) -> list[Settled]:
-    """Decide of each group what goes, and tell `tick`."""
-    settled = []
-    for members in groups:
-        settled.append(settle_group(members, compare, checked_rules(keep)))
-        tick(1)
-    return settled
 
 
 def _split_turned(
@@ -182,15 +176,6 @@ def _ask_about(
     return ask
 
 
-def _least_of(runtime: Runtime, automatic: float) -> dict[Verdict, float]:
-    """The lowest score of each verdict: likely is at least what the `automatic` threshold takes for copies, for it
-    knows the scores of all.
-    """
-    least = verdict_thresholds(stated_of(runtime))
-    least["likely"] = min(least["likely"], automatic)
-    return least
-
-
 def _make_consistent(
     pairs: np.ndarray, judged: Callable[[np.ndarray], np.ndarray], asking: np.ndarray, runtime: Runtime
 ) -> tuple[np.ndarray, np.ndarray, Transitivity]:
@@ -228,9 +213,8 @@ def make_groups(
 ) -> list[Group]:
     """Make groups of pictures from groups of contents, and from contents that several files have.
 
-    No picture goes of whose companions one would be lost.
-
-    Contents are places in `ids`, and `matching` has the scores of those that match.
+    Contents are places in `ids`, and `matching` has the scores of those that match. No picture goes of whose companions
+    one would be lost.
     """
     files: dict[str, list[Picture]] = {}
     for number in order:
@@ -250,10 +234,9 @@ def make_groups(
             stands = files[group.replaced[id]][0] if id in group.replaced else None
             for number, picture in enumerate(files[id]):
                 instead = stands or (None if number == 0 else files[id][0])
-                why = (
-                    group.reasons.get(id, "") if stands or number == 0 else deciding_reason(files[id][0], picture, keep)
-                )
-                edit = group.edits.get(id, "") if stands or number == 0 else ""
+                why, edit = group.reasons.get(id, ""), group.edits.get(id, "")
+                if number and not stands:
+                    why, edit = preferred_reason(files[id][0], picture, keep) or "", ""
                 held = companions.reason_to_stay(picture.path, instead.path, by_size=True) if instead else None
                 if held:
                     instead, why = None, held
@@ -271,14 +254,51 @@ def _score_of(matching: Mapping[int, Mapping[int, float]], keeper: int, other: i
     return near[other] if other in near else max(matching[other].values())
 
 
-def _list_pictures(collection: Collection) -> Iterator[Picture]:
-    for page in collection.backend.pages(_STEP):
-        yield from map(of_record, page)
-
-
 def of_record(record: Record) -> Picture:
     """A stored picture, of whose file the collection knows no more than this; `modified` is when it was added."""
     added = round(datetime.fromisoformat(record.added).timestamp() * 1e9)
     kind = record.media_type.rpartition("/")[2].upper()
     path, frames = record.path or record.id, record.frames or 1
     return Picture(record.id, path, 0, added, record.width, record.height, kind, frames=frames)
+
+
+def with_file_facts(
+    collection: Collection,
+    pictures: list[Picture],
+    wanted: Container[str],
+    pair_cache: PairCache,
+    tick: Callable[[int], object] = lambda done: None,
+) -> list[Picture]:
+    """The pictures, of which those `wanted` by id have their files' bytes, format, EXIF entries and dates. One whose
+    file is gone or has changed stays as it is.
+
+    The cache keeps what was read, and `tick` is told of 0 more pairs now and then; what it raises ends the reading.
+    """
+    known = {file.picture.id: file.picture for file in pair_cache.get_files(["/"]).values()}
+    missing = [one for one in pictures if one.id in wanted and one.id not in known]
+    for begin in range(0, len(missing), _FILES):
+        batch = (_read_picture(collection, one) for one in missing[begin : begin + _FILES])
+        read = [found for found in batch if found is not None]
+        pair_cache.add_files([KnownFile(one, 0) for one in read])
+        known |= {one.id: one for one in read}
+        tick(0)
+    facts = ("bytes", "modified", *Facts._fields)
+    return [
+        replace(one, **{name: getattr(known[one.id], name) for name in facts})
+        if one.id in wanted and one.id in known
+        else one
+        for one in pictures
+    ]
+
+
+def _read_picture(collection: Collection, picture: Picture) -> Picture | None:
+    """A picture as its file shows it, at a path of its own where it has none."""
+    try:
+        data, _ = collection.content(picture.id)
+        facts = read_facts(data, picture.path)
+        path = Path(picture.path)
+        modified = FoundFile.of(path.stat()).stamp.modified if path.is_file() else picture.modified
+    except (UnknownPictureError, PictureError, OSError):
+        return None
+    absolute = picture.path if path.is_absolute() else f"/{picture.id}"
+    return Picture(picture.id, absolute, len(data), modified, *facts)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.collection.collection import Collection
 from diptych.console import Console, PairBars, format_count
 from diptych.dedupe.candidates import CANDIDATES
@@ -67,9 +68,8 @@ def find_duplicates(
     `candidates` nearest. With the `question` "thing" a group has what shows the same thing as its keeper; with
     `same_orientation` mirror images and turned pictures are no copies.
 
-    The `method` "phash" is a quick pass over very many files: no model is loaded, and pictures match whose perceptual
-    hashes differ in at most `max_distance` of 64 bits, by default 4. It takes folders, and neither `scorer`,
-    `threshold`, `candidates` nor `question`.
+    The `method` "phash" is a quick pass by perceptual hashes that differ in at most `max_distance` of 64 bits, by
+    default 4. It takes folders, and neither `scorer`, `threshold`, `candidates` nor `question`.
 
     A `reference` is a folder, or several, whose pictures the others are compared with, and not with each other: they
     are kept before any rule, and never among what can be removed. Below one of the folders it is that part of it.
@@ -78,8 +78,8 @@ def find_duplicates(
     is what the globs `exclude` match (`diptych_runtime.folders.Exclusion`); how many pictures these are is logged.
 
     Folders are read with the `scorer`, by default `Scorer.load()`. What is computed is kept for the next time, in the
-    collection `store` or in the user's cache, where `diptych dedupe` keeps it too. A file that cannot be read is logged
-    and left out, or goes to `on_error`: its path and the reason. Pairs that are labelled different there do not match.
+    collection `store` or in the user's cache. A file that cannot be read is logged and left out, or goes to `on_error`:
+    its path and the reason. Pairs that are labelled different there do not match.
 
     Raises ArgumentError for a threshold out of its range, arguments of another method or a reference of a collection,
     DedupeError for unknown rules, a folder without pictures and a model without calibration, and StoreError.
@@ -97,47 +97,46 @@ def find_duplicates(
     if method == "network":
         scorer = (scorer or Scorer.load()).asking(question)
     roots, references = resolve_roots(_list_paths(source), kept)
-    refused: list[str] = []
 
     def refuse(path: str, reason: str) -> None:
-        refused.append(reason)
         on_error(path, reason) if on_error else logger.warning("skipped %s", reason)
 
     omissions, exclusion = Omissions(), Exclusion(tuple(exclude), include_hidden)
     files = list_picture_files(roots, refuse, references, logger.warning, exclusion, omissions)
     if left_out := omissions.left_out_line():
         logger.warning("%s", left_out.replace("--include-hidden", "include_hidden=True"))
+    places: dict[str, Any] = {"store": store, "refuse": refuse, "console": console}
     if scorer is None:
         distance = MAX_DISTANCE if max_distance is None else max_distance
-        hashing: dict[str, Any] = {"store": store, "max_distance": distance, "keep": keep, "refuse": refuse}
-        return hashed_duplicates(roots, files, references, console=console, **hashing)[0]
-    with kept_features(roots, scorer, store, references) as (collection, pair_cache):
-        pictures = _scan_under_bar(console, [*roots, *references], files, collection, pair_cache, refuse)
-        check_read(files, pictures, refused)
-        if store is None:
-            forget_others(collection, pair_cache, pictures)
-        return _group_under_bars(console, collection, pictures, pair_cache, **how)
+        return hashed_duplicates(roots, files, references, max_distance=distance, keep=keep, **places)[0]
+    return scored_duplicates(roots, files, references, scorer=scorer, **places, **how)[0]
 
 
-def _scan_under_bar(
-    console: Console,
-    places: Sequence[Path],
+def scored_duplicates(
+    roots: Sequence[Path],
     files: Sequence[PictureFile],
-    collection: Collection,
-    pair_cache: PairCache,
+    references: Sequence[Path] = (),
+    *,
+    scorer: Scorer,
+    store: Location | None,
     refuse: Refuse,
-) -> list[Picture]:
-    """The pictures of these files, each in the collection, under a bar."""
-    with console.progress(total=len(files), unit="picture", desc="reading") as bar:
-        return scan_files(places, files, collection, pair_cache, refuse=refuse, tick=bar.update).pictures
+    console: Console,
+    workers: WorkerPool | None = None,
+    **how: Any,
+) -> tuple[Duplicates, Scan]:
+    """The duplicates among the files below the folders and the references by the network, and the scan.
 
-
-def _group_under_bars(
-    console: Console, collection: Collection, pictures: list[Picture] | None, pair_cache: PairCache | None, **how: Any
-) -> Duplicates:
-    """The duplicates of a collection, under bars."""
-    with PairBars(console, "comparing") as bars:
-        return duplicates_among(collection, pictures, pair_cache=pair_cache, on_pairs=bars.begin, **how)
+    Features and scores are kept in the folder `store`, or in the user's cache, and `how` goes to `duplicates_among`.
+    Raises DedupeError where no file could be read, and StoreError.
+    """
+    places, (reasons, refuse) = [*roots, *references], _collect_reasons(refuse)
+    with kept_features(roots, scorer, store, references) as (collection, pair_cache):
+        with console.progress(total=len(files), unit="picture", desc="reading") as bar:
+            seen = scan_files(places, files, collection, pair_cache, refuse=refuse, tick=bar.update, workers=workers)
+        _check_read(places, files, seen, reasons)
+        if store is None:
+            _forget_others(collection, pair_cache, seen.pictures)
+        return _group_under_bars(console, collection, seen.pictures, pair_cache, workers=workers, **how), seen
 
 
 def hashed_duplicates(
@@ -146,38 +145,39 @@ def hashed_duplicates(
     references: Sequence[Path] = (),
     *,
     store: Location | None,
-    max_distance: int,
-    keep: Sequence[str],
     refuse: Refuse,
     console: Console,
+    max_distance: int,
+    keep: Sequence[str],
     threads: int | None = None,
     apart: IdPairs = NONE,
 ) -> tuple[Duplicates, Scan]:
     """The duplicates among the files below the folders and the references by digest and perceptual hash, and the scan.
 
     Hashes are kept in the folder `store`, or in the user's cache. Pairs that are labelled different in it, and those of
-    the ids `apart`, do not match. Raises DedupeError where no file could be read, and
-    StoreError.
+    the ids `apart`, do not match. Raises DedupeError where no file could be read, and StoreError.
     """
     if isinstance(store, Address):
         raise StoreError(f"hashes are kept in a folder of this machine, and {store} is on Milvus; name a folder")
-    places, refused = [*roots, *references], list[str]()
-
-    def refuse_too(path: str, reason: str) -> None:
-        refused.append(reason)
-        refuse(path, reason)
-
+    places, (reasons, refuse) = [*roots, *references], _collect_reasons(refuse)
     with kept_hashes(Path(store) if store else store_of(references or roots, "phash")) as pair_cache:
         with console.progress(total=len(files), unit="picture", desc="hashing") as bar:
             seen, hashes = scan_hashes(
-                places, files, pair_cache, threads=threads or thread_count(), refuse=refuse_too, tick=bar.update
+                places, files, pair_cache, threads=threads or thread_count(), refuse=refuse, tick=bar.update
             )
-        resolve_folders(places)  # one that is gone by now would look as if it had become empty
-        check_read(files, seen.pictures, refused)
+        _check_read(places, files, seen, reasons)
         if store is None:
             pair_cache.forget_all_but({picture.path for picture in seen.pictures})
     apart |= different_pairs_in(Path(store) if store else None)
     return duplicates_by_hash(seen.pictures, hashes, max_distance=max_distance, keep=keep, apart=apart), seen
+
+
+def _group_under_bars(
+    console: Console, collection: Collection, pictures: list[Picture] | None, pair_cache: PairCache | None, **how: Any
+) -> Duplicates:
+    """The duplicates of a collection, under bars."""
+    with PairBars(console, "comparing") as bars:
+        return duplicates_among(collection, pictures, pair_cache=pair_cache, on_pairs=bars.begin, **how)
 
 
 def _check_method(
@@ -200,12 +200,8 @@ def _check_method(
         check_distance(max_distance)
     if isinstance(source, Collection):
         raise ArgumentError('method="phash" reads files; name the folders in place of the collection')
-    given = {
-        "scorer": scorer is not None,
-        "threshold": threshold != "auto",
-        "candidates": candidates != CANDIDATES,
-        "question": question != COPY,
-    }
+    given = {"scorer": scorer is not None, "threshold": threshold != "auto"}
+    given |= {"candidates": candidates != CANDIDATES, "question": question != COPY}
     if named := [name for name, there in given.items() if there]:
         are = "is" if len(named) == 1 else "are"
         raise ArgumentError(f'{" and ".join(named)} {are} for method="network"; phash has max_distance alone')
@@ -215,11 +211,23 @@ def _list_paths(folders: str | os.PathLike[str] | Iterable[str | os.PathLike[str
     return list(map(Path, [folders] if isinstance(folders, str | os.PathLike) else folders))
 
 
-def check_read(files: Sequence[PictureFile], pictures: Sequence[Picture], refused: Sequence[str]) -> None:
-    """Raise DedupeError where none of the files that are no references could be read, with the first reason."""
-    if all(picture.reference for picture in pictures):
+def _collect_reasons(refuse: Refuse) -> tuple[list[str], Refuse]:
+    """A list, and a function that adds each reason to it before it is told to `refuse`."""
+    reasons: list[str] = []
+
+    def collect(path: str, reason: str) -> None:
+        reasons.append(reason)
+        refuse(path, reason)
+
+    return reasons, collect
+
+
+def _check_read(places: Iterable[Path], files: Sequence[PictureFile], seen: Scan, reasons: Sequence[str]) -> None:
+    """Raise DedupeError where none of the files that are no references could be read, or a folder is gone by now."""
+    resolve_folders(places)  # one that is gone would look as if it had become empty
+    if all(picture.reference for picture in seen.pictures):
         count = sum(not file.reference for file in files)
-        raise DedupeError(f"{format_count(count, 'picture')} found, and none could be read: {refused[0]}")
+        raise DedupeError(f"{format_count(count, 'picture')} found, and none could be read: {reasons[0]}")
 
 
 @contextmanager
@@ -250,7 +258,7 @@ def store_of(roots: Sequence[Path], name: str) -> Path:
     return cache / "diptych" / "dedupe" / f"{digest}-{name}"
 
 
-def forget_others(collection: Collection, pair_cache: PairCache, pictures: Sequence[Picture]) -> None:
+def _forget_others(collection: Collection, pair_cache: PairCache, pictures: Sequence[Picture]) -> None:
     """Let go of all but these pictures, in a collection that is ours alone."""
     pair_cache.forget_all_but({picture.path for picture in pictures})
     present = {picture.id for picture in pictures}

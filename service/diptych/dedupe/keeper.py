@@ -62,30 +62,9 @@ def preference_order(pictures: Sequence[Picture], rules: Sequence[str] = DEFAULT
 
     Those in reference folders come before any rule. Raises DedupeError for a rule that is none.
     """
-    keys = list(map(deciding_values(rules), pictures))
+    deciding = _all_rules(rules)
+    keys = [tuple(rule.value(picture) for rule in deciding) for picture in pictures]
     return sorted(range(len(pictures)), key=keys.__getitem__)
-
-
-def deciding_values(rules: Sequence[str]) -> Callable[[Picture], tuple[Any, ...]]:
-    """The values of a picture that decide whether it is kept, one for each of `list_reasons`; the lowest is kept.
-
-    Raises DedupeError for a rule that is none.
-    """
-    values = [rule.value for rule in _all_rules(rules)]
-    return lambda picture: tuple(value(picture) for value in values)
-
-
-def list_reasons(rules: Sequence[str]) -> list[str]:
-    """The reasons for which a picture may be kept, in the order in which they decide. Raises DedupeError."""
-    return [rule.reason for rule in _all_rules(rules)]
-
-
-def deciding_reason(kept: Picture, other: Picture, rules: Sequence[str] = DEFAULT) -> str:
-    """The reason for which one of two pictures is kept: that of the first rule that parts them."""
-    for rule in _all_rules(rules):
-        if rule.value(kept) != rule.value(other):
-            return rule.reason
-    return _PATH.reason
 
 
 def preferred_reason(kept: Picture, other: Picture, rules: Sequence[str] = DEFAULT) -> str | None:

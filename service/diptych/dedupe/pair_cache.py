@@ -29,40 +29,27 @@ _PAIRS = """
 CREATE TABLE pairs (question TEXT NOT NULL, a BLOB NOT NULL, b BLOB NOT NULL, logit REAL NOT NULL,
   PRIMARY KEY (question, a, b)) WITHOUT ROWID;
 """
-# What a closer look at a pair saw, as JSON: of no model, so that another one finds it.
-_EVIDENCE = """
-CREATE TABLE evidence (a BLOB NOT NULL, b BLOB NOT NULL, seen TEXT NOT NULL, PRIMARY KEY (a, b)) WITHOUT ROWID;
-"""
-# Perceptual hashes by content, of no model either; NULL for a picture in which there is too little to be hashed.
-_HASHES = """
-CREATE TABLE hashes (id BLOB PRIMARY KEY, phash INTEGER) WITHOUT ROWID;
-"""
-# Signatures of the keypoints of contents, 32 bytes each, one after the other (`closer_look.votes`), of no model either.
-_SIGNATURES = """
-CREATE TABLE signatures (id BLOB PRIMARY KEY, keypoints BLOB NOT NULL) WITHOUT ROWID;
-"""
-# What was seen of a pair in full size, as JSON (`comparison`), the lower id first; of no model either.
-_COMPARISONS = """
-CREATE TABLE comparisons (a BLOB NOT NULL, b BLOB NOT NULL, seen TEXT NOT NULL,
-  PRIMARY KEY (a, b)) WITHOUT ROWID;
-"""
-_FILES = """
+# What is of no model, so that another one finds it: what a closer look at a pair saw and what a comparison in full size
+# did, as JSON; perceptual hashes of contents (NULL: too little to be hashed); and the signatures of their keypoints, 32
+# bytes each, one after the other. Of an earlier version these say less, and are made again.
+_OF_NO_MODEL = """
+DROP TABLE IF EXISTS files;
 CREATE TABLE files (path TEXT PRIMARY KEY, id BLOB NOT NULL, bytes INTEGER NOT NULL, modified INTEGER NOT NULL,
   width INTEGER NOT NULL, height INTEGER NOT NULL, format TEXT NOT NULL, exif INTEGER NOT NULL, taken REAL,
   frames INTEGER NOT NULL, trailing INTEGER NOT NULL, is_damaged INTEGER NOT NULL, bits INTEGER NOT NULL,
   has_alpha INTEGER NOT NULL, is_lossless INTEGER NOT NULL, descriptions TEXT NOT NULL,
   inode_changed INTEGER NOT NULL);
 CREATE INDEX files_id ON files (id);
+DROP TABLE IF EXISTS evidence;
+CREATE TABLE evidence (a BLOB NOT NULL, b BLOB NOT NULL, seen TEXT NOT NULL, PRIMARY KEY (a, b)) WITHOUT ROWID;
+DROP TABLE IF EXISTS comparisons;
+CREATE TABLE comparisons (a BLOB NOT NULL, b BLOB NOT NULL, seen TEXT NOT NULL, PRIMARY KEY (a, b)) WITHOUT ROWID;
+DROP TABLE IF EXISTS hashes;
+CREATE TABLE hashes (id BLOB PRIMARY KEY, phash INTEGER) WITHOUT ROWID;
+DROP TABLE IF EXISTS signatures;
+CREATE TABLE signatures (id BLOB PRIMARY KEY, keypoints BLOB NOT NULL) WITHOUT ROWID;
 """
-_TABLES = f"""
-{_FILES}
-{_PAIRS}
-CREATE TABLE model (revision TEXT NOT NULL);
-{_EVIDENCE}
-{_HASHES}
-{_SIGNATURES}
-{_COMPARISONS}
-"""
+_TABLES = f"{_PAIRS} CREATE TABLE model (revision TEXT NOT NULL); {_OF_NO_MODEL}"
 # Models of the time of version 1 have a single question.
 _LIFT = f"""
 ALTER TABLE pairs RENAME TO old;
@@ -70,15 +57,6 @@ ALTER TABLE pairs RENAME TO old;
 INSERT INTO pairs SELECT '{MATCH}', a, b, logit FROM old;
 DROP TABLE old;
 """
-# Until version 11 files did not say how many frames they have, what trails them, and whether they are damaged; until
-# version 15 they did not say what people wrote into them.
-_READ_AGAIN = f"DROP TABLE files; {_FILES}"
-# Until version 5 a look did not say which of both has a frame around the other, until version 6 it missed frames in the
-# colour of the picture's own edge, until version 7 it did not look for spots, until version 8 no network saw both
-# laid over each other, and until version 10 fewer keypoints had matches.
-_LOOK_AGAIN = "DELETE FROM evidence;"
-_COMPARE_AGAIN = f"DROP TABLE IF EXISTS comparisons; {_COMPARISONS}"  # by the network of version 15
-_SIGN_AGAIN = f"DROP TABLE IF EXISTS signatures; {_SIGNATURES}"
 _COLUMNS = f"path, id, bytes, modified, {', '.join(Facts._fields)}, inode_changed"
 _FLAGS = ("is_damaged", "has_alpha", "is_lossless")
 
@@ -137,8 +115,7 @@ class PairCache(CacheDatabase):
             (p.path, bytes.fromhex(p.id), p.bytes, p.modified, *(getattr(p, name) for name in Facts._fields), changed)
             for p, changed in files
         ]
-        with self._transaction() as connection:
-            connection.executemany(f"INSERT OR REPLACE INTO files VALUES ({','.join('?' * len(_FILE[0]))})", rows)
+        self._write_rows("files", rows)
 
     def forget_files(self, paths: Sequence[str]) -> None:
         """Forget files, and the scores of contents that no file has any more."""
@@ -179,23 +156,19 @@ class PairCache(CacheDatabase):
     def add_scores(self, pairs: Sequence[tuple[str, str]], logits: np.ndarray, question: str) -> None:
         """Remember the logits float32 (n,) of n pairs of ids, as they answer a question."""
         rows = [(question, *_pair_ids(pair), float(logit)) for pair, logit in zip(pairs, logits, strict=True)]
-        with self._transaction() as connection:
-            connection.executemany("INSERT OR REPLACE INTO pairs VALUES (?,?,?,?)", rows)
+        self._write_rows("pairs", rows)
 
     def get_evidence(self, pairs: Sequence[tuple[str, str]]) -> list[Evidence | None]:
-        """The evidence of closer looks at these pairs of ids; None where there was no look, or one by an earlier
-        version.
-        """
+        """The evidence of closer looks at these pairs of ids; None where there was no look, or it is damaged."""
         with self._translate_errors():
             query = "SELECT seen FROM evidence WHERE a=? AND b=?"
             found = [self._connection.execute(query, _pair_ids(pair)).fetchone() for pair in pairs]
-        return [_parse_evidence(row[0]) if row else None for row in found]
+        return [_parse_evidence(*row) if row else None for row in found]
 
     def add_evidence(self, pairs: Sequence[tuple[str, str]], seen: Sequence[Evidence]) -> None:
         """Remember the evidence of closer looks at pairs of ids."""
         rows = [(*_pair_ids(pair), json.dumps(asdict(evidence))) for pair, evidence in zip(pairs, seen, strict=True)]
-        with self._transaction() as connection:
-            connection.executemany("INSERT OR REPLACE INTO evidence VALUES (?,?,?)", rows)
+        self._write_rows("evidence", rows)
 
     def get_comparison(self, a: str, b: str) -> Comparison | None:
         """What was seen of a pair of ids in full size, the lower id first; None where it was not compared."""
@@ -205,13 +178,11 @@ class PairCache(CacheDatabase):
         try:
             return None if row is None else Comparison.from_json(json.loads(row[0]))
         except (ValueError, TypeError, KeyError):
-            return None  # of an earlier version, or damaged: it is compared again
+            return None  # damaged: it is compared again
 
     def add_comparison(self, a: str, b: str, seen: Comparison) -> None:
         """Remember what was seen of a pair of ids in full size, the lower id first."""
-        row = (bytes.fromhex(a), bytes.fromhex(b), json.dumps(seen.as_json()))
-        with self._transaction() as connection:
-            connection.execute("INSERT OR REPLACE INTO comparisons VALUES (?,?,?)", row)
+        self._write_rows("comparisons", [(bytes.fromhex(a), bytes.fromhex(b), json.dumps(seen.as_json()))])
 
     def get_signatures(self, ids: Sequence[str]) -> dict[str, np.ndarray]:
         """The signatures uint8 (P, 32) of the keypoints of contents, by id: of those that are known."""
@@ -227,9 +198,7 @@ class PairCache(CacheDatabase):
 
     def add_signatures(self, signatures: Mapping[str, np.ndarray]) -> None:
         """Remember the signatures of contents."""
-        rows = [(bytes.fromhex(id), one.tobytes()) for id, one in signatures.items()]
-        with self._transaction() as connection:
-            connection.executemany("INSERT OR REPLACE INTO signatures VALUES (?,?)", rows)
+        self._write_rows("signatures", [(bytes.fromhex(id), one.tobytes()) for id, one in signatures.items()])
 
     def get_hashes(self) -> dict[str, int | None]:
         """The perceptual hashes, 64 bits, of contents by id; None where there is too little to be seen."""
@@ -239,9 +208,14 @@ class PairCache(CacheDatabase):
 
     def add_hashes(self, hashes: Mapping[str, int | None]) -> None:
         """Remember the perceptual hashes of contents."""
-        rows = [(bytes.fromhex(id), _to_signed(phash)) for id, phash in hashes.items()]
-        with self._transaction() as connection:
-            connection.executemany("INSERT OR REPLACE INTO hashes VALUES (?,?)", rows)
+        self._write_rows("hashes", [(bytes.fromhex(id), _to_signed(phash)) for id, phash in hashes.items()])
+
+    def _write_rows(self, table: str, rows: Sequence[tuple]) -> None:
+        """Write rows of a table, in place of earlier ones with the same keys."""
+        if rows:
+            marks = ",".join("?" * len(rows[0]))
+            with self._transaction() as connection:
+                connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", rows)
 
     def _check_rows(self, rows: Iterable[tuple], table: str, *kinds: tuple[type, ...]) -> Iterator[tuple]:
         """The rows of a table, whose values must have one of these lists of types, as SQLite itself does not ensure."""
@@ -259,10 +233,7 @@ class PairCache(CacheDatabase):
         if version == 0:
             in_one_step(connection, _TABLES, _VERSION)
         elif version in range(1, _VERSION):
-            steps = (_LIFT if version == 1 else "") + (_EVIDENCE if version < 3 else _LOOK_AGAIN)
-            steps += _READ_AGAIN + (_HASHES if version < 6 else "") + (_SIGN_AGAIN if version < 10 else "")
-            steps += _COMPARE_AGAIN
-            in_one_step(connection, steps, _VERSION)
+            in_one_step(connection, (_LIFT if version == 1 else "") + _OF_NO_MODEL, _VERSION)
         elif version != _VERSION:
             raise DedupeError(
                 f"{self.path} has the format version {version}, and this Diptych reads version {_VERSION}; delete it: "

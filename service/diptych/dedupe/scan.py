@@ -80,9 +80,9 @@ def resolve_roots(
 ) -> tuple[list[Path], list[Path]]:
     """Resolve the folders that are searched and the reference folders (`resolve_folders`).
 
-    Raises DedupeError for a folder to be searched, or one `to` which pictures are moved, that lies in a reference, also
-    by another mount: nothing is changed there; and for one `to` which they are moved that is searched. A reference
-    below a folder is that part of it.
+    A reference below a folder is that part of it. Raises DedupeError for a folder to be searched, or one `to` which
+    pictures are moved, that lies in a reference, also by another mount, and for one `to` which they are moved that is
+    searched.
     """
     roots, kept = resolve_folders(folders), resolve_folders(references)
     if to is not None:
@@ -108,11 +108,10 @@ def list_picture_files(
     """List the picture files, by ending, below the folders and the references, sorted by path.
 
     References are numbered after the folders. A file comes once even under several names or in several places, of which
-    one in a reference counts.
+    one in a reference counts. Links are left out: the file behind one could be taken for a copy of itself.
 
-    Links are left out: the file behind one could be taken for a copy of itself. Files and folders that cannot be read
-    go to `refuse` with the reason, and those that are left out are counted in `omissions`; a reference without a
-    picture is a `remark`. Raises DedupeError if there is no picture below the folders but in references.
+    What cannot be read goes to `refuse` with the reason, what is left out is counted in `omissions`, and a reference
+    without a picture is a `remark`. Raises DedupeError if there is no picture below the folders but in references.
     """
     omissions = omissions or Omissions()
     found: list[tuple[bool, str, int, FoundFile]] = []
@@ -165,9 +164,7 @@ def scan_files(
     tick: Callable[[int], object] = lambda done: None,
     workers: WorkerPool | None = None,
 ) -> Scan:
-    """Read the files below the roots; their features are in the collection when this returns.
-
-    With `workers` these make the features.
+    """Read the files below the roots; their features, made by the `workers` if any, are in the collection afterwards.
 
     Files that the cache knows with their size and times are not read, and a content is decoded once. What cannot be
     read goes to `refuse` with a reason. Stop at any time: the next call takes up the rest.
@@ -187,16 +184,15 @@ def scan_files(
         pictures.extend(remember_pictures([one.picture for one in results.values()], fresh, pair_cache))
         tick(len(results))
 
+    def read_contents(contents: Mapping[str, NamedBytes]) -> Received:
+        return collection.read_new(list(contents.values()))
+
     unread: list[str] = []
     for part in embed_with_workers(collection, fresh, workers):
         unread += [path for path, one in part.items() if one is None]
         if done := {path: one for path, one in part.items() if one is not None}:
             add_results(done)
     blind = 0
-
-    def read_contents(contents: Mapping[str, NamedBytes]) -> Received:
-        return collection.read_new(list(contents.values()))
-
     for results in read_in_batches(unread, read_contents, collection.scorer.limits, collection.scorer.runtime.threads):
         refused = {path: one for path, one in results.items() if isinstance(one, PictureError)}
         for path, error in refused.items():
@@ -266,9 +262,7 @@ def read_in_batches(
             else:
                 files[path] = one
         ids = {path: picture_id(hashlib.sha256(data).hexdigest()) for path, (_, data) in files.items()}
-        first: dict[str, Path] = {}
-        for path, id in ids.items():
-            first.setdefault(id, path)
+        first = {id: path for path, id in reversed(ids.items())}
         received = read({id: (files[path][1], str(path)) for id, path in first.items()})
         contents = dict(zip(first, received, strict=True))
         for path, (status, data) in files.items():

@@ -39,8 +39,9 @@ def check_threshold(threshold: float | str, runtime: Runtime | None = None) -> N
 
 
 def threshold_of(runtime: Runtime, scores: np.ndarray, pictures: int, references: int = 0) -> float:
-    """The threshold of a model for so many pictures, of which so many are `references`, and which pairs of these scores
-    bring together (`joining_scores`). Raises DedupeError (`check_threshold`).
+    """The threshold for so many pictures, some of them `references`, brought together by pairs of these scores.
+
+    Raises DedupeError (`check_threshold`).
     """
     stated = stated_of(runtime)
     if runtime.verification is not None:
@@ -56,8 +57,9 @@ def threshold_of(runtime: Runtime, scores: np.ndarray, pictures: int, references
 def alarm_rate(
     runtime: Runtime, scores: np.ndarray, threshold: float, pictures: int, references: int = 0
 ) -> float | None:
-    """The share of pictures that are expected to be in a false pair, as the scores let expect of the pairs that bring
-    them together, or without a closer look by chance, as the model states it; None where it does not.
+    """The share of pictures that are expected to be in a false pair, by the scores of the pairs that join them.
+
+    Without a closer look it is as the model states it, and None where it does not.
     """
     if runtime.verification is None:
         return runtime.question_settings.alarm_rate(max(pictures - 1, 0), threshold)

@@ -57,77 +57,53 @@ def every_pair(count: int) -> np.ndarray:
     return np.array([(a, b) for a in range(count) for b in range(a + 1, count)])
 
 
-def test_copies_agree_and_others_do_not(scenes):
-    names = [record.path.rsplit("/", 1)[1] for record in scenes.list(10)]
-    pairs = every_pair(4)
-    scores = closer_look(scenes, PairCache(None, "x")).adjust_scores(pairs, np.full(len(pairs), 0.9))
-    copies = np.array([{names[a], names[b]} == {"0.png", "copy.png"} for a, b in pairs])
-    assert scores[copies].item() > 0.9
-    assert scores[~copies].max() < 0.1
-
-
-def test_what_the_network_calls_different_is_not_looked_at(scenes, monkeypatch):
-    monkeypatch.setattr(Scorer, "evidence", lambda *_: pytest.fail("it was looked at"))
-    scores = np.full(6, 0.05)
-    assert closer_look(scenes, PairCache(None, "x")).adjust_scores(every_pair(4), scores).tolist() == scores.tolist()
-
-
-def test_what_is_not_looked_at_passes_no_threshold_of_what_is(scenes):
-    look = closer_look(scenes, PairCache(None, "x"))
-    look.verification = replace(LOOK, above=0.95)
-    found = look.adjust_scores(every_pair(4), np.full(6, 0.94))
-    assert 0.499 < found.max() < min(LOOK.thresholds.values())
-
-
-def test_no_pair_is_looked_at_twice_whatever_the_model(scenes, tmp_path, monkeypatch):
-    pairs, told = every_pair(4), []
-    with PairCache(tmp_path / "pair_cache.sqlite", "one") as pair_cache:
-        first = closer_look(scenes, pair_cache, tick=told.append).adjust_scores(pairs, np.full(6, 0.9))
-    assert sum(told) == 6
-    monkeypatch.setattr(Scorer, "evidence", lambda *_: pytest.fail("it was looked at"))
-    with PairCache(tmp_path / "pair_cache.sqlite", "another") as pair_cache:
-        assert closer_look(scenes, pair_cache).adjust_scores(pairs, np.full(6, 0.9)).tolist() == first.tolist()
-
-
-def test_what_was_looked_at_before_an_interruption_is_kept(scenes, monkeypatch):
+def test_copies_agree_others_do_not_and_no_pair_is_looked_at_twice_whatever_the_model(scenes, monkeypatch, tmp_path):
     monkeypatch.setattr(module, "BATCH", 2)
-    pair_cache, told = PairCache(None, "x"), []
+    names, told = [record.path.rsplit("/", 1)[1] for record in scenes.list(10)], []
+    pairs = every_pair(4)
 
     def tick(done: int) -> None:
         told.append(done)
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        closer_look(scenes, pair_cache, tick=tick).adjust_scores(every_pair(4), np.full(6, 0.9))
-    closer_look(scenes, pair_cache, tick=told.append).adjust_scores(every_pair(4), np.full(6, 0.9))
-    assert told == [2, 2, 2]
+    with PairCache(tmp_path / "pair_cache.sqlite", "one") as pair_cache:
+        with pytest.raises(KeyboardInterrupt):
+            closer_look(scenes, pair_cache, tick=tick).adjust_scores(pairs, np.full(6, 0.9))
+        scores = closer_look(scenes, pair_cache, tick=told.append).adjust_scores(pairs, np.full(6, 0.9))
+    assert told == [2, 2, 2], "what was looked at before an interruption is kept"
+    copies = np.array([{names[a], names[b]} == {"0.png", "copy.png"} for a, b in pairs])
+    assert scores[copies].item() > 0.9
+    assert scores[~copies].max() < 0.1
+    monkeypatch.setattr(Scorer, "evidence", lambda *_: pytest.fail("it was looked at"))
+    with PairCache(tmp_path / "pair_cache.sqlite", "another") as pair_cache:
+        assert closer_look(scenes, pair_cache).adjust_scores(pairs, np.full(6, 0.9)).tolist() == scores.tolist()
+
+
+def test_what_the_network_calls_different_is_not_looked_at_and_passes_no_threshold(scenes, monkeypatch):
+    monkeypatch.setattr(Scorer, "evidence", lambda *_: pytest.fail("it was looked at"))
+    look, scores = closer_look(scenes, PairCache(None, "x")), np.full(6, 0.05)
+    assert look.adjust_scores(every_pair(4), scores).tolist() == scores.tolist()
+    look.verification = replace(LOOK, above=0.95)
+    found = look.adjust_scores(every_pair(4), np.full(6, 0.94))
+    assert 0.499 < found.max() < min(LOOK.thresholds.values())
 
 
 class Counted:
-    """A progress that counts what it is told."""
+    """A progress that counts what it is told of keypoints."""
 
     def __init__(self):
-        self.pairs, self.described, self.looks, self.expected = 0, 0, 0, []
+        self.expected, self.described = [], []
 
-    def __call__(self, done):
-        self.pairs += done
+    def __call__(self, done): ...
 
     def keypoints(self, missing, known):
         self.expected.append((missing, known))
+        return self.described.append
 
-        def tick(done):
-            self.described += done
-
-        return tick
-
-    def settling(self, groups):
+    def settling(self, *_):
         return lambda done: None
 
-    def closer_looks(self, missing, known):
-        def tick(done):
-            self.looks += done
-
-        return tick
+    closer_looks = settling
 
 
 def test_what_local_features_of_a_crowd_vote_for_is_looked_at_whatever_the_network_says(scenes):
@@ -143,7 +119,7 @@ def test_what_local_features_of_a_crowd_vote_for_is_looked_at_whatever_the_netwo
     found = look.elect_pairs(network(np.full(5, 0.9)), pairs[~copies], np.ones(4, bool), 2)
     assert pairs[copies].tolist()[0] in found.tolist()
     assert (found == np.unique(found, axis=0)).all()
-    assert (told.expected, told.described) == ([(4, 0)], 4)
+    assert (told.expected, told.described) == ([(4, 0)], [4])
     scores = look.adjust_scores(pairs, np.where(copies, 0.05, 0.9))
     assert scores[copies].item() > 0.9
     assert look.looks[tuple(pairs[copies][0].tolist())] == "taken"
@@ -153,11 +129,16 @@ def test_what_local_features_of_a_crowd_vote_for_is_looked_at_whatever_the_netwo
     assert closer_look(scenes, pair_cache, tick=again).elect_pairs(
         network(np.full(5, 0.9)), pairs[~copies], np.ones(4, bool), 2
     ).tolist() == (found.tolist())
-    assert (again.expected, again.described) == ([(0, 4)], 0), "signatures are kept"
+    assert (again.expected, again.described) == ([(0, 4)], []), "signatures are kept"
 
 
 def test_only_pictures_of_a_crowd_are_described_for_their_votes_and_two_references_are_no_pair(scenes, monkeypatch):
-    pairs = every_pair(4)
+    pairs, pair_cache = every_pair(4), PairCache(None, "x")
+    with monkeypatch.context() as patch:
+        patch.setattr(Scorer, "views", lambda self, sources: [None] * len(sources))
+        look = closer_look(scenes, pair_cache)
+        assert look.elect_pairs(network(np.full(5, 0.9)), pairs[:5], np.ones(4, bool), 2).tolist() == pairs[:5].tolist()
+        assert pair_cache.get_signatures(look.ids) == {}, "of what is gone, another run asks again"
     look = closer_look(scenes, PairCache(None, "x"))
     assert look.elect_pairs(network(np.full(2, 0.9)), pairs[:2], np.zeros(4, bool), 2).tolist() == pairs[:2].tolist()
     monkeypatch.setattr(Scorer, "views", lambda *_: pytest.fail("it was described"))
@@ -167,31 +148,6 @@ def test_only_pictures_of_a_crowd_are_described_for_their_votes_and_two_referenc
     )
     look.verification = None
     assert look.elect_pairs(network(np.full(6, 0.9)), pairs, np.ones(4, bool), 2).tolist() == pairs.tolist()
-
-
-def test_a_picture_of_a_crowd_that_is_gone_votes_for_none(scenes, monkeypatch):
-    monkeypatch.setattr(Scorer, "views", lambda self, sources: [None] * len(sources))
-    pairs, pair_cache = every_pair(4), PairCache(None, "x")
-    look = closer_look(scenes, pair_cache)
-    assert look.elect_pairs(network(np.full(5, 0.9)), pairs[:5], np.ones(4, bool), 2).tolist() == pairs[:5].tolist()
-    assert pair_cache.get_signatures(look.ids) == {}, "another run asks again"
-
-
-def test_keypoints_are_computed_once_for_all_searches_that_share_them(scenes, monkeypatch):
-    described, real = [], Scorer.views
-
-    def views(self, sources):
-        described.extend(sources)
-        return real(self, sources)
-
-    monkeypatch.setattr(Scorer, "views", views)
-    held = ViewCache()
-    alone = closer_look(scenes, PairCache(None, "x")).adjust_scores(every_pair(4), np.full(6, 0.9))
-    assert len(described) == 4
-    for _ in range(2):
-        shared = closer_look(scenes, PairCache(None, "x"), views=held).adjust_scores(every_pair(4), np.full(6, 0.9))
-        assert shared.tolist() == alone.tolist()
-    assert len(described) == 8
 
 
 def test_the_pairs_of_one_picture_lie_close_together_in_whatever_order_they_come():
@@ -265,19 +221,6 @@ def test_groups_are_made_of_what_the_closer_look_says(scenes, looking):
         unasked = duplicates_among(scenes, bound=1e-9)
         known = np.array([score for _, _, score in unasked.pairs])
         assert unasked.threshold == discovery_threshold(known, 4, min(looking.runtime.verification.thresholds.values()))
-    finally:
-        scenes.scorer = before
-
-
-def test_closer_looks_count_once_whatever_they_took_in_an_earlier_run(scenes, looking, tmp_path):
-    before, scenes.scorer = scenes.scorer, looking
-    try:
-        with PairCache(tmp_path / "pair_cache", looking.runtime.revision) as pair_cache:
-            first, again = (duplicates_among(scenes, threshold=0.6, pair_cache=pair_cache) for _ in range(2))
-        assert first.closer_looks > 0
-        assert first.look_seconds > 0
-        assert (again.closer_looks, again.look_seconds) == (0, 0.0)
-        assert again.groups == first.groups
     finally:
         scenes.scorer = before
 

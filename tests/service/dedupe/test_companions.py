@@ -34,14 +34,15 @@ def make(folder: Path, *names: str) -> list[str]:
         *(("IMG_2.JPG", name) for name in ("IMG_2.ARW", "IMG_2.cr3", "IMG_2.dng")),
         *(("IMG_1.jpg", f"IMG_1.jpg.{cut}json") for cut in ("", "s.", "suppl.", "supplemental-metadata.")),
         ("IMG_1.jpg", "IMG_1.supplemental-metadata.json"),
+        ("IMG_1.JPG", "IMG_1.ARW, IMG_1.ARW.xmp, IMG_1.MOV, IMG_1.MOV.json"),
         *(("IMG_1(2).jpg", f"IMG_1{rest}.json") for rest in (".jpg(2)", ".jpg.supplemental-metadata(2)", "(2).jpg")),
         ("a" * 50 + ".jpg", "a" * 46 + ".json"),
         ("a" * 40 + ".jpg", "a" * 40 + ".jpg.s.json"),
     ],
 )
 def test_what_programs_and_cameras_write_beside_a_picture_belongs_to_it(tmp_path, picture, companion):
-    make(tmp_path, picture, companion)
-    assert [one.path for one in Companions().find_for(str(tmp_path / picture))] == [str(tmp_path / companion)]
+    one, *others = make(tmp_path, picture, *companion.split(", "))
+    assert [found.path for found in Companions().find_for(one)] == others
 
 
 @pytest.mark.parametrize(
@@ -64,21 +65,6 @@ def test_only_regular_files_in_the_same_folder_count(tmp_path):
     os.mkfifo(tmp_path / "IMG_1.aae")
     assert Companions().find_for(one) == []
     assert Companions().find_for(str(tmp_path / "gone" / "a.jpg")) == []
-
-
-def test_the_sidecar_of_a_raw_file_or_a_film_belongs_to_the_picture_too(tmp_path):
-    one, *others = make(tmp_path, "IMG_1.JPG", "IMG_1.ARW", "IMG_1.ARW.xmp", "IMG_1.MOV", "IMG_1.MOV.json")
-    assert [found.path for found in Companions().find_for(one)] == others
-
-
-def test_a_folder_is_listed_once_for_all_of_its_pictures(tmp_path, monkeypatch):
-    names = [f"{number:06d}.{ending}" for number in range(2_000) for ending in ("jpg", "mov", "xmp")]
-    paths = make(tmp_path, *names)
-    scans, scandir = [], os.scandir
-    monkeypatch.setattr(os, "scandir", lambda folder: scans.append(folder) or scandir(folder))
-    companions = Companions()
-    assert all(len(companions.find_for(path)) == 2 for path in paths[::3])
-    assert scans == [str(tmp_path)]
 
 
 @pytest.mark.parametrize(
@@ -149,8 +135,14 @@ def test_companions_go_with_their_picture_and_come_back(act, album, diptych, tmp
     assert {name: data for name, data in bytes_of(album[1]).items() if TRASH not in name} == before
 
 
-def test_a_picture_whose_raw_file_is_nowhere_else_stays_and_the_reason_is_said(act, album):
+def test_a_picture_whose_raw_file_is_nowhere_else_stays_and_the_reason_is_said(act, album, tmp_path):
+    found = act("-o", tmp_path / "groups.json").out
+    assert "; 1 more picture left to you, which --report shows with the reasons\n" in found
+    rows = json.loads((tmp_path / "groups.json").read_text())["rows"]
+    assert [row["goes"] for row in rows if row["path"] == f"{album[1]}/IMG_2.JPG"] == [False]
     said = act("--delete")
+    named = f"  {album[1]}/IMG_1.AAE\n  {album[1]}/IMG_1.JPG.xmp\n"
+    assert f"2 files went along that the kept pictures have no equal of:\n{named}" in said.out
     path = album[1] / "IMG_2.JPG"
     reason = f"its raw file IMG_2.ARW has no equal beside the picture to keep, {album[0]}/IMG_2.JPG"
     assert f"1 file left alone, as a picture and what belongs to it stay together:\n  {path}: {reason}\n" in said.out
@@ -158,23 +150,6 @@ def test_a_picture_whose_raw_file_is_nowhere_else_stays_and_the_reason_is_said(a
     assert (said.code, path.with_suffix(".ARW").exists()) == (0, True)
     again = act("--delete", "--json").json
     assert again["staying"] == [{"path": str(path), "reason": reason}]
-
-
-def test_what_stays_for_its_raw_file_is_not_said_to_go(act, album, tmp_path):
-    said = act("-o", tmp_path / "groups.json").out
-    assert "a file that belongs to it alone (1)" in said
-    rows = json.loads((tmp_path / "groups.json").read_text())["rows"]
-    (row,) = [row for row in rows if row["path"] == f"{album[1]}/IMG_2.JPG"]
-    assert (row["goes"], row["exact"]) == (False, True)
-    assert (
-        row["kept_because"] == f"its raw file IMG_2.ARW has no equal beside the picture to keep, {album[0]}/IMG_2.JPG"
-    )
-
-
-def test_sidecars_that_the_kept_picture_lacks_are_named(act, album):
-    said = act("--delete").out
-    named = f"  {album[1]}/IMG_1.AAE\n  {album[1]}/IMG_1.JPG.xmp\n"
-    assert f"2 files went along that the kept pictures have no equal of:\n{named}" in said
 
 
 def test_a_person_who_chooses_the_picture_takes_its_raw_file_along(act, album, tmp_path, diptych, bytes_of):
@@ -200,18 +175,12 @@ def test_a_companion_of_two_pictures_goes_with_the_last_of_them(act, album, tmp_
 def test_emptying_deletes_companions_with_their_picture_alone(act, album, diptych, bytes_of):
     journal = act("--delete", "--json").json["journal"]
     (album[0] / "IMG_1.JPG").write_bytes(b"another")
-    emptied = diptych("dedupe", "--empty", journal, "--json").json
-    assert (emptied["done"], emptied["companions"], len(emptied["left"])) == (1, 1, 3)
-    left = {Path(name).name for name in bytes_of(album[1] / TRASH)}
-    assert left == {"IMG_1.JPG", "IMG_1.AAE", "IMG_1.JPG.xmp"}
-
-
-def test_a_film_whose_equal_is_gone_is_not_deleted_and_its_picture_is(act, album, diptych):
-    journal = act("--delete", "--json").json["journal"]
     (album[0] / "IMG_0.MOV").unlink()
-    (left,) = diptych("dedupe", "--empty", journal, "--json").json["left"]
-    assert Path(left["path"]).name == "IMG_0.MOV"
-    assert "IMG_0.MOV, is gone, so this may be the last one" in left["reason"]
+    emptied = diptych("dedupe", "--empty", journal, "--json").json
+    assert (emptied["done"], emptied["companions"], len(emptied["left"])) == (1, 0, 4)
+    assert "IMG_0.MOV, is gone, so this may be the last one" in str(emptied["left"])
+    left = {Path(name).name for name in bytes_of(album[1] / TRASH)}
+    assert left == {"IMG_0.MOV", "IMG_1.JPG", "IMG_1.AAE", "IMG_1.JPG.xmp"}
 
 
 def test_where_a_companion_cannot_go_along_the_picture_stays(act, album, tmp_path):

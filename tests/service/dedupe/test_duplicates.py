@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from diptych.cli.dedupe.text import Refused, found_text
 from diptych.dedupe.duplicates import Duplicates, Group, Member
-from diptych.dedupe.replacement import UNKNOWN
 
 
 @pytest.fixture
@@ -43,17 +41,3 @@ def test_the_reasons_of_a_group_are_said_once_each(found):
     left = replace(group.others[1], kept_because="their tones differ")
     other = replace(left, kept_because="sharper", replaced_by=left.picture)
     assert replace(group, others=(*why, left, other)).kept_because == ["more pixels"]
-
-
-def test_the_terminal_says_why_pictures_are_left_to_a_person(found):
-    (group,) = found.groups
-    reasons = ["its tones"] * 3 + ["sharper", "sharper", "it shows more", UNKNOWN]
-    others = tuple(replace(group.others[1], kept_because=reason) for reason in reasons)
-    (line,) = found_text(
-        replace(found, groups=[replace(group, others=others)]),
-        {"groups": 1, "exact": 0, "could_go": 0, "bytes": 0, "to_look_at": 7},
-        Refused(),
-        {},
-    )
-    why = "its tones (3), sharper (2), it shows more (1), ..."
-    assert line.endswith(f"; 7 more pictures left to you (--report shows each beside the one to keep): {why}")

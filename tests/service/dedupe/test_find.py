@@ -1,5 +1,4 @@
 import json
-from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -59,17 +58,6 @@ def test_groups_do_not_depend_on_the_order_of_pictures_or_on_what_the_ledger_kno
     assert plain(again.groups) == expected
 
 
-def test_a_second_run_computes_nothing_and_one_on_more_pictures_only_what_is_new(drawn):
-    pictures = [of_record(record) for record in drawn.list(1000)]
-    with PairCache(None, drawn.scorer.runtime.revision) as pair_cache:
-        first = duplicates_among(drawn, pictures[:-5], threshold=0.9, pair_cache=pair_cache)
-        assert first.computed == first.scored > 300
-        assert duplicates_among(drawn, pictures[:-5], threshold=0.9, pair_cache=pair_cache).computed == 0
-        grown = duplicates_among(drawn, pictures, threshold=0.9, pair_cache=pair_cache)
-    assert 0 < grown.computed < grown.scored / 2
-    assert plain(grown.groups) == plain(duplicates_among(drawn, pictures, threshold=0.9).groups)
-
-
 def test_its_pairs_give_its_groups_without_asking(drawn):
     """What the report's page relies on."""
     found = duplicates_among(drawn, threshold=0.5)
@@ -88,21 +76,6 @@ def same_pixels(monkeypatch):
     """All pictures look alike in full size, so that rules alone decide."""
     same = Comparison(NOTHING, NOTHING, equal=True)
     monkeypatch.setattr("diptych.dedupe.find.PixelComparisons.compare", lambda *_: same)
-
-
-def test_exact_copies_belong_together_whatever_their_score(collection, picture):
-    a, b, c = (record.id for record in collection.list(3))
-    files = [picture(id=a, path="/2.jpg"), picture(id=a, path="/1.jpg"), picture(id=b), picture(id=c)]
-    found = duplicates_among(collection, files, threshold=1.0)
-    assert plain(found.groups) == [("/1.jpg", [("/2.jpg", 1.0, True)])]
-
-
-def test_copies_of_a_member_come_along_with_the_members_score(collection, picture):
-    a, b = (record.id for record in collection.list(2))
-    files = [picture(id=a, width=900, path="/a"), picture(id=b, path="/b1"), picture(id=b, path="/b2")]
-    (group,) = duplicates_among(collection, files, threshold=1e-6).groups
-    assert [(m.picture.path, m.exact) for m in group.others] == [("/b1", False), ("/b2", False)]
-    assert group.others[0].relevance_score == group.others[1].relevance_score < 1
 
 
 @pytest.mark.usefixtures("same_pixels")
@@ -159,15 +132,6 @@ def test_copies_are_asked_for_and_the_ledger_serves_no_question_the_scores_of_an
         unasked = duplicates_among(collection_of_two, pair_cache=pair_cache, bound=1e-6)
         assert (unasked.pairs, unasked.computed) == (found.pairs, 0)
     assert unasked.threshold == by_rates(copy.runtime.thresholds, 12)
-
-
-def test_a_stored_record_is_a_picture_too(collection):
-    record = collection.list(1)[0]
-    made = of_record(record)
-    assert (made.id, made.path, made.width, made.height) == (record.id, record.path, record.width, record.height)
-    assert made.format == "JPEG"
-    assert made.time is not None
-    assert abs(made.time - datetime.now(UTC).timestamp()) < 600
 
 
 @pytest.fixture
@@ -235,13 +199,3 @@ def test_exact_copies_of_a_reference_go_and_those_in_references_stay(collection,
     assert plain(found.groups) == [("/ref/1", [("/new/1", 1.0, True)])]
     everything = duplicates_among(collection, [one for one in files if one.id != c], threshold=1.0)
     assert (plain(everything.groups), everything.scored) == (plain(found.groups), 0), "all is in references"
-
-
-@pytest.mark.usefixtures("same_pixels")
-def test_it_is_said_why_the_one_to_keep_is_kept(collection, picture):
-    a, b, c = (record.id for record in collection.list(3))
-    files = [picture(id=a, path="/a", width=900), picture(id=a, path="/b", width=900), picture(id=b, path="/c")]
-    (group,) = duplicates_among(collection, files, threshold=1e-6).groups
-    assert [member.kept_because for member in group.others] == ["its path, the first in the alphabet", "more pixels"]
-    assert group.kept_because == ["its path, the first in the alphabet", "more pixels"]
-    assert duplicates_among(collection, [picture(id=c)], threshold=1e-6, keep=["oldest"]).keep == ("oldest",)

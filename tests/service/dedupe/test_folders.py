@@ -56,13 +56,6 @@ def test_a_second_call_computes_nothing_and_a_named_store_is_used(photos, small,
         assert find_duplicates(collection, threshold=0.99).pictures
 
 
-def test_several_folders_are_one_search(photos, small, tmp_path):
-    (tmp_path / "more").mkdir()
-    (photos / "again.jpg").replace(tmp_path / "more" / "again.jpg")
-    found = find_duplicates([tmp_path / "more", photos], scorer=small, keep=["first-dir"])
-    assert str(tmp_path / "more" / "again.jpg") in [group.keeper.path for group in found.groups]
-
-
 def test_a_file_that_cannot_be_read_is_logged_or_told(photos, small, caplog):
     (photos / "broken.jpg").write_bytes(b"no picture")
     with caplog.at_level(logging.WARNING):
@@ -87,15 +80,11 @@ def test_what_cannot_be_asked_is_refused_before_a_file_is_read(photos, small, tm
     (photos.parent / "broken" / "one.jpg").write_bytes(b"no picture")
     with pytest.raises(DedupeError, match=r"1 picture found, and none could be read: .*one\.jpg"):
         find_duplicates(photos.parent / "broken", scorer=small)
-
-
-def test_progress_is_shown_on_request(photos, small, terminal):
-    stderr = terminal()
-    find_duplicates(photos, scorer=small)
-    assert stderr.getvalue() == ""
-    find_duplicates(photos, scorer=small, show_progress_bar=True)
-    assert "reading" in stderr.getvalue()
-    assert "6/6 picture" in stderr.getvalue()
+    with (
+        Collection.open(tmp_path / "store", small, create=True) as collection,
+        pytest.raises(ValueError, match="reference is for folders, and a collection has none"),
+    ):
+        find_duplicates(collection, reference=photos)
 
 
 def test_reference_folders_are_compared_with_and_keep_all_of_theirs(photos, small, tmp_path):
@@ -125,11 +114,3 @@ def test_the_features_of_references_serve_every_folder_that_is_compared_with_the
     find_duplicates(photos, scorer=small)
     with PairCache(store / LEDGER, small.runtime.revision) as pair_cache:
         assert pair_cache.get_files([str(new)]) == {}, "what is compared with the references no more is forgotten"
-
-
-def test_a_collection_has_no_references(photos, small, tmp_path):
-    with (
-        Collection.open(tmp_path / "store", small, create=True) as collection,
-        pytest.raises(ValueError, match="reference is for folders, and a collection has none"),
-    ):
-        find_duplicates(collection, reference=photos)

@@ -17,24 +17,6 @@ def test_a_pair_at_the_threshold_matches_and_one_below_does_not():
     assert group_items(range(4), matches_of(pairs, [0.7, 0.6999], 0.7), 0.7) == [[0, 1]]
 
 
-def test_a_weaker_match_of_the_best_picture_tears_no_copy_from_its_original():
-    matches = matches_of([(0, 1), (1, 2)], [0.64, 0.95], 0.5)
-    assert group_items(range(3), matches, 0.5) == [[1, 2]], "0 matches one of two that are surer of each other"
-    assert group_items(range(3), matches_of([(0, 1), (1, 2)], [0.95, 0.64], 0.5), 0.5) == [[0, 1]]
-
-
-def test_of_matches_as_sure_that_of_the_first_to_keep_comes_first():
-    pairs = [(1, 2), (0, 1)]
-    assert group_items([0, 1, 2], matches_of(pairs, [0.9, 0.9], 0.5), 0.5) == [[0, 1]]
-    assert group_items([2, 1, 0], matches_of(pairs, [0.9, 0.9], 0.5), 0.5) == [[2, 1]]
-
-
-def test_two_groups_become_one_where_the_better_keeper_matches_all():
-    pairs = [(0, 1), (2, 3), (0, 2), (0, 3)]
-    assert group_items(range(4), matches_of(pairs, [0.9, 0.9, 0.8, 0.7], 0.5), 0.5) == [[0, 1, 2, 3]]
-    assert group_items(range(4), matches_of(pairs[:3], [0.9, 0.9, 0.8], 0.5), 0.5) == [[0, 1], [2, 3]]
-
-
 def test_a_keeper_is_asked_about_what_keeps_two_groups_apart_and_nothing_further():
     matches, asked = matches_of([(0, 1), (1, 2), (2, 3)], [0.9, 0.8, 0.7], 0.5), []
 
@@ -44,17 +26,6 @@ def test_a_keeper_is_asked_about_what_keeps_two_groups_apart_and_nothing_further
 
     assert group_items(range(4), matches, 0.5, ask) == [[0, 1, 2]]
     assert asked == [[(0, 2)], [(0, 3)]], "3 matches 2, which 0 keeps only now"
-
-
-def test_all_that_keeps_groups_apart_is_asked_at_once_and_only_once():
-    matches, calls = matches_of([(0, 1), (1, 2), (3, 4), (4, 5)], [0.9] * 4, 0.5), []
-
-    def ask(pairs):
-        calls.append(pairs)
-        return [0.0] * len(pairs)
-
-    group_items(range(6), matches, 0.5, ask)
-    assert calls == [[(0, 2), (3, 5)]]
 
 
 @pytest.mark.parametrize("score", [0.95, 0.1])
@@ -80,18 +51,6 @@ def many(request):
     random = np.random.default_rng(request.param)
     pairs = [pair for pair in itertools.combinations(range(60), 2) if random.random() < 0.05]
     return random.permutation(60).tolist(), pairs, random.random(len(pairs)).tolist(), random
-
-
-def test_every_member_matches_the_keeper_itself_and_is_in_one_group(many):
-    order, pairs, scores, _ = many
-    known = dict(zip(pairs, scores, strict=True))
-    groups = group_items(order, matches_of(pairs, scores, 0.4), 0.4)
-    assert len(groups) > 5
-    members = [item for group in groups for item in group]
-    assert len(members) == len(set(members))
-    for keeper, *others in groups:
-        assert all(known[min(keeper, other), max(keeper, other)] >= 0.4 for other in others)
-        assert order.index(keeper) < min(map(order.index, others))
 
 
 def test_groups_are_those_of_the_simple_rule_the_surest_pair_first(many):

@@ -39,10 +39,6 @@ def test_a_pair_is_computed_once_in_all_runs(collection, ids, pair_cache):
     assert (second.computed, second.requested_count) == (1, 3)
 
 
-def test_no_pair_has_no_score(collection, ids, pair_cache):
-    assert PairScores(collection, ids, pair_cache).score_pairs(np.empty((0, 2), np.int64)).shape == (0,)
-
-
 def test_what_was_computed_before_a_stop_is_kept(collection, ids, pair_cache, monkeypatch):
     monkeypatch.setattr("diptych.dedupe.pair_scores.BATCH", 2)
     pairs = np.array([(0, 1), (0, 2), (0, 3), (0, 4)])

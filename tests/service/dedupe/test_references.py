@@ -51,12 +51,6 @@ def test_nothing_is_written_into_a_reference(dedupe, diptych, photos, tmp_path, 
     assert bytes_of(photos) == before
 
 
-def test_a_folder_with_an_empty_name_is_none(diptych, photos):
-    for words in (["", photos], [photos, "--reference", ""], [photos, "--move-to", ""], [photos, "--store", ""]):
-        found = diptych("dedupe", *words)
-        assert (found.code, "expected the name of a folder, got an empty one" in found.err) == (2, True)
-
-
 def test_a_reference_without_a_picture_is_remarked_upon(dedupe, photos, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "link.jpg").symlink_to(photos / "a" / "1.jpg")
@@ -64,3 +58,9 @@ def test_a_reference_without_a_picture_is_remarked_upon(dedupe, photos, tmp_path
     assert found.code == 0
     said = f"there is no picture in the reference folder {tmp_path}/empty; if its disk is not mounted, mount it"
     assert (said in found.err, found.err.count("no picture in the reference folder")) == (True, 1)
+
+
+def test_a_folder_with_an_empty_name_is_none(diptych, photos):
+    for words in (["", photos], [photos, "--reference", ""], [photos, "--move-to", ""], [photos, "--store", ""]):
+        found = diptych("dedupe", *words)
+        assert (found.code, "expected the name of a folder, got an empty one" in found.err) == (2, True)

@@ -48,15 +48,11 @@ def test_the_better_one_can_stand_for_the_other_and_not_the_other_way(picture, l
 
 def test_where_nothing_is_lost_with_either_the_one_of_fewer_pixels_goes(picture):
     one, other = picture(), picture()
-    for seen, why in (
-        (Comparison(side(pixels=1.02), side(pixels=0.98)), None),
-        (Comparison(side(pixels=2.0), side(pixels=0.5)), "more pixels"),
-    ):
+    for ratio, why in ((0.98, None), (0.5, "more pixels")):
+        seen = Comparison(side(pixels=1 / ratio), side(pixels=ratio))
         assert (can_replace(one, other, seen), better_because(one, other, seen)) == (None, why)
-        assert (
-            can_replace(other, one, seen.with_sides_swapped),
-            better_because(other, one, seen.with_sides_swapped),
-        ) == (why, None)
+        turned = seen.with_sides_swapped
+        assert (can_replace(other, one, turned), better_because(other, one, turned)) == (why, None)
 
 
 @pytest.mark.parametrize("facts", [{"frames": 3}, {"has_alpha": True}, {"bits": 16}])
@@ -107,6 +103,7 @@ def test_pictures_that_were_not_compared_both_stay_but_exact_copies(picture):
     assert better_because(one, other, None) is None
     assert can_replace(one, picture(id=one.id, frames=3), None) is None
     assert better_because(one, picture(id=one.id), None) is None
+    assert name_edits(one, picture(id=one.id), None) == name_edits(one, other, None) == []
 
 
 @pytest.mark.parametrize(
@@ -131,18 +128,12 @@ def test_what_is_open_or_only_one_has_leaves_both(picture, kept, going, facts, w
 EDITS: list[tuple[Side, Side, dict[str, Any], list[str]]] = [
     (NOTHING, NOTHING, {"equal": True}, ["the same pixels"]),
     (NOTHING, NOTHING, {"equal": True, "mirrored": True, "angle": 90.0}, ["mirrored", "turned by 90°"]),
-    (side("scope"), NOTHING, {}, ["cropped"]),
     (side("scope"), side("scope"), {}, ["showing more", "cropped"]),
     (NOTHING, side("scope"), {}, ["showing more"]),
-    (side("frame"), NOTHING, {}, ["framed"]),
     (side("sharpness", pixels=2.0), side(pixels=0.5), {"mirrored": True}, ["mirrored", "smaller"]),
     (side(pixels=0.5), side(pixels=2.0), {}, ["larger"]),
-    (side("colours"), NOTHING, {}, ["without its colours"]),
-    (side("cleanness"), NOTHING, {}, ["with something drawn on it"]),
     (side("part"), side("part"), {}, ["different in a part"]),
     (side("sharpness"), NOTHING, {}, ["blurred"]),
-    (side("shades"), NOTHING, {}, ["with fewer shades"]),
-    (side("tones"), NOTHING, {}, ["with other tones"]),
     (side("quality"), NOTHING, {}, ["saved with loss"]),
     (NOTHING, NOTHING, {"angle": 2.0}, ["other pixels"]),
     (NOTHING, NOTHING, {"angle": -12.4}, ["turned by 12°"]),
@@ -152,9 +143,3 @@ EDITS: list[tuple[Side, Side, dict[str, Any], list[str]]] = [
 @pytest.mark.parametrize(("kept", "going", "facts", "edits"), EDITS)
 def test_edits_are_named_from_what_was_seen(picture, kept, going, facts, edits):
     assert name_edits(picture(), picture(), Comparison(kept, going, **facts)) == edits
-
-
-def test_exact_copies_and_what_was_not_compared_have_no_edits(picture):
-    one = picture()
-    assert name_edits(one, picture(id=one.id), None) == []
-    assert name_edits(one, picture(), None) == []

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -25,52 +26,35 @@ if TYPE_CHECKING:
     from diptych.dedupe.duplicates import Duplicates
 
 Act = Literal["move", "hardlink", "delete"]
-_PANEL = "actions (without one of these nothing is moved or deleted)"
+_option = partial(Option, rich_help_panel="actions (without one of these nothing is moved or deleted)")
 
 
 Action = Annotated[
     Act | None,
-    Option(
+    _option(
         help="what happens to the pictures that can be removed: move (needs --move-to), hardlink (to the trash, and a "
         "hard link to the kept file in place of an exact copy) or delete (to the trash)",
-        rich_help_panel=_PANEL,
     ),
 ]
 MoveTo = Annotated[
-    Path | None,
-    Option(
-        parser=named_folder, metavar="DIR", help="move the pictures that can be removed there", rich_help_panel=_PANEL
-    ),
+    Path | None, _option(parser=named_folder, metavar="DIR", help="move the pictures that can be removed there")
 ]
 Delete = Annotated[
-    bool,
-    Option(
-        "--delete", help="short for --action delete: to a trash folder, which --empty deletes", rich_help_panel=_PANEL
-    ),
+    bool, _option("--delete", help="short for --action delete: to a trash folder, which --empty deletes")
 ]
 Undo = Annotated[
     Path | None,
-    Option(
+    _option(
         metavar="JOURNAL",
         help="put back what a journal says was moved, into the folders DIR where it is of no run of yours",
-        rich_help_panel=_PANEL,
     ),
 ]
-Empty = Annotated[
-    Path | None, Option(metavar="JOURNAL", help="delete for good what went to the trash", rich_help_panel=_PANEL)
-]
+Empty = Annotated[Path | None, _option(metavar="JOURNAL", help="delete for good what went to the trash")]
 Selection = Annotated[
     str | None,
-    Option(
-        parser=given_path,
-        metavar="LIST",
-        help="a file that lists the paths to remove, as the report saves it",
-        rich_help_panel=_PANEL,
-    ),
+    _option(parser=given_path, metavar="LIST", help="a file that lists the paths to remove, as the report saves it"),
 ]
-DryRun = Annotated[
-    bool, Option("--dry-run", help="list what would be moved where, and move nothing", rich_help_panel=_PANEL)
-]
+DryRun = Annotated[bool, _option("--dry-run", help="only list what would be moved or, with --empty, deleted")]
 
 
 def act_of(action: Act | None, move_to: Path | None, *, delete: bool) -> Act | None:
@@ -90,7 +74,7 @@ def chosen_paths(selection: str | None, *, acting: bool, dry_run: bool) -> list[
     Raises BadParameter for options of an act where there is none, and DedupeError for a list that cannot be read.
     """
     if dry_run and not acting:
-        raise BadParameter("--dry-run says what --move-to, --delete or --action would do; name one of them")
+        raise BadParameter("--dry-run says what --move-to, --delete, --action or --empty would do; name one of them")
     if selection is None:
         return None
     from diptych_runtime.paths import existing_form
@@ -99,11 +83,8 @@ def chosen_paths(selection: str | None, *, acting: bool, dry_run: bool) -> list[
         raise BadParameter("--selection names what --move-to, --delete or --action take; name one of them")
     try:
         with open_text(selection) as file:
-            return [
-                existing_form(str(Path(_parse_listed_path(line.rstrip("\r\n"))).absolute()))
-                for line in file
-                if line.strip()
-            ]
+            listed = [_parse_listed_path(line.rstrip("\r\n")) for line in file if line.strip()]
+            return [existing_form(str(Path(path).absolute())) for path in listed]
     except UnicodeDecodeError as error:
         raise DedupeError(f"the selection {selection} is not UTF-8 ({error}); save it as such") from None
     except OSError as error:
@@ -179,19 +160,20 @@ def _carry_out(console: Console, plan: Plan, lines: list[str], *, dry_run: bool)
         lines.append("there is nothing to move")
         return Outcome()
     size = byte_size(sum(step.bytes for step in plan.steps))
-    count = with_companions(len(plan.pictures), len(plan.steps) - len(plan.pictures))
+    companions = sum(bool(step.owners) for step in plan.steps)
+    count = with_companions(len(plan.steps) - companions, companions)
     head = f"{count} ({size}) {'would be' if dry_run else 'to be'} {verb}:"
     preview = format_section(head, (_describe_move(step.entry) for step in plan.steps))
     if dry_run:
         lines += preview
         return Outcome()
-    console.remark("\n".join(preview))
+    console.remark("\n".join([*preview, f"journal: {plan.journal}"]))
+    undo = f"diptych dedupe --undo {shell_word(plan.journal)}"
     with console.progress(total=len(plan.steps), unit="file", desc="moving") as bar:
         try:
             outcome = carry_out(plan, bar.update)
         except KeyboardInterrupt:
-            console.remark(f"interrupted; `diptych dedupe --undo {shell_word(plan.journal)}` puts back what was moved")
-            raise
+            raise KeyboardInterrupt(f"`{undo}` puts back what was moved") from None
     unequal = [
         step.entry.source
         for step in plan.steps
@@ -199,10 +181,9 @@ def _carry_out(console: Console, plan: Plan, lines: list[str], *, dry_run: bool)
     ]
     count = format_count(len(unequal), "file")
     lines.append(f"{with_companions(outcome.done, outcome.companions)} {verb}")
-    lines += format_section(f"{count} went along that the kept pictures have no equal of:", unequal) + left_alone(
-        outcome
-    )
-    lines.append(f"undo: diptych dedupe --undo {shell_word(plan.journal)}")
+    lines += format_section(f"{count} went along that the kept pictures have no equal of:", unequal)
+    lines += left_alone(outcome)
+    lines.append(f"undo: {undo}")
     if plan.act != "move":
         lines.append(f"delete for good: diptych dedupe --empty {shell_word(plan.journal)}")
     return outcome
@@ -217,20 +198,36 @@ def _describe_move(entry: Entry) -> str:
 
 
 def revisit_journal(
-    console: Console, folders: Sequence[Path], references: Sequence[Path], undo: Path | None, empty: Path | None
+    console: Console,
+    folders: Sequence[Path],
+    references: Sequence[Path],
+    undo: Path | None,
+    empty: Path | None,
+    selection: str | None,
+    *,
+    dry_run: bool,
 ) -> int:
     """Carry out `--undo` or `--empty` with its journal, in the named folders if there are some."""
-    if references:
-        raise BadParameter("--undo and --empty take a journal and folders, and no --reference")
+    if references or selection:
+        raise BadParameter("--undo and --empty take a journal and folders, and no --reference or --selection")
+    if undo and dry_run:
+        raise BadParameter("--dry-run says what --move-to, --delete, --action or --empty would do, and not what --undo")
     from diptych.dedupe.actions import undo_log
 
     path = undo or empty
     assert path is not None
     past = undo_log.read_journal(path, folders)
     with console.progress(total=len(past.entries), unit="file") as bar:
-        outcome = (undo_log.undo_moves if undo else undo_log.empty_trash)(past, bar.update)
-    lines = [*(undone_text if undo else emptied_text)(outcome), *left_alone(outcome)]
-    console.emit({"journal": str(path), **asdict(outcome)}, "\n".join(lines))
+        if undo:
+            outcome = undo_log.undo_moves(past, bar.update)
+        else:
+            outcome = undo_log.empty_trash(past, bar.update, dry_run=dry_run)
+    lines = undone_text(outcome) if undo else emptied_text(outcome, dry_run=dry_run)
+    if dry_run:
+        staying = {entry["path"] for entry in outcome.left}
+        going = [one.target for one in past.entries if one.target not in staying and os.path.lexists(one.target)]
+        lines += format_section(f"{format_count(len(going), 'file')} would be deleted:", going)
+    console.emit({"journal": str(path), "dry_run": dry_run, **asdict(outcome)}, "\n".join(lines + left_alone(outcome)))
     return 1 if outcome.left or outcome.lost else 0
 
 

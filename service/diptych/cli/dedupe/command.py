@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -48,17 +48,15 @@ from diptych.cli.options import (
     read_location,
 )
 from diptych.command_tree import Json, Quiet, number
-from diptych.console import Console, PairBars
+from diptych.console import Console
 from diptych.errors import DedupeError, StoreError
 from diptych_runtime.calibration.questions import COPY
 
 if TYPE_CHECKING:
-    from diptych.batch.workers.shared_folder import WorkerPool
     from diptych.dedupe.duplicates import Duplicates
     from diptych.dedupe.labelled import IdPairs
     from diptych.dedupe.scan import PictureFile, Scan
     from diptych.pictures.walk import Omissions
-    from diptych.scoring.scorer import Scorer
 
 
 def _parse_threshold(text: str) -> float | None:
@@ -160,7 +158,7 @@ def dedupe(
 
     Exits with 1 if a folder cannot be listed or a file cannot be moved or put back, and with --strict if one is unread.
     """
-    from diptych.dedupe.report import table
+    from diptych.dedupe.report import page, table
     from diptych.dedupe.scan import list_picture_files, resolve_roots
     from diptych.pictures.walk import Omissions
     from diptych_runtime.folders import Exclusion
@@ -168,9 +166,9 @@ def dedupe(
     console = Console(as_json, quiet)
     act = act_of(action, move_to, delete=delete)
     check_one_of({f"--action {act}": act, "--undo": undo, "--empty": empty})
-    chosen = chosen_paths(selection, acting=act is not None, dry_run=dry_run)
     if undo or empty:
-        return revisit_journal(console, folders or [], reference or [], undo, empty)
+        return revisit_journal(console, folders or [], reference or [], undo, empty, selection, dry_run=dry_run)
+    chosen = chosen_paths(selection, acting=act is not None, dry_run=dry_run)
     if not folders:
         raise BadParameter("name a folder of pictures, or a journal with --undo")
     check_engine(engine, address)
@@ -183,25 +181,63 @@ def dedupe(
     check_outside(references, {"--output": output, "--report": report, "--store": store})
     try:
         files = list_picture_files(roots, refused.add, references, console.remark, exclusion, omissions)
-        _check_not_read((output, report), [*(file.path for file in files), selection])
+        for path in filter(None, (output, report)):
+            check_output(path, [*(file.path for file in files), *filter(None, [selection])])
+        how |= {"apart": _default_labels(console, store, question), "refuse": refused.add, "console": console}
         if method == "phash":
-            how |= {"max_distance": max_distance, "threads": threads}
-            found, seen, told_by = _find_by_hash(console, places, files, refused, **how)
+            found, seen, told_by = _find_by_hash(places, files, max_distance, threads, **how)
         else:
-            scorer = open_scorer(model := model_of(model, store), provider, threads, question=question)
-            how |= {"threshold": threshold, "candidates": candidates, "question": question}
+            how |= {"threshold": threshold or "auto", "candidates": candidates, "question": question}
             how["same_orientation"] = same_orientation
-            with open_workers(console, engine, address, model, provider, threads) as workers:
-                found, seen, told_by = _find_by_network(console, scorer, workers, places, files, refused, **how)
+            machine = (model_of(model, store), provider, threads, engine, address)
+            found, seen, told_by = _find_by_network(console, places, files, *machine, **how)
         if output:
             table.write_table(output, found, refused, spreadsheet=spreadsheet)
-        _write_report(console, report, found, [*roots, *references], told_by, refused, threads)
-    except KeyboardInterrupt:
-        console.remark("interrupted; what was done is kept, and the same command goes on from here")
+        if report:
+            page.write_page(report, found, [*roots, *references], told_by, refused, console, threads=threads)
+        written = {"groups": output, "report": report}
+        acting = act and partial(act_on, console, act, found, places, to=move_to, chosen=chosen, dry_run=dry_run)
+        return _conclude_run(console, found, seen, refused, omissions, written, acting, strict=strict)
+    except KeyboardInterrupt as stop:
+        said = str(stop) or "what was done is kept, and the same command goes on from here"
+        console.remark(f"interrupted; {said}")
         return 130
-    written = {"groups": output, "report": report}
-    acting = act and partial(act_on, console, act, found, places, to=move_to, chosen=chosen, dry_run=dry_run)
-    return _conclude_run(console, found, seen, refused, omissions, written, acting, strict=strict)
+
+
+def _find_by_hash(
+    folders: tuple[list[Path], list[Path]],
+    files: Sequence[PictureFile],
+    max_distance: int | None,
+    threads: int | None,
+    **how: Any,
+) -> tuple[Duplicates, Scan, str]:
+    """The duplicates below the folders and the references by perceptual hash, the scan, and the words for that."""
+    from diptych.dedupe.folders import hashed_duplicates
+    from diptych.dedupe.hashes.find import MAX_DISTANCE
+
+    (roots, references), distance = folders, MAX_DISTANCE if max_distance is None else max_distance
+    found, seen = hashed_duplicates(roots, files, references, max_distance=distance, threads=threads, **how)
+    return found, seen, f"By digest and perceptual hash, at most {distance} of 64 bits apart"
+
+
+def _find_by_network(
+    console: Console,
+    folders: tuple[list[Path], list[Path]],
+    files: Sequence[PictureFile],
+    model: str,
+    provider: str,
+    threads: int | None,
+    engine: str,
+    address: str | None,
+    **how: Any,
+) -> tuple[Duplicates, Scan, str]:
+    """The duplicates below the folders and the references by the network, the scan, and the words for that."""
+    from diptych.dedupe.folders import scored_duplicates
+
+    (roots, references), scorer = folders, open_scorer(model, provider, threads, question=how["question"])
+    with open_workers(console, engine, address, model, provider, threads) as workers:
+        found, seen = scored_duplicates(roots, files, references, scorer=scorer, workers=workers, **how)
+    return found, seen, f"Model {scorer.runtime.name}, revision {scorer.runtime.revision}"
 
 
 def _conclude_run(
@@ -291,89 +327,3 @@ def _default_labels(console: Console, store: Path | None, question: str = COPY) 
     except StoreError as error:
         console.remark(f"labels of the default collection are left out: {error}")
         return NONE
-
-
-def _find_by_hash(
-    console: Console,
-    folders: tuple[list[Path], list[Path]],
-    files: Sequence[PictureFile],
-    refused: Refused,
-    *,
-    store: Path | None,
-    max_distance: int | None,
-    **how: Any,
-) -> tuple[Duplicates, Scan, str]:
-    """The duplicates below the folders and the references by digest and perceptual hash, and the words for that."""
-    from diptych.dedupe.folders import hashed_duplicates
-    from diptych.dedupe.hashes.find import MAX_DISTANCE
-
-    roots, references = folders
-    most = MAX_DISTANCE if max_distance is None else max_distance
-    if most % 2:
-        console.remark(f"two hashes differ in an even number of bits, so --max-distance {most} is {most - 1}")
-    how |= {"max_distance": most, "apart": _default_labels(console, store)}
-    found, seen = hashed_duplicates(roots, files, references, store=store, refuse=refused.add, console=console, **how)
-    return found, seen, f"By digest and perceptual hash, at most {most} of 64 bits apart"
-
-
-def _find_by_network(
-    console: Console,
-    scorer: Scorer,
-    workers: WorkerPool | None,
-    folders: tuple[list[Path], list[Path]],
-    files: Sequence[PictureFile],
-    refused: Refused,
-    *,
-    store: Path | None,
-    threshold: float | None,
-    **how: Any,
-) -> tuple[Duplicates, Scan, str]:
-    """The duplicates below the folders and the references by the network, and the words for that.
-
-    The files are read into a collection first.
-    """
-    from diptych.dedupe.find import duplicates_among
-    from diptych.dedupe.folders import check_read, forget_others, kept_features
-    from diptych.dedupe.scan import resolve_folders, scan_files
-
-    roots, references = folders
-    places = [*roots, *references]
-    with kept_features(roots, scorer, store, references) as (collection, pair_cache):
-        with console.progress(total=len(files), unit="picture", desc="reading") as bar:
-            seen = scan_files(
-                places, files, collection, pair_cache, refuse=refused.add, tick=bar.update, workers=workers
-            )
-        resolve_folders(places)  # one that is gone by now would look as if it had become empty
-        check_read(files, seen.pictures, [entry["reason"] for entry in refused])
-        if store is None:
-            forget_others(collection, pair_cache, seen.pictures)
-        how |= {"threshold": "auto" if threshold is None else threshold}
-        how |= {"pair_cache": pair_cache, "workers": workers, "apart": _default_labels(console, store, how["question"])}
-        with PairBars(console, "comparing") as bars:
-            found = duplicates_among(collection, seen.pictures, on_pairs=bars.begin, **how)
-    return found, seen, f"Model {scorer.runtime.name}, revision {scorer.runtime.revision}"
-
-
-def _check_not_read(outputs: Iterable[Path | None], inputs: Iterable[str | Path | None]) -> None:
-    read = [path for path in inputs if path]
-    for output in filter(None, outputs):
-        check_output(output, read)
-
-
-def _write_report(
-    console: Console,
-    report: Path | None,
-    found: Duplicates,
-    roots: Sequence[Path],
-    told_by: str,
-    refused: Refused,
-    threads: int | None,
-) -> None:
-    from diptych.dedupe.report import page
-    from diptych_runtime.session import thread_count
-
-    if report is None:
-        return
-    total = len(page.page_data(found, roots)[1])
-    with console.progress(total=total, unit="picture", desc="report") as bar:
-        page.write_page(report, found, roots, told_by, refused, bar.update, threads=threads or thread_count())

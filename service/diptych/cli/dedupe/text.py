@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from diptych.dedupe.duplicates import Duplicates
 
 NOTHING_MOVED = "nothing was moved or deleted; --move-to DIR, --delete or --action hardlink does, and can be undone"
-_REASONS = 3
 
 
 class Refused(list[dict[str, str]]):
@@ -28,14 +26,15 @@ class Refused(list[dict[str, str]]):
 
 def searched_text(found: Duplicates, data: Mapping[str, Any]) -> str:
     """The remarks about the search, of which `data` is the summary: pictures, pairs, what its threshold comes to."""
+    inside = f", {data['references']:,} of them in reference folders" if data["references"] else ""
     lines = [
-        f"{format_count(data['pictures'], 'picture')}{_in_references(data)}: {data['new']:,} new, {data['changed']:,} "
-        f"changed, {data['gone']:,} gone",
+        f"{format_count(data['pictures'], 'picture')}{inside}: {data['new']:,} new, {data['changed']:,} changed, "
+        f"{data['gone']:,} gone",
         *_describe_comparison(found, data),
     ]
     if found.alarm_rate:
         false, pictures = found.alarm_rate * data["pictures"], format_count(data["pictures"], "picture")
-        how_many = "fewer than 0.1" if false < 0.1 else f"about {false:.1f}" if false < 10 else f"about {false:,.0f}"
+        how_many = "fewer than 0.1" if false < 0.1 else f"about {false:,.1f}"
         lines.append(f"expect {how_many} of the {pictures} to have a false match")
     return "\n".join(lines)
 
@@ -64,11 +63,7 @@ def _to_look_at(found: Duplicates, count: int) -> str:
     more = format_count(count, "more picture")
     if found.method == "phash":
         return f"; {more} to be looked at, which only a hash takes for {'a copy' if count == 1 else 'copies'}"
-    members = [one for group in found.groups for one in group.others if one.replaced_by is None]
-    left = Counter("a file that belongs to it alone" if one.has_its_own else one.kept_because for one in members)
-    why = ", ".join(f"{reason} ({times:,})" for reason, times in left.most_common(_REASONS))
-    others = "" if len(left) <= _REASONS else ", ..."
-    return f"; {more} left to you (--report shows each beside the one to keep): {why}{others}"
+    return f"; {more} left to you, which --report shows with the reasons"
 
 
 def _describe_comparison(found: Duplicates, data: Mapping[str, Any]) -> list[str]:
@@ -93,37 +88,31 @@ def _describe_comparison(found: Duplicates, data: Mapping[str, Any]) -> list[str
     return lines
 
 
-def _in_references(data: Mapping[str, Any]) -> str:
-    return f", {data['references']:,} of them in reference folders" if data["references"] else ""
-
-
 def undone_text(outcome: Outcome) -> list[str]:
     """The lines about the files that were put back."""
-    said = f"{with_companions(outcome.done, outcome.companions)} put back, {outcome.already:,} already in place"
-    lost = (
-        f"{format_count(len(outcome.lost), 'file')} cannot be put back: deleted for good with --empty, or moved on by "
-        "hand (--json lists them)"
-    )
-    return _choose_lines(said, lost if outcome.lost else "", outcome)
+    lines = [f"{with_companions(outcome.done, outcome.companions)} put back, {outcome.already:,} already in place"]
+    if outcome.lost:
+        count = format_count(len(outcome.lost), "file")
+        reason = "deleted for good with --empty, or moved on or changed by hand (--json lists them)"
+        lines.append(f"{count} cannot be put back: {reason}")
+    return lines
 
 
-def emptied_text(outcome: Outcome) -> list[str]:
-    """The lines about the files that were deleted for good."""
-    said = f"{with_companions(outcome.done, outcome.companions)} deleted for good, {outcome.already:,} already deleted"
-    restored = f"{format_count(outcome.restored, 'file')} not deleted, as --undo has put them back"
-    return _choose_lines(said, restored if outcome.restored else "", outcome)
+def emptied_text(outcome: Outcome, *, dry_run: bool) -> list[str]:
+    """The lines about the files that were deleted for good, or would be."""
+    verb = "would be deleted" if dry_run else "deleted"
+    lines = [
+        f"{with_companions(outcome.done, outcome.companions)} {verb} for good, {outcome.already:,} already deleted"
+    ]
+    if outcome.restored:
+        lines.append(f"{format_count(outcome.restored, 'file')} not deleted, as --undo has put them back")
+    return lines
 
 
 def with_companions(pictures: int, companions: int) -> str:
     """Counts of pictures and of the files that belong to them, in words."""
     more = f" and {format_count(companions, 'file that belongs', 'files that belong')} to them" if companions else ""
     return format_count(pictures, "picture") + more
-
-
-def _choose_lines(usual: str, unusual: str, outcome: Outcome) -> list[str]:
-    """Choose the lines: the usual one, unless there is nothing but the unusual one."""
-    nothing = not outcome.done and not outcome.companions and not outcome.already
-    return [unusual] if unusual and nothing else [usual, *filter(None, [unusual])]
 
 
 def left_alone(outcome: Outcome) -> list[str]:

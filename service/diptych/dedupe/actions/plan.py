@@ -51,11 +51,6 @@ class Plan:
     unlinked: int = 0
     staying: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def pictures(self) -> list[Step]:
-        """The steps of pictures, without those of their companions."""
-        return [step for step in self.steps if not step.owners]
-
 
 def make_plan(
     groups: Sequence[Group],
@@ -90,7 +85,9 @@ def make_plan(
         to = apart_from(roots, to)
         folders = tops = [to] if len(roots) == 1 else _name_target_folders(to, roots)
         journal = _find_free_path(to / f"diptych-journal-{stamp}.jsonl")
-    going = _list_suggested_moves(groups) if chosen is None else _list_chosen_moves(groups, chosen, references)
+    going = [(one.picture, one.replaced_by) for group in groups for one in group.others if one.replaced_by is not None]
+    if chosen is not None:
+        going = _list_chosen_moves(groups, chosen, references)
     unlinked, companions, staying = 0, Companions(), dict[str, str]()
     if link:
         suggested = {picture.path for picture, _ in going}
@@ -140,7 +137,10 @@ def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
             plan.journal, plan.act, plan.folders, plan.roots, plan.references, _mounted_folders(plan)
         ) as journal,
     ):
-        gone, beside = set[str](), _companions_of(plan.steps)
+        gone, beside = set[str](), dict[str, list[Step]]()
+        for step in plan.steps:
+            if step.owners:
+                beside.setdefault(step.entry.belongs_to, []).append(step)
         for step in plan.steps:
             entry = step.entry
             if missing := sorted(step.owners - gone):
@@ -211,15 +211,6 @@ def _with_companions(steps: Sequence[Step], companions: Companions) -> tuple[lis
     return found, unread
 
 
-def _companions_of(steps: Sequence[Step]) -> dict[str, list[Step]]:
-    """The steps of companions by the picture that they follow."""
-    found: dict[str, list[Step]] = {}
-    for step in steps:
-        if step.owners:
-            found.setdefault(step.entry.belongs_to, []).append(step)
-    return found
-
-
 def _mounted_folders(plan: Plan) -> list[Path]:
     """The folders of files that are on another disk than the folder that was searched."""
     parents = {(Path(step.entry.source).parent, step.root) for step in plan.steps}
@@ -255,11 +246,6 @@ class _Keepers:
         return reason
 
 
-def _list_suggested_moves(groups: Sequence[Group]) -> list[tuple[Picture, Picture]]:
-    """Each picture that goes, with the one that stands for it."""
-    return [(one.picture, one.replaced_by) for group in groups for one in group.others if one.replaced_by is not None]
-
-
 def _list_linkable_copies(groups: Sequence[Group], chosen: set[str] | None) -> list[tuple[Picture, Picture]]:
     """The exact copies among the pictures that go, each with the first of its bytes that stays.
 
@@ -291,8 +277,7 @@ def _list_chosen_moves(
     wanted, going = set(chosen), []
     for group in groups:
         pictures = [group.keeper, *(member.picture for member in group.others)]
-        stay = [picture for picture in pictures if picture.path not in wanted]
-        gone = [picture for picture in pictures if picture.path in wanted]
+        stay, gone = ([one for one in pictures if (one.path in wanted) is goes] for goes in (False, True))
         if not stay:
             raise DedupeError(
                 f"all {len(gone)} pictures of the group of {group.keeper.path} are listed; leave one of them out"

@@ -13,9 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from diptych.dedupe.actions.foreign import is_within
 from diptych.dedupe.actions.move_file import change_of
-from diptych.dedupe.actions.past import Entry, Past
+from diptych.dedupe.actions.past import Entry, Past, is_within
 from diptych.errors import DedupeError
 from diptych.pictures.walk import TRASH, full_path, real_path
 from diptych_runtime.paths import shell_word

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import os
+import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -24,11 +27,14 @@ from diptych.dedupe.actions.move_file import (
 )
 from diptych.dedupe.actions.past import FORMAT, KEEPERS, LINKED, Entry, Past, checked_name, parse_entry
 from diptych.dedupe.actions.relocation import Written, limit_folders, mark_of, relocate_folders
-from diptych.dedupe.actions.seal import kept_key, own_key, seal_of
 from diptych.errors import DedupeError
 from diptych.pictures.walk import TRASH
 from diptych_runtime.atomic import sync_folder
+from diptych_runtime.errors import NoHomeError
+from diptych_runtime.own_files import open_own
+from diptych_runtime.paths import data_folder
 
+_KEY_BYTES = 32
 # The bounds of a journal that is read into memory; one that is sealed with the user's own key may be longer.
 _LONGEST_LINE, _MOST_BYTES, _MOST_FILES, _MOST_FOLDERS = 1 << 24, 1 << 28, 500_000, 50
 
@@ -37,7 +43,7 @@ _LONGEST_LINE, _MOST_BYTES, _MOST_FILES, _MOST_FOLDERS = 1 << 24, 1 << 28, 500_0
 class Outcome:
     """The counts of pictures acted on and of the `companions` that went with them, of files that needed nothing, and of
     those that were to be deleted and are back in place (`restored`); the files that are `lost`, at neither of their
-    places; and those left alone with the reasons.
+    places, where another file may lie by now; and those left alone with the reasons.
     """
 
     done: int = 0
@@ -79,17 +85,15 @@ class UndoLog:
         references: Sequence[Path] = (),
         mounted: Sequence[Path] = (),
     ) -> UndoLog:
-        """Make a new journal of an act, "move", "delete" or "hardlink", from the `roots` into these folders, of files
-        some of which were kept in the `references`, and some are from folders on another disk, `mounted` below a root.
+        """Make a new journal of an act, "move", "delete" or "hardlink", from the `roots` into these folders.
 
-        Raises DedupeError if it cannot be written.
+        Some files are kept in the `references`, and some are from folders of another disk that is `mounted` below a
+        root. Raises DedupeError if it cannot be written.
         """
+        journal = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             journal = cls(path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644))
-        except OSError as error:
-            raise DedupeError(f"the journal {path} cannot be written: {error.strerror}; nothing was moved") from None
-        try:
             began = datetime.now(UTC).isoformat(timespec="seconds")
             named = {"folders": folders, "roots": roots, "references": references, "mounted": mounted}
             places = {name: list(map(str, paths)) for name, paths in named.items()} | {"at": str(path.absolute())}
@@ -97,9 +101,10 @@ class UndoLog:
             journal._write({"journal": FORMAT, "act": act, "began": began, **places, "marks": marks})
             sync_folder(path.parent)
         except OSError as error:
-            journal.close()
-            with suppress(OSError):
-                path.unlink()
+            if journal is not None:
+                journal.close()
+                with suppress(OSError):
+                    path.unlink()
             raise DedupeError(f"the journal {path} cannot be written: {error.strerror}; nothing was moved") from None
         return journal
 
@@ -128,8 +133,7 @@ class UndoLog:
 
 
 def read_journal(path: Path, named: Sequence[Path] = ()) -> Past:
-    """Read a journal. A last line that was cut short was never acted on and does not count; one that lacks but its end
-    does, as an editor may have saved it.
+    """Read a journal; a last line that was cut short was never acted on and does not count.
 
     Its folders are found anew (`relocate_folders`) where the journal lies elsewhere by now, or others have come into
     their places, and are bounded by those that the user has `named` (`limit_folders`). Raises DedupeError for what is
@@ -223,9 +227,11 @@ def undo_moves(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome
     return outcome
 
 
-def empty_trash(past: Past, tick: Callable[[], object] = lambda: None) -> Outcome:
+def empty_trash(past: Past, tick: Callable[[], object] = lambda: None, *, dry_run: bool = False) -> Outcome:
     """Delete for good the files that a journal of "delete" or "hardlink" put aside, if they are unchanged and their
     keepers, or the links in their places, still exist. A companion is deleted only if its picture does not stay.
+
+    A `dry_run` counts them and deletes nothing.
 
     Raises DedupeError for a journal of something else, for one that does not say what was kept, and while another run
     moves files there.
@@ -257,9 +263,11 @@ def empty_trash(past: Past, tick: Callable[[], object] = lambda: None) -> Outcom
                     outcome.restored += back
                     outcome.already += not back
                 else:
-                    target.unlink()
+                    if not dry_run:
+                        target.unlink()
                     outcome.count(entry)
-                _remove_empty_folders(target.parent, past.folders)
+                if not dry_run:
+                    _remove_empty_folders(target.parent, past.folders)
             except OSError as error:
                 outcome.leave(entry.target, f"it cannot be deleted: {error.strerror}")
                 staying.add(entry.source)
@@ -330,9 +338,9 @@ def _put_back(entry: Entry, source: Path, target: Path, outcome: Outcome, *, lin
         outcome.count(entry)
     elif moved:
         _remove_second_copy(entry, source, target, outcome)
-    elif there:
+    elif there and change_of(source, entry.id) is None:
         outcome.already += 1
-    else:
+    else:  # nothing is there, or another file
         outcome.lost.append(str(source))
     if linked:
         clear_links(source, entry.id, Path(entry.keeper))
@@ -369,3 +377,50 @@ def _remove_empty_folders(folder: Path, within: Sequence[Path]) -> None:
         except OSError:  # in use
             return
         folder = folder.parent
+
+
+def seal_of(line: dict[str, Any], first: str, key: bytes) -> str:
+    """The seal of a journal's line; that of the `first` line is in it, so that it fits no other journal."""
+    text = first + json.dumps(line)
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def kept_key() -> bytes | None:
+    """The key of this user, or None if none was made yet or it cannot be read."""
+    try:
+        with open_own(_key_file()) as file:
+            key = file.read(_KEY_BYTES + 1)
+    except (OSError, NoHomeError):
+        return None
+    return key if len(key) == _KEY_BYTES else None
+
+
+def own_key() -> bytes | None:
+    """The key of this user, made where there is none; None where it cannot be kept, and then nothing is sealed."""
+    if (key := kept_key()) is not None:
+        return key
+    with suppress(OSError, NoHomeError):
+        place = _key_file()
+        made = place.with_name(f".{place.name}.{secrets.token_hex(8)}")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(secrets.token_bytes(_KEY_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                os.link(made, place)
+            except FileExistsError:  # another run was faster
+                pass
+            except OSError:  # there are no links, as on FAT
+                made.rename(place)
+        finally:
+            made.unlink(missing_ok=True)
+    return kept_key()
+
+
+def _key_file() -> Path:
+    """The file of the key, in the folder for the data of this user. Raises NoHomeError."""
+    return (
+        data_folder(otherwise="name a folder for the key of your journals with XDG_DATA_HOME") / "diptych-journals.key"
+    )

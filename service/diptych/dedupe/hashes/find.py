@@ -12,8 +12,7 @@ from diptych.dedupe.duplicates import Duplicates
 from diptych.dedupe.find import make_groups
 from diptych.dedupe.groups import group_items, matches_of
 from diptych.dedupe.hashes import near
-from diptych.dedupe.hashes.near import check_count, close_pairs
-from diptych.dedupe.hashes.phash import BITS
+from diptych.dedupe.hashes.near import BITS, check_count, close_pairs
 from diptych.dedupe.keeper import DEFAULT, preference_order
 from diptych.dedupe.labelled import NONE, IdPairs, places_of
 from diptych.dedupe.settling import Settled
@@ -93,21 +92,13 @@ def duplicates_by_hash(
         matching[keeper] = alike | {place: matches[item][other] for other in others for place in contents[other]}
     least = verdict_thresholds({"exact": 1.0, "near": limit})
     listed = [(ids[a], ids[b], score) for a, b, score in _matching_pairs(contents, close, scores, ids, kept, most)]
+    undecided = []
+    for keeper, alike in matching.items():
+        if alike:
+            stays = [ids[place] for place in (keeper, *sorted(alike))]
+            undecided.append(Settled(stays, reasons=dict.fromkeys(stays[1:], "only a hash takes it for a copy")))
     return Duplicates(
-        groups=make_groups(
-            [
-                _leave_undecided([ids[place] for place in (keeper, *sorted(alike))])
-                for keeper, alike in matching.items()
-                if alike
-            ],
-            matching,
-            {},
-            ids,
-            found,
-            order,
-            least,
-            keep,
-        ),
+        groups=make_groups(undecided, matching, {}, ids, found, order, least, keep),
         pictures=found,
         order=order,
         pairs=listed,
@@ -122,11 +113,6 @@ def duplicates_by_hash(
         max_distance=max_distance,
         unhashed=sum(hashes[picture.id] is None for picture in found),
     )
-
-
-def _leave_undecided(contents: Sequence[str]) -> Settled:
-    """A group of which nothing is said but that the hashes are alike."""
-    return Settled(list(contents), reasons=dict.fromkeys(contents[1:], "only a hash takes it for a copy"))
 
 
 def _matching_pairs(

@@ -14,6 +14,7 @@ import numpy as np
 
 from diptych.errors import DedupeError
 
+BITS = 64
 MOST_PAIRS = 5_000_000
 _BAND = 16  # bits
 _AT_ONCE = 1 << 20  # pairs that are compared at a time, some 60 bytes each
@@ -79,7 +80,7 @@ def _search_bands(hashes: np.ndarray, most: int) -> Iterator[tuple[np.ndarray, n
 
 def _split_bands(hashes: np.ndarray) -> np.ndarray:
     """The bands uint16 (n, 4) of hashes uint64 (n,)."""
-    return hashes.view(np.uint16).reshape(len(hashes), 64 // _BAND)
+    return hashes.view(np.uint16).reshape(len(hashes), BITS // _BAND)
 
 
 def _split_rows(count: np.ndarray) -> Iterator[slice]:

@@ -7,18 +7,28 @@ import json
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
+from diptych.console import QUIET, Console
 from diptych.dedupe.duplicates import Duplicates
 from diptych.dedupe.report.table import write_error
-from diptych.dedupe.report.thumbnails import make_thumbnails
 from diptych.pictures.sources import picture_limits
+from diptych.scoring.threads import map_pictures
 from diptych_runtime.atomic import replacing_stream
-from diptych_runtime.decoder import PictureLimits
+from diptych_runtime.decoder import PictureLimits, open_picture
+from diptych_runtime.errors import PictureError
+from diptych_runtime.session import thread_count
 
 _HERE = Path(__file__).parent
 _PAGE = _HERE.parents[1] / "http" / "page"
+SIDE = 192  # pixels of the longer side of a thumbnail
+_QUALITY = 55
+_BATCH = 64  # thumbnails that are made at a time
 
 
 def write_page(
@@ -27,15 +37,14 @@ def write_page(
     roots: Sequence[Path],
     told_by: str,
     refused: Sequence[Mapping[str, str]] = (),
-    tick: Callable[[], object] = lambda: None,
+    console: Console = QUIET,
     *,
-    limits: PictureLimits | None = None,
-    threads: int = 1,
+    threads: int | None = None,
 ) -> None:
     """Write the report of the duplicates below some folders; the file appears as a whole. Raises DedupeError.
 
-    `told_by` names the model, or another method, below the groups, and `tick` is called for every thumbnail. The file
-    has the pictures that are in a pair at the bound or have exact copies, about 6 kB each.
+    `told_by` names the model, or another method, below the groups. The file has the pictures that are in a pair at the
+    bound or have exact copies, about 6 kB each.
     """
     data, shown = page_data(found, roots)
     data |= {
@@ -54,8 +63,9 @@ def write_page(
         "script": script,
     }
     try:
-        with replacing_stream(path) as file:
-            for text in _fill_template(parts, make_thumbnails(shown, limits or picture_limits(), threads), tick):
+        with replacing_stream(path) as file, console.progress(total=len(shown), unit="picture", desc="report") as bar:
+            thumbnails = make_thumbnails(shown, picture_limits(), threads or thread_count())
+            for text in _fill_template(parts, thumbnails, bar.update):
                 file.write(text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise write_error(path, error) from None
@@ -133,3 +143,19 @@ def _script_hash(script: str) -> str:
 
 def _read_text(path: Path) -> str:
     return path.read_text("utf-8")
+
+
+def make_thumbnails(paths: Sequence[str], limits: PictureLimits, threads: int) -> Iterator[str]:
+    """A WebP in base64 for each path, in order; empty where a file cannot be read any more."""
+    for start in range(0, len(paths), _BATCH):
+        made = map_pictures(partial(make_thumbnail, limits=limits), paths[start : start + _BATCH], threads)
+        yield from ("" if isinstance(one, PictureError) else b64encode(one).decode() for one in made)
+
+
+def make_thumbnail(path: str, limits: PictureLimits) -> bytes:
+    """The picture as a WebP whose longer side has at most `SIDE` pixels. Raises PictureError."""
+    picture = open_picture(path, limits, least=SIDE)
+    picture.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS, reducing_gap=2.0)
+    buffer = BytesIO()
+    picture.save(buffer, "WEBP", quality=_QUALITY)
+    return buffer.getvalue()

@@ -14,45 +14,20 @@ from diptych.dedupe.duplicates import Duplicates, Member
 from diptych.errors import DedupeError
 from diptych_runtime.atomic import replacing_stream
 
-COLUMNS = (
-    "group",
-    "path",
-    "keeper",
-    "goes",
-    "relevance_score",
-    "verdict",
-    "method",
-    "closer_look",
-    "exact",
-    "reference",
-    "kept_because",
-    "edit",
-    "width",
-    "height",
-    "bytes",
-    "format",
-    "exif",
-    "frames",
-    "time",
-    "id",
-)
-
-
+_MATCH = ("relevance_score", "verdict", "method", "closer_look", "exact", "reference", "kept_because", "edit")
+_FILE = ("width", "height", "bytes", "format", "exif", "frames")
+COLUMNS = ("group", "path", "keeper", "goes", *_MATCH, *_FILE, "time", "id")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a cell begins that a spreadsheet computes
 
 
 def list_rows(found: Duplicates) -> Iterator[dict[str, Any]]:
-    """A row with `COLUMNS` for every picture of a group, groups numbered from 1; the score is the one to the keeper,
-    and `method` the way by which they match: the *digest* of the same bytes, the *network*, or *phash*.
+    """A row with `COLUMNS` for every picture of a group, groups numbered from 1 and the one to keep first.
 
-    The `keeper` is the one to keep first, or another for which one goes, and `goes` says that this one does.
-    `kept_because` is the reason for which the other is kept and not this one, or for which this one stays too; the
-    keeper's row has all of its reasons. `edit` is what distinguishes it from that one.
+    The score is the one to that picture, and `method` the way by which they match: the *digest* of the same bytes, the
+    *network*, or *phash*. `keeper` marks it and every other for which one goes, and `goes` those that go.
     """
     for number, group in enumerate(found.groups, 1):
-        needed = {group.keeper.path} | {
-            member.replaced_by.path for member in group.others if member.replaced_by is not None
-        }
+        needed = {group.keeper.path, *(one.replaced_by.path for one in group.others if one.replaced_by is not None)}
         keeper = Member(group.keeper, 1.0, True, kept_because=", ".join(group.kept_because))
         yield _make_row(number, keeper, None, needed)
         for member in group.others:
@@ -132,16 +107,7 @@ def _make_row(group: int, member: Member, method: str | None, needed: Container[
     """
     picture = member.picture
     time = "" if picture.time is None else datetime.fromtimestamp(picture.time, UTC).isoformat(timespec="seconds")
-    facts = (
-        picture.width,
-        picture.height,
-        picture.bytes,
-        picture.format,
-        picture.exif,
-        picture.frames,
-        time,
-        picture.id,
-    )
     said = (picture.path in needed, member.replaced_by is not None, member.relevance_score, member.verdict, method)
     said += (member.closer_look, member.exact, picture.reference, member.kept_because, member.edit)
-    return dict(zip(COLUMNS, (group, picture.path, *said, *facts), strict=True))
+    facts = (getattr(picture, name) for name in _FILE)
+    return dict(zip(COLUMNS, (group, picture.path, *said, *facts, time, picture.id), strict=True))

@@ -34,13 +34,13 @@ def test_exact_copies_are_the_same_and_near_ones_likely_however_near(picture):
     assert found.scores["/p/d.jpg"] == [("/p/b.jpg", score_of(4))]
 
 
-def test_plain_pictures_match_exact_copies_alone(picture):
-    plain, other = picture(path="/p/a.jpg"), picture(path="/p/b.jpg")
-    found = duplicates_by_hash(
-        [plain, other, replace(plain, path="/p/c.jpg")], {plain.id: None, other.id: None}, max_distance=10
-    )
-    assert names(found) == [["/p/a.jpg", "/p/c.jpg"]]
-    assert found.unhashed == 3
+def test_plain_pictures_and_files_of_several_frames_match_exact_copies_alone(picture):
+    plain, other, film, still = (picture(path=f"/p/{name}", frames=8 if name == "c" else 1) for name in "abcd")
+    twins = [replace(plain, path="/p/e"), replace(film, path="/p/f")]
+    hashes = {plain.id: None, other.id: None, film.id: 7, still.id: 7}
+    found = duplicates_by_hash([plain, other, film, still, *twins], hashes, max_distance=10)
+    assert names(found) == [["/p/a", "/p/e"], ["/p/c", "/p/f"]]
+    assert found.unhashed == 5
 
 
 def test_groups_are_those_of_all_pairs_of_contents_and_references_are_never_removed(picture):
@@ -68,20 +68,14 @@ def test_groups_are_those_of_all_pairs_of_contents_and_references_are_never_remo
     assert len(found.pairs) == len(pairs)
 
 
-def test_many_copies_of_one_picture_make_pairs_with_the_best_alone(picture, monkeypatch):
-    monkeypatch.setattr(find, "_PAIRS", 10)
-    pictures = [picture(path=f"/p/{number:02d}.jpg") for number in range(20)]
-    hashes = {one.id: number % 2 for number, one in enumerate(pictures)}
-    found = duplicates_by_hash(pictures, hashes)
-    assert names(found) == [[one.path for one in pictures]]
-    assert len(found.pairs) == 9 + 9 + 10 + 9
-
-
 def test_many_contents_of_close_hashes_make_no_more_pairs_than_are_allowed_and_the_same_groups(picture, monkeypatch):
     pictures = [picture(path=f"/p/{number:02d}.jpg") for number in range(60)]
     hashes = {one.id: 0b11 << number % 6 for number, one in enumerate(pictures)}
     whole = duplicates_by_hash(pictures, hashes)
     assert len(whole.pairs) == 60 * 59 // 2
+    with monkeypatch.context() as patch:
+        patch.setattr(find, "_PAIRS", 10)
+        assert len(duplicates_by_hash(pictures, hashes).pairs) == 6 * 9 + 15 * 19
     monkeypatch.setattr(near, "MOST_PAIRS", 400)
     starred = duplicates_by_hash(pictures, hashes)
     assert len(starred.pairs) == 6 * 9 + 15 * 19
@@ -116,15 +110,3 @@ def test_copies_of_one_that_is_not_kept_are_proven_by_their_bytes(picture):
 def test_a_distance_out_of_its_range_is_refused(wrong):
     with pytest.raises(ArgumentError, match=f"max_distance must be 0 to 10 bits, a whole number, got {wrong!r}"):
         check_distance(wrong)
-
-
-def test_files_of_several_frames_match_exact_copies_alone(picture):
-    first, other, still = (
-        picture(path="/p/a.gif", frames=8),
-        picture(path="/p/b.gif", frames=8),
-        picture(path="/p/c.png"),
-    )
-    found = duplicates_by_hash(
-        [first, other, still, replace(first, path="/p/d.gif")], dict.fromkeys((first.id, other.id, still.id), 7)
-    )
-    assert names(found) == [["/p/a.gif", "/p/d.gif"]]

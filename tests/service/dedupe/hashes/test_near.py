@@ -23,7 +23,7 @@ def all_pairs(hashes: np.ndarray, distance: int) -> list[tuple[int, int, int]]:
     return list(zip(first.tolist(), second.tolist(), apart[first, second].tolist(), strict=True))
 
 
-@pytest.mark.parametrize("distance", [0, 1, 3, 4, 7, 8, 10])
+@pytest.mark.parametrize("distance", [0, 3, 4, 7, 10])
 def test_all_pairs_that_are_close_are_found_each_once(distance):
     hashes = drawn(401)
     pairs, distances = close_pairs(hashes, distance)
@@ -42,24 +42,11 @@ def test_the_same_pairs_however_few_are_compared_at_once(monkeypatch):
 def test_two_that_do_not_ask_are_no_pair():
     hashes = drawn(97)
     asking = np.arange(97) % 3 == 0
+    for few in (np.empty(0, np.uint64), hashes[:1]):
+        assert [one.shape for one in close_pairs(few, 4)] == [(0, 2), (0,)]
     pairs, _ = close_pairs(hashes, 6, asking=asking)
     expected = [(a, b) for a, b, _ in all_pairs(hashes, 6) if asking[a] or asking[b]]
     assert list(map(tuple, pairs.tolist())) == expected
-
-
-def test_of_none_and_of_one_there_is_no_pair():
-    for hashes in (np.empty(0, np.uint64), np.array([5], np.uint64)):
-        pairs, distances = close_pairs(hashes, 4)
-        assert (pairs.shape, distances.shape) == ((0, 2), (0,))
-
-
-def test_more_pairs_than_memory_has_room_for_are_refused(monkeypatch):
-    monkeypatch.setattr(near, "MOST_PAIRS", 50)
-    with pytest.raises(
-        DedupeError,
-        match="more than 50 pairs of pictures have hashes that differ in at most 6 bits; name a smaller --max-d",
-    ):
-        close_pairs(drawn(401), 6)
 
 
 def test_pairs_are_counted_once_in_however_many_bands_they_meet(monkeypatch):
@@ -67,5 +54,5 @@ def test_pairs_are_counted_once_in_however_many_bands_they_meet(monkeypatch):
     monkeypatch.setattr(near, "MOST_PAIRS", len(all_pairs(hashes, 6)))
     assert len(close_pairs(hashes, 6)[0]) == near.MOST_PAIRS
     monkeypatch.setattr(near, "MOST_PAIRS", near.MOST_PAIRS - 1)
-    with pytest.raises(DedupeError, match="pairs of pictures have hashes"):
+    with pytest.raises(DedupeError, match="pairs of pictures have hashes that differ in at most 6 bits; name"):
         close_pairs(hashes, 6)

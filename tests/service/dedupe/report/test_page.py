@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import csv
-import json
 import re
 import time
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 from exported import drawn_collection
+from PIL import Image
 
 from diptych import Collection, Scorer
 from diptych.dedupe.duplicates import Group, Member
@@ -19,9 +21,10 @@ from diptych.dedupe.groups import group_items, matches_of
 from diptych.dedupe.hashes.find import duplicates_by_hash
 from diptych.dedupe.keeper import preference_order
 from diptych.dedupe.pair_cache import PairCache
-from diptych.dedupe.report.page import page_data, write_page
+from diptych.dedupe.report.page import SIDE, make_thumbnails, page_data, write_page
 from diptych.dedupe.scan import list_picture_files, resolve_folders, scan_files
 from diptych.errors import DedupeError
+from diptych_runtime.decoder import PictureLimits
 
 pytestmark = pytest.mark.browser
 
@@ -234,40 +237,6 @@ def test_nothing_in_a_reference_folder_can_be_selected(visit, found, tmp_path):
     assert page.evaluate(alone) == 0, "two references are no copies to be shown"
 
 
-@pytest.mark.slow
-def test_filters_leave_the_groups_that_meet_them_and_count_what_is_selected_in_them(visit, found):
-    duplicates, _ = found
-    page = visit()
-    exact = [group for group in duplicates.groups if all(member.exact for member in group.others)]
-    assert 0 < len(exact) < len(duplicates.groups)
-    page.select_option("#kind", "exact")
-    assert page.locator(".group").count() == len(exact)
-    page.select_option("#kind", "near")
-    assert page.locator(".group").count() == len(duplicates.groups) - len(exact)
-    page.select_option("#kind", "all")
-    page.fill("#words", "COPIES")
-    paths = [[group.keeper.path, *(member.picture.path for member in group.others)] for group in duplicates.groups]
-    named = sum(any("/copies/" in path for path in group) for group in paths)
-    assert page.inner_text("#summary").startswith(f"{named} group")
-    page.fill("#words", "no such path")
-    assert page.is_visible("#empty")
-    assert page.is_disabled("#save-list")
-
-
-@pytest.mark.slow
-def test_orders_put_first_what_they_say(visit):
-    page = visit()
-    for order, expression in (
-        ("bytes", "-saved(group)"),
-        ("unsure", "least(group)"),
-        ("count", "-group.members.length"),
-        ("path", "group.keeper.path"),
-    ):
-        page.select_option("#sort", order)
-        values = page.evaluate(f"state.shown.map((group) => {expression})")
-        assert values == sorted(values)
-
-
 def test_the_suggested_selection_is_saved_as_a_list_and_as_a_table(visit, found):
     duplicates, _ = found
     others = {m.picture.path: m.replaced_by.path for g in duplicates.groups for m in g.others if m.replaced_by}
@@ -281,23 +250,6 @@ def test_the_suggested_selection_is_saved_as_a_list_and_as_a_table(visit, found)
     with Path(saved.value.path()).open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert {row["path"]: row["keeper"] for row in rows} == others
-
-
-def test_a_click_on_a_picture_selects_it_or_not_and_the_list_follows(visit):
-    page = visit()
-    number = page.locator(".copy.going").first.get_attribute("data-picture")
-    copy = page.locator(f".copy[data-picture='{number}']")
-    path = copy.locator(".name").get_attribute("title")
-    copy.locator(".thumb").click()
-    assert not copy.locator("input").is_checked()
-    with page.expect_download() as saved:
-        page.click("#save-list")
-    assert path not in Path(saved.value.path()).read_text().splitlines()
-    page.click("#suggested")
-    assert copy.locator("input").is_checked()
-    page.click("#nothing")
-    assert page.locator(".copy input:checked").count() == 0
-    assert page.is_disabled("#save-list")
 
 
 def test_another_keeper_stays_what_matches_it_goes_and_what_does_not_is_marked(visit):
@@ -319,68 +271,33 @@ def test_another_keeper_stays_what_matches_it_goes_and_what_does_not_is_marked(v
     assert marked == sum(not passed for *_, passed in told)
 
 
-@pytest.mark.slow
-def test_keys_go_from_group_to_group_and_a_space_selects(visit):
-    page = visit()
-    page.keyboard.press("j")
-    page.keyboard.press("j")
-    assert page.evaluate("document.activeElement.dataset.place") == "1"
-    page.keyboard.press("k")
-    assert page.evaluate("document.activeElement.dataset.place") == "0"
-    page.keyboard.press("Tab")
-    while page.evaluate("document.activeElement.type") != "checkbox":
-        page.keyboard.press("Tab")
-    before = page.evaluate("document.activeElement.checked")
-    page.keyboard.press("Space")
-    assert page.evaluate("document.activeElement.checked") != before, "the focus stays where it was"
-    page.fill("#words", "jjj")
-    assert page.input_value("#words") == "jjj"
+def test_a_click_selects_a_picture_filters_leave_what_meets_them_and_the_list_follows(visit, found):
+    page = visit(viewport={"width": 360, "height": 740})
+    assert page.evaluate("document.documentElement.scrollWidth") == 360, "a phone shows all of it"
+    number = page.locator(".copy.going").first.get_attribute("data-picture")
+    copy = page.locator(f".copy[data-picture='{number}']")
+    path = copy.locator(".name").get_attribute("title")
+    copy.locator(".thumb").click()
+    assert not copy.locator("input").is_checked()
+    with page.expect_download() as saved:
+        page.click("#save-list")
+    assert path not in Path(saved.value.path()).read_text().splitlines()
+    page.click("#suggested")
+    assert copy.locator("input").is_checked()
+    page.select_option("#kind", "exact")
+    assert page.locator(".group").count() == sum(all(one.exact for one in group.others) for group in found[0].groups)
+    page.fill("#words", "no such path")
+    assert (page.is_visible("#empty"), page.is_disabled("#save-list")) == (True, True)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_shows_all_of_it_without_scrolling_sideways(visit, scheme):
-    page = visit(viewport={"width": 360, "height": 740}, color_scheme=scheme)
-    assert page.evaluate("document.documentElement.scrollWidth") == 360
-    dark = page.evaluate("getComputedStyle(document.body).color")
-    page.click("#theme")
-    assert page.evaluate("getComputedStyle(document.body).color") != dark
-
-
-@pytest.mark.slow
-def test_thousands_of_groups_open_fast_and_are_drawn_as_they_are_reached(browser, report, tmp_path):
-    text = report.read_text("utf-8")
-    head, rest = text.split('id="found">', 1)
-    data = json.loads(rest.partition("</script>")[0])
-    count = 20_000
-    data["pictures"] = [
-        (0, f"{n:05d}.jpg", 1000, 640, 480, "JPEG", "2020-01-01", n, False, -1, "", "") for n in range(count)
-    ]
-    data |= {"keepers": [], "contents": count, "pairs": [(n, n + 1, 0.999) for n in range(0, count, 2)]}
-    thumb = text.partition('id="t0">')[2].partition("<")[0]
-    body = "".join(f'<script type="text/plain" id="t{n}">{thumb}</script>' for n in range(count))
-    tail = "<script>" + text.rpartition("<script>")[2]
-    large = tmp_path / "large.html"
-    large.write_text(f'{head}id="found">{json.dumps(data)}</script>{body}{tail}', "utf-8")
-    page = browser.new_context().new_page()
-    page.goto(large.as_uri())
-    page.wait_for_selector(".group")
-    assert page.inner_text("#summary").startswith("10,000 groups")
-    drawn = page.locator(".group").count()
-    assert drawn <= 120
-    page.mouse.wheel(0, 50_000)
-    until(page, f"document.querySelectorAll('.group').length > {drawn}")
-    page.context.close()
-
-
-def test_the_file_has_all_in_itself_and_its_policy_allows_no_other_script(report):
+def test_the_file_has_all_in_itself_its_policy_allows_no_other_script_and_it_is_written_whole_or_not(
+    report, found, tmp_path, monkeypatch
+):
     text = report.read_text("utf-8")
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", text)
     assert "default-src 'none'; img-src data:" in text
     assert text.count("<script>") == 2
 
-
-def test_a_report_that_cannot_be_written_says_so_and_leaves_nothing(found, tmp_path, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
@@ -388,3 +305,14 @@ def test_a_report_that_cannot_be_written_says_so_and_leaves_nothing(found, tmp_p
     with pytest.raises(DedupeError, match=r"r\.html cannot be written: No space left on device; nothing is left of it"):
         write_page(tmp_path / "r.html", found[0], found[1], "Model small")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_thumbnail_is_a_small_webp_in_its_place_and_what_cannot_be_read_is_empty(tmp_path, photo, monkeypatch):
+    photo(3, (1501, 997)).save(tmp_path / "large.jpg", quality=90)
+    photo(1, (60, 40)).save(tmp_path / "small.png")
+    monkeypatch.setattr("diptych.dedupe.report.page._BATCH", 2)
+    paths = [str(tmp_path / name) for name in ("large.jpg", "none.jpg", "small.png")]
+    large, none, small = map(base64.b64decode, make_thumbnails(paths, PictureLimits(), 2))
+    assert none == b""
+    assert [Image.open(BytesIO(one)).size for one in (large, small)] == [(SIDE, 128), (60, 40)]
+    assert len(large) < 10_000

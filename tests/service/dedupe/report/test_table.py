@@ -19,6 +19,7 @@ def found(picture):
         Member(exact, 1.0, True, kept_because="more bytes", replaced_by=keeper),
         Member(near, 0.9991, False, "likely", "taken", "more pixels", keeper, "smaller"),
         Member(left, 0.999, False, "likely", "taken", "their tones differ", None, "mirrored"),
+        Member(replace(left, path="/p/f.jpg"), 0.99, False, "likely", "taken", "sharper", left),
     )
     groups = [Group(keeper, others)]
     return Duplicates(groups, [keeper, exact, near, left, alone], [0, 1, 2, 3, 4], [], 0.99, 0.94, 11, 4, {}, "copy")
@@ -26,18 +27,11 @@ def found(picture):
 
 def test_the_summary_counts_what_could_go(found):
     data = summarize_groups(found, [{"path": "x", "reason": "y"}])
-    assert (data["pictures"], data["groups"], data["could_go"], data["exact"], data["bytes"]) == (5, 1, 2, 1, 12)
+    assert (data["pictures"], data["groups"], data["could_go"], data["exact"], data["bytes"]) == (5, 1, 3, 2, 21)
     assert data["to_look_at"] == 1
     assert (data["pairs"], data["pairs_scored"], data["refused"]) == (11, 4, [{"path": "x", "reason": "y"}])
-
-
-def test_those_to_keep_are_the_first_of_a_group_and_those_for_which_another_goes(found):
-    keeper, exact, _, left = (found.groups[0].keeper, *(one.picture for one in found.groups[0].others))
-    others = (Member(left, 0.99, False), Member(exact, 1.0, True, replaced_by=left))
-    told = [
-        (row["path"], row["keeper"], row["goes"]) for row in list_rows(replace(found, groups=[Group(keeper, others)]))
-    ]
-    assert told == [("/p/a.jpg", True, False), ("/p/d.jpg", True, False), ("/p/b.jpg", False, True)]
+    found.pictures.append(replace(found.pictures[0], reference=True))
+    assert summarize_groups(found, [])["references"] == 1
 
 
 def test_a_table_has_a_line_a_picture_the_keeper_first(found, tmp_path):
@@ -50,7 +44,8 @@ def test_a_table_has_a_line_a_picture_the_keeper_first(found, tmp_path):
         ("1", "/p/a.jpg", "1", "0", "1.0", "same", "", "", "1", "0", "more bytes, more pixels", ""),
         ("1", "/p/b.jpg", "0", "1", "1.0", "same", "digest", "", "1", "0", "more bytes", ""),
         ("1", "/p/c.jpg", "0", "1", "0.9991", "likely", "network", "taken", "0", "0", "more pixels", "smaller"),
-        ("1", "/p/d.jpg", "0", "0", "0.999", "likely", "network", "taken", "0", "0", "their tones differ", "mirrored"),
+        ("1", "/p/d.jpg", "1", "0", "0.999", "likely", "network", "taken", "0", "0", "their tones differ", "mirrored"),
+        ("1", "/p/f.jpg", "0", "1", "0.99", "likely", "network", "taken", "0", "0", "sharper", ""),
     ]
 
 
@@ -72,6 +67,13 @@ def test_a_name_with_commas_quotes_and_lines_comes_back_as_it_was(found, tmp_pat
     assert json.loads((tmp_path / "g.json").read_text())["rows"][-1]["path"] == name
 
 
+def test_cells_that_a_spreadsheet_would_compute_begin_with_an_apostrophe_on_request(found, tmp_path, picture):
+    found.groups.append(Group(picture(path="=1+1"), ()))
+    for spreadsheet, path in ((False, "=1+1"), (True, "'=1+1")):
+        write_table(tmp_path / "g.csv", found, [], spreadsheet=spreadsheet)
+        assert (tmp_path / "g.csv").read_text().splitlines()[-1].startswith(f"2,{path},1,0,1.0,")
+
+
 def test_a_disk_that_is_full_leaves_the_old_file_and_says_so(found, tmp_path, monkeypatch):
     path = tmp_path / "g.csv"
     path.write_text("old")
@@ -83,10 +85,3 @@ def test_a_disk_that_is_full_leaves_the_old_file_and_says_so(found, tmp_path, mo
     with pytest.raises(DedupeError, match=r"g\.csv cannot be written: No space left on device; nothing is left of it"):
         write_table(path, found, [])
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("g.csv", "old")]
-
-
-def test_what_lies_in_a_reference_folder_is_marked_and_counted(found, picture):
-    kept = Group(picture(path="/r/a.jpg", reference=True), (Member(picture(path="/p/x.jpg"), 1.0, True),))
-    assert [row["reference"] for row in list_rows(replace(found, groups=[kept]))] == [True, False]
-    found.pictures.append(kept.keeper)
-    assert (summarize_groups(found, [])["references"], summarize_groups(found, [])["pictures"]) == (1, 6)
