@@ -1,7 +1,10 @@
 import csv
 import json
 import re
+import resource
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -320,3 +323,31 @@ def test_files_of_formats_that_are_not_read_are_named_as_by_index_add(dedupe, ph
     assert f"  2 .cr3 (camera RAW, which is not read: export JPEG or TIFF), the first is {photos}/x.CR3\n" in found.out
     entries = dedupe(photos, "--json").json["skipped"]
     assert {entry["ending"]: entry["files"] for entry in entries} == {".jxl": 1, ".cr3": 2, ".mov": 1}
+
+
+@pytest.mark.parametrize("limited", [pytest.param("store", marks=pytest.mark.slow), "report"])
+def test_files_that_cannot_grow_are_an_error_of_one_line_and_nothing_is_half_written(
+    environment, artifact, photo_bytes, tmp_path, limited
+):
+    photos, report, store = tmp_path / "photos", tmp_path / "report.html", tmp_path / "store"
+    photos.mkdir()
+    for number in range(120):
+        (photos / f"{number}.jpg").write_bytes(photo_bytes(number // 2, (192, 128)))
+    program = "import sys; from diptych.cli.main import main; sys.exit(main())"
+    options = "--threads", "1", "--threshold", "1", "--candidates", "5"
+    words = ("dedupe", photos, "--store", store, "--model", artifact, *options, "--report", report)
+    command = [sys.executable, "-c", program, *map(str, words)]
+    assert subprocess.run(command, env=environment, capture_output=True).returncode == 0
+    limit = 300 if limited == "store" else max(path.stat().st_size for path in store.iterdir())
+    assert limit < report.stat().st_size
+    before = report.read_bytes()
+
+    def full() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, preexec_fn=full)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    said = "cannot be opened" if limited == "store" else f"{report} cannot be written: File too large; nothing is left"
+    assert said in done.stderr
+    assert report.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["photos", "report.html", "store"]

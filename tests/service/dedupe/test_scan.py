@@ -223,3 +223,12 @@ def test_a_folder_needs_pictures_and_a_reference_needs_none(photos, tmp_path):
     ):
         with pytest.raises((DedupeError, PictureError), match=reason):
             resolve_roots([photos], [wrong])
+
+
+def test_a_file_that_vanishes_after_it_was_listed_is_told(photos, tmp_path, scorer):
+    roots, refused = resolve_folders([photos]), []
+    files = list_picture_files(roots, never)
+    (photos / "a/1.jpg").unlink()
+    with Collection.open(tmp_path / "s", scorer, create=True) as collection, PairCache(None, "x") as pair_cache:
+        seen = scan_files(roots, files, collection, pair_cache, refuse=lambda path, reason: refused.append(path))
+    assert (len(seen.pictures), refused) == (5, [str(photos / "a/1.jpg")])

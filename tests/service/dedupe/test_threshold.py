@@ -12,6 +12,8 @@ from diptych.dedupe.threshold import (
 from diptych.errors import DedupeError
 from diptych_runtime.calibration.evidence import FEATURES, Verification
 from diptych_runtime.calibration.false_discovery import discovery_threshold, doubts
+from diptych_runtime.manifest import Manifest
+from diptych_runtime.models import find_artifact
 from diptych_runtime.runtime import Runtime
 
 NONE = np.empty(0)
@@ -94,3 +96,7 @@ def test_a_reference_counts_twice_as_each_other_picture_is_in_a_whole_pair_with_
 def scores(hard: int, others: int = 1000) -> np.ndarray:
     """Those of pairs of which so many are hard to tell, and the others surely no copies or surely some."""
     return np.concatenate([np.linspace(0.3, 0.849, hard), np.full(others, 0.01), np.full(50, 0.999)])
+
+
+def test_the_released_model_states_what_it_takes():
+    assert 0.94 < by_rates(Manifest.load(find_artifact("photo-small")).thresholds, 20_000) < 1

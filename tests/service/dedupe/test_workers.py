@@ -1,4 +1,5 @@
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,9 +10,11 @@ from diptych.batch.workers.executor import Serial
 from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.batch.workers.tasks import WorkerConfig
 from diptych.dedupe import pair_scores
+from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.pair_scores import PairScores
 from diptych.dedupe.workers import recover_scores, score_by_workers
+from diptych.errors import BatchError
 
 
 @pytest.fixture(autouse=True)
@@ -115,3 +118,17 @@ def test_workers_answer_the_question_that_is_asked_and_what_they_leave_is_kept_u
             recover_scores(collection, late)
             assert len(late.get_scores(ids, "copy")[0]) > 0
             assert len(late.get_scores(ids, "thing")[0]) == 0
+
+
+def test_groups_are_the_same_whoever_computes(collection, workers):
+    alone = duplicates_among(collection, threshold=0.01, candidates=4)
+    together = duplicates_among(collection, threshold=0.01, candidates=4, workers=workers)
+    assert alone.groups
+    assert together == alone
+
+
+def test_too_little_disk_is_said_before_any_of_it_is_filled(collection, ids, workers, monkeypatch):
+    monkeypatch.setattr("diptych.batch.parts.disk.shutil.disk_usage", lambda path: SimpleNamespace(free=100))
+    with pytest.raises(BatchError, match=r"needs about .* kB of disk for the tokens .* are free; make room"):
+        list(score_by_workers(collection, ids, PAIRS, workers, "match"))
+    assert not (collection.directory / "pairs.parts").exists()

@@ -190,7 +190,7 @@ def dedupe(
             how |= {"threshold": threshold or "auto", "candidates": candidates, "question": question}
             how["same_orientation"] = same_orientation
             machine = (model_of(model, store), provider, threads, engine, address)
-            found, seen, told_by = _find_by_network(console, places, files, *machine, **how)
+            found, seen, told_by = _find_by_network(places, files, *machine, **how)
         if output:
             table.write_table(output, found, refused, spreadsheet=spreadsheet)
         if report:
@@ -221,7 +221,6 @@ def _find_by_hash(
 
 
 def _find_by_network(
-    console: Console,
     folders: tuple[list[Path], list[Path]],
     files: Sequence[PictureFile],
     model: str,
@@ -235,7 +234,7 @@ def _find_by_network(
     from diptych.dedupe.folders import scored_duplicates
 
     (roots, references), scorer = folders, open_scorer(model, provider, threads, question=how["question"])
-    with open_workers(console, engine, address, model, provider, threads) as workers:
+    with open_workers(how["console"], engine, address, model, provider, threads) as workers:
         found, seen = scored_duplicates(roots, files, references, scorer=scorer, workers=workers, **how)
     return found, seen, f"Model {scorer.runtime.name}, revision {scorer.runtime.revision}"
 

@@ -56,3 +56,11 @@ def test_bombs_and_damaged_files_are_refused_before_they_are_decoded(photo_bytes
         reduce_picture(photo_bytes(1), PictureLimits(bytes=100))
     with pytest.raises(PictureError, match="cut is damaged or cut short"):
         reduce_picture(photo_bytes(1, (300, 200))[:900], LIMITS, name="cut")
+
+
+def test_it_is_of_the_picture_as_it_is_seen(photo_bytes):
+    picture = Image.open(io.BytesIO(photo_bytes(5, (120, 90), "PNG"))).convert("RGB")
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    sideways = saved(picture.rotate(90, expand=True), format="PNG", exif=exif)
+    assert hash_of(sideways) == hash_of(picture)

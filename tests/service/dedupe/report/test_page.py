@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import json
 import re
 import time
 from dataclasses import replace
@@ -316,3 +317,61 @@ def test_a_thumbnail_is_a_small_webp_in_its_place_and_what_cannot_be_read_is_emp
     assert none == b""
     assert [Image.open(BytesIO(one)).size for one in (large, small)] == [(SIDE, 128), (60, 40)]
     assert len(large) < 10_000
+
+
+@pytest.mark.slow
+def test_keys_go_from_group_to_group_and_a_space_selects(visit):
+    page = visit()
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.dataset.place") == "1"
+    page.keyboard.press("k")
+    assert page.evaluate("document.activeElement.dataset.place") == "0"
+    page.keyboard.press("Tab")
+    while page.evaluate("document.activeElement.type") != "checkbox":
+        page.keyboard.press("Tab")
+    before = page.evaluate("document.activeElement.checked")
+    page.keyboard.press("Space")
+    assert page.evaluate("document.activeElement.checked") != before, "the focus stays where it was"
+    page.fill("#words", "jjj")
+    assert page.input_value("#words") == "jjj"
+
+
+@pytest.mark.slow
+def test_orders_put_first_what_they_say(visit):
+    page = visit()
+    for order, expression in (
+        ("bytes", "-saved(group)"),
+        ("unsure", "least(group)"),
+        ("count", "-group.members.length"),
+        ("path", "group.keeper.path"),
+    ):
+        page.select_option("#sort", order)
+        values = page.evaluate(f"state.shown.map((group) => {expression})")
+        assert values == sorted(values)
+
+
+@pytest.mark.slow
+def test_thousands_of_groups_open_fast_and_are_drawn_as_they_are_reached(browser, report, tmp_path):
+    text = report.read_text("utf-8")
+    head, rest = text.split('id="found">', 1)
+    data = json.loads(rest.partition("</script>")[0])
+    count = 20_000
+    data["pictures"] = [
+        (0, f"{n:05d}.jpg", 1000, 640, 480, "JPEG", "2020-01-01", n, False, -1, "", "") for n in range(count)
+    ]
+    data |= {"keepers": [], "contents": count, "pairs": [(n, n + 1, 0.999) for n in range(0, count, 2)]}
+    thumb = text.partition('id="t0">')[2].partition("<")[0]
+    body = "".join(f'<script type="text/plain" id="t{n}">{thumb}</script>' for n in range(count))
+    tail = "<script>" + text.rpartition("<script>")[2]
+    large = tmp_path / "large.html"
+    large.write_text(f'{head}id="found">{json.dumps(data)}</script>{body}{tail}', "utf-8")
+    page = browser.new_context().new_page()
+    page.goto(large.as_uri())
+    page.wait_for_selector(".group")
+    assert page.inner_text("#summary").startswith("10,000 groups")
+    drawn = page.locator(".group").count()
+    assert drawn <= 120
+    page.mouse.wheel(0, 50_000)
+    until(page, f"document.querySelectorAll('.group').length > {drawn}")
+    page.context.close()
