@@ -155,7 +155,10 @@ def test_a_table_gives_each_picture_its_metadata_and_names_what_is_not_there(dip
 
 def test_a_table_that_is_wrong_or_of_other_pictures_adds_nothing(diptych, model, gallery, tmp_path):
     table = tmp_path / "table.csv"
-    for text, words in (("path,label\n01.jpg,x\n", "names none of the pictures, but"), ("label\nx\n", "has no column")):
+    for text, words in (
+        ("path,label\n01.jpg,x\n", "names none of the pictures, but"),
+        ("label\nx\n", "path or file_name among them"),
+    ):
         table.write_text(text)
         refused = diptych("index", "add", gallery, "--store", tmp_path / "new", "--metadata", table, *model)
         assert (refused.code, words in refused.err, (tmp_path / "new").exists()) == (1, True, False)
