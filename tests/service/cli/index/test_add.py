@@ -131,7 +131,7 @@ def test_a_table_that_is_wrong_or_of_other_pictures_adds_nothing(diptych, model,
     table = tmp_path / "table.csv"
     for text, words in (
         ("path,label\n01.jpg,x\n", "names none of the pictures, but"),
-        ("label\nx\n", "has no column"),
+        ("label\nx\n", "path or file_name among them"),
         (None, "table.csv: No such file"),
     ):
         table.unlink(missing_ok=True)
