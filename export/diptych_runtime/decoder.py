@@ -26,9 +26,9 @@ from PIL.WebPImagePlugin import WebPImageFile
 
 from diptych_runtime.crops import crop_boxes
 from diptych_runtime.errors import PictureError, TooLargeError
-from diptych_runtime.other_formats import OTHER_FORMATS
 from diptych_runtime.picture_facts import mpo_frames, tiff_pages
 from diptych_runtime.png_chunks import skip_text
+from diptych_runtime.unread_formats import OTHER_FORMATS
 
 try:
     from pillow_heif import HeifImageFile

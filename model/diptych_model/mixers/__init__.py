@@ -1,4 +1,7 @@
-"""The operators of the trunk under one interface: settings (`Mixer`) that build a module for a `Place`."""
+"""The operators of the trunk under one interface: settings (`Mixer`) that build a module for a `Place`.
+
+Those of other papers, which only studies train, are in `diptych_studies.mixers` and join `MIXERS` from there.
+"""
 
 from collections.abc import Mapping
 from typing import Any

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from diptych.pictures.content import file_id
 from diptych_runtime.decoder import SUFFIXES
-from diptych_runtime.other_formats import RAW
+from diptych_runtime.unread_formats import RAW
 
 SIDECAR, EDITED = "sidecar", "edited version"
 # The films of live photos by Apple and Google, and those of cameras; the notes that cameras record; what Adobe, Apple,

@@ -21,7 +21,7 @@ from diptych.console import format_count
 from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import PictureError
 from diptych_runtime.folders import DEFAULT, EXCLUDED, HIDDEN_FILES, Exclusion, walk_folder
-from diptych_runtime.other_formats import OTHER_FORMATS
+from diptych_runtime.unread_formats import OTHER_FORMATS
 
 TRASH = ".diptych-trash"  # where `diptych dedupe --delete` puts files aside
 _COUNTED = 100_000  # entries of folders that are left out, at most: a snapshot of a disk may have millions

@@ -2,7 +2,7 @@ import pytest
 
 from diptych_runtime.decoder import SUFFIXES, check_file, open_picture
 from diptych_runtime.errors import PictureError
-from diptych_runtime.other_formats import OTHER_FORMATS
+from diptych_runtime.unread_formats import OTHER_FORMATS
 
 
 def test_no_format_that_is_read_is_among_them():
