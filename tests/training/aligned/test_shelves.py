@@ -1,14 +1,12 @@
 """Pairs on the disk: made once, side by side, and read as they were."""
 
-from collections.abc import Iterator
 from functools import partial
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
-from diptych_training.aligned.pairs import AlignedPair, document_pairs
-from diptych_training.aligned.shelves import Origins, make_shelves, read_shelf, sources_of
+from diptych_training.aligned.pairs import document_pairs
+from diptych_training.aligned.shelves import Origins, make_shelves, pair_documents, read_shelf, sources_of
 
 
 def test_origins_are_archives_things_and_families_in_parts(tmp_path: Path) -> None:
@@ -18,12 +16,12 @@ def test_origins_are_archives_things_and_families_in_parts(tmp_path: Path) -> No
     assert list(sources_of(Origins(families=50), 5, None)) == ["documents-00000"]
 
 
-def families(begin: int, end: int) -> Iterator[AlignedPair]:
-    return chain.from_iterable(document_pairs(family, 5) for family in range(begin, end))
-
-
 def test_pairs_are_kept_as_they_were_made_and_made_once(tmp_path: Path) -> None:
-    sources = {"few": partial(families, 0, 2), "more": partial(families, 2, 3), "none": partial(families, 0, 0)}
+    sources = {
+        "few": partial(pair_documents, 0, 2, 5),
+        "more": partial(pair_documents, 2, 3, 5),
+        "none": partial(pair_documents, 0, 0, 5),
+    }
     ticks = []
 
     def make() -> None:

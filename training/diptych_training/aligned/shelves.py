@@ -65,7 +65,7 @@ def sources_of(origins: Origins, seed: int, folder: Path | None) -> dict[str, So
             sources[f"things-{begin:05d}"] = partial(_pair_things, begin, end, origins.archives, seed, folder)
     for begin in range(0, origins.families, FAMILIES):
         end = min(begin + FAMILIES, origins.families)
-        sources[f"documents-{begin:05d}"] = partial(_pair_documents, begin, end, seed)
+        sources[f"documents-{begin:05d}"] = partial(pair_documents, begin, end, seed)
     return sources
 
 
@@ -73,7 +73,8 @@ def _pair_things(begin: int, end: int, archives: tuple[str, ...], seed: int, fol
     return thing_pairs(begin, end, printed_photos(archives, seed, folder), seed)
 
 
-def _pair_documents(begin: int, end: int, seed: int) -> Iterator[AlignedPair]:
+def pair_documents(begin: int, end: int, seed: int) -> Iterator[AlignedPair]:
+    """The pairs of the families of documents with these numbers, the last one left out."""
     return chain.from_iterable(document_pairs(family, seed) for family in range(begin, end))
 
 
