@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import perf_counter
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -95,7 +96,8 @@ class CloserLook:
     or where the collection has them.
 
     Of a picture that has many likely pairs the likeliest are looked at (`likeliest_of_each`); the others do not match.
-    A pair without a file is judged without a look. `looks` says of each pair that deserved one whether it was taken.
+    A pair without a file is judged without a look. `looks` says of each pair that deserved one whether it was taken;
+    `taken` counts those that were not known from an earlier run, and `seconds` is the time that they took.
     """
 
     def __init__(
@@ -114,6 +116,7 @@ class CloserLook:
         self.collection, self.ids, self.paths, self.pair_cache = collection, ids, paths, pair_cache
         self.verification, self.tick = collection.scorer.asking(question).runtime.verification, tick
         self.looks: dict[tuple[int, int], judgement.CloserLook] = {}
+        self.taken, self.seconds = 0, 0.0
         self._views = ViewCache() if views is None else views
         self._lost = set[str]()
         self._elected = np.empty((0, 2), np.int64)
@@ -167,8 +170,10 @@ class CloserLook:
         )
         for start in range(0, len(missing), BATCH):
             batch = missing[start : start + BATCH]
+            began = perf_counter()
             views = self.get_views(batch)
             made = {id: make_signatures(view.keypoints.descriptors) for id, view in views.items() if view is not None}
+            self.seconds += perf_counter() - began
             self.pair_cache.add_signatures(made)
             found |= made
             tick(len(batch))
@@ -183,8 +188,11 @@ class CloserLook:
             tick = tick.closer_looks(len(missing), len(seen) - len(missing))
         for start in range(0, len(missing), BATCH):
             batch = missing[start : start + BATCH]
+            began = perf_counter()
             looked = self._look_at_pairs([pairs[place] for place in batch])
+            self.seconds += perf_counter() - began
             made = [(place, evidence) for place, evidence in zip(batch, looked, strict=True) if evidence is not None]
+            self.taken += len(made)
             self.pair_cache.add_evidence([named[place] for place, _ in made], [evidence for _, evidence in made])
             for place, evidence in made:
                 seen[place] = evidence

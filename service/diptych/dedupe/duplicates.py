@@ -66,7 +66,8 @@ class Duplicates(Mapping[str, list[str]]):
     `keep` are the rules by which keepers were chosen, and `order` has the places of the pictures, the ones to keep
     first. `pairs` are (id, id, score) of all that were scored and reach `bound`, which is at most the `threshold`;
     `scored` counts all pairs, `computed` those not known. `verdicts` are the lowest scores of each, and `alarm_rate` is
-    the share of the pictures that are expected to be in a false pair (`threshold.alarm_rate`).
+    the share of the pictures that are expected to be in a false pair (`threshold.alarm_rate`). `closer_looks` counts
+    those that were taken and not known from an earlier run, in `look_seconds`.
 
     The `method` *phash* compares hashes that differ in at most `max_distance` of 64 bits: a score is (64 - bits that
     differ) / 65 and no probability. Only exact copies match those that are too plain to be hashed (`unhashed`).
@@ -87,6 +88,8 @@ class Duplicates(Mapping[str, list[str]]):
     method: Method = "network"
     max_distance: int | None = None
     unhashed: int = 0
+    closer_looks: int = 0
+    look_seconds: float = 0.0
 
     def __getitem__(self, path: str) -> list[str]:
         return [other for other, _ in self.scores[path]]

@@ -112,6 +112,8 @@ def duplicates_among(
     least["likely"] = min(least["likely"], limit if threshold == "auto" else 1.0)  # that knows the scores of all
     return Duplicates(
         groups=make_groups(settled, matching, closer.looks, ids, found, order, least, keep),
+        closer_looks=closer.taken,
+        look_seconds=closer.seconds,
         pictures=found,
         order=order,
         pairs=[(ids[a], ids[b], known[a][b]) for a in sorted(known) for b in sorted(known[a]) if a < b],
