@@ -67,13 +67,16 @@ if STORED in os.environ:
 
         A list is not wrong that has one element, which is sent as itself, or none, which is not sent; a filter is not
         wrong if a number in it was exchanged for null; and null is sent as the text "null", which any text may be, as
-        numbers and whatever else is sent in place of a name, of which any will do, are.
+        numbers and whatever else is sent in place of a name, of which any will do, are. And no schema can say that
+        there are as many queries as documents, or one of either.
         """
         if not isinstance(body, dict) or not contains_binary(body):
             return True
         named = isinstance(body.get("user", ""), str)
+        counts = {len(files) for name in ("queries", "documents") if isinstance(files := body.get(name), list)}
         return (
             named
+            and len(counts - {1}) < 2
             and "filter" not in body
             and not any(field is None or (isinstance(field, list) and len(field) < 2) for field in body.values())
         )

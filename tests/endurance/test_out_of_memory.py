@@ -45,7 +45,7 @@ def test_a_decoding_process_that_is_killed_for_memory_costs_its_picture_alone_an
     with DecodePool(1) as workers:
         pid = workers.run(os.getpid)
         group.put(pid, 16)
-        with pytest.raises(DecoderEndedError, match=r"ended \(SIGKILL\); as it does where the machine runs out of mem"):
+        with pytest.raises(DecoderEndedError, match=r"ended \(SIGKILL\); as where the machine runs out of memory"):
             workers.run(partial(bytearray, 200 * MIB))
         assert not alive(pid)
         assert workers.run(partial(len, bytes(200))) == 200

@@ -38,7 +38,7 @@ def test_mixed_traffic_is_answered_rightly(artifact, environment):
     assert set(figures(done.stdout)) == {"rerank", "search", "score", "add", "read", "remove", "bad", "look"}
 
 
-@pytest.mark.parametrize(("kill", "minutes"), [("decoders", 0.5), ("service", 1)])
+@pytest.mark.parametrize(("kill", "minutes"), [("decoders", 0.5), ("service", 1.5)])
 def test_mixed_traffic_is_answered_rightly_while_processes_are_killed(kill, minutes, artifact, environment):
     done = run(artifact, environment, "--minutes", minutes, "--clients", 4, "--kill", kill)
     assert done.returncode == 0, done.stdout + done.stderr

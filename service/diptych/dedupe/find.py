@@ -104,10 +104,7 @@ def duplicates_among(
     shown = list(map({found[number].id: found[number] for number in reversed(order)}.__getitem__, ids))
     compare = PixelComparisons(closer, pair_cache, scores.tick, apart).compare
     groups = _split_turned(groups, known, shown, compare) if same_orientation else groups
-    settled, settling = list[Settled](), closer.settling(len(groups))
-    for group in groups:
-        settled.append(settle_group([shown[content] for content in group], compare, checked_rules(keep)))
-        settling(1)
+    settled = _settle_groups([[shown[content] for content in group] for group in groups], compare, keep, closer)
     least = verdict_thresholds(stated_of(asked))
     least["likely"] = min(least["likely"], limit if threshold == "auto" else 1.0)  # that knows the scores of all
     return Duplicates(
@@ -126,6 +123,17 @@ def duplicates_among(
         alarm_rate=alarm_rate(asked, joined, limit, len(ids), len(kept)),
         keep=checked_rules(keep),
     )
+
+
+def _settle_groups(
+    groups: Sequence[Sequence[Picture]], compare: Compare, keep: str | Sequence[str], closer: CloserLook
+) -> list[Settled]:
+    """What goes of each group, and for what."""
+    settled, settling = list[Settled](), closer.settling(len(groups))
+    for group in groups:
+        settled.append(settle_group(group, compare, checked_rules(keep)))
+        settling(1)
+    return settled
 
 
 def _split_turned(

@@ -95,7 +95,7 @@ async def _read_form(request: Request, model: type[BaseModel], files: int) -> di
         return RequestError(422, "invalid_request", message, param=param)
 
     try:
-        async with request.form(max_files=files, max_fields=16) as form:
+        async with request.form(max_files=files, max_fields=32) as form:
             for key, value in form.multi_items():
                 if isinstance(value, str):
                     fields[key] = value

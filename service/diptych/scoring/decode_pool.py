@@ -271,8 +271,9 @@ class _Worker:
             memory = f"{self.memory / 2**20:,.0f} MiB"
             return DecodingMemoryError(f"{name} takes more than {memory} of memory to decode; scale it down first")
         # The kernel kills where the machine's memory, or that of a container, runs out; a decoder does not kill itself.
-        killed = status in (-signal.SIGKILL, LOST)
-        remedy = "try again, the machine runs out of memory" if killed else "save it anew with another program"
+        remedy = "save it anew with another program"
+        if status in (-signal.SIGKILL, LOST):
+            remedy = "as where the machine runs out of memory; try again, or scale it down first"
         return DecoderEndedError(f"{name} cannot be decoded: its process ended ({describe_exit(status)}); {remedy}")
 
 

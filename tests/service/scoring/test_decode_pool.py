@@ -130,7 +130,7 @@ def test_one_that_is_killed_costs_at_most_its_picture_which_is_not_blamed(with_i
                 os.kill(server, signal.SIGKILL)
                 until(lambda: not alive(server))
             os.kill(first, signal.SIGKILL)
-            with pytest.raises(DecoderEndedError, match=r"\); try again, the machine runs out of memory"):
+            with pytest.raises(DecoderEndedError, match=r"\); as where the machine runs out of memory"):
                 asked.result(10)
         assert (workers.run(os.getppid) != server) == with_its_server
         second = workers.run(os.getpid)
