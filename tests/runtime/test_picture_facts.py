@@ -186,3 +186,21 @@ def test_no_bytes_behind_a_readable_header_are_an_error(kind):
             spoilt = bytearray(data[: draw.integers(1, len(data))])
             spoilt[draw.integers(len(spoilt))] = draw.integers(256)
             assert read_picture_facts(bytes(spoilt), header).frames >= 1
+
+
+def test_a_gif_without_its_end_is_damaged():
+    assert facts(saved("GIF")[:-1]).is_damaged
+
+
+def test_a_chunk_that_is_no_picture_does_not_make_a_png_damaged():
+    data = saved("PNG")
+    whole = data[:33] + chunk(b"zTXt", b"note\0\0" + zlib.compress(b"9" * 100))[:-4] + bytes(4) + data[33:]
+    with read_header(data, "it") as header:
+        assert not read_picture_facts(whole, header).is_damaged
+
+
+def test_a_film_within_a_heic_is_counted():
+    heif = pytest.importorskip("pillow_heif")
+    buffer = BytesIO()
+    heif.from_pillow(noise()).save(buffer)
+    assert facts(buffer.getvalue() + struct.pack(">I4s", 808, b"mpvd") + b"film" * 200).trailing == 808

@@ -256,3 +256,11 @@ def test_a_picture_that_another_request_removes_while_it_is_added_is_said(
     monkeypatch.undo()
     again = client.post("/v1/images", files=files(data, photo_bytes(8)))
     assert (again.status_code, [item["created"] for item in again.json()["data"]]) == (201, [True, False])
+
+
+def test_how_many_frames_a_picture_has_is_told(client, photo):
+    buffer = BytesIO()
+    photo(0).save(buffer, "GIF", save_all=True, append_images=[photo(1), photo(2)])
+    added = client.post("/v1/images", files=files(buffer.getvalue())).json()["data"][0]
+    assert added["frames"] == 3
+    assert [one["frames"] for one in client.get("/v1/images").json()["data"]] == [1, 1, 1, 1, 1, 3]
