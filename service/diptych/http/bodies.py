@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from diptych.collection.ingest import METADATA_BYTES
 from diptych.http.middleware.errors import RequestError
 from diptych.http.request_pool import RequestPool
-from diptych.http.schemas.pictures import BodyContext, Strict, Upload, names_of
+from diptych.http.schemas.pictures import BodyContext, Strict, Upload, known_keys, names_of
 from diptych_runtime.parsing import parse_json
 
 Model = TypeVar("Model", bound=Strict)
@@ -95,7 +95,7 @@ async def _read_form(request: Request, model: type[BaseModel], files: int) -> di
         return RequestError(422, "invalid_request", message, param=param)
 
     try:
-        async with request.form(max_files=files, max_fields=32) as form:
+        async with request.form(max_files=files, max_fields=len(known_keys(model))) as form:
             for key, value in form.multi_items():
                 if isinstance(value, str):
                     fields[key] = value

@@ -130,7 +130,7 @@ def test_what_is_wrong_with_a_form_is_said_at_its_field(reader, path, given, par
     check_refusal(reader.post(f"/v1/{path}", **given), 422, "invalid_request", param)
 
 
-@pytest.mark.parametrize("fields", [{f"x{n}": "1" for n in range(33)}, {"user": "x" * (1024 * 1024 + 1)}])
+@pytest.mark.parametrize("fields", [{f"x{n}": "1" for n in range(17)}, {"user": "x" * (1024 * 1024 + 1)}])
 def test_more_fields_or_longer_ones_than_any_form_has_are_refused(reader, fields):
     assert reader.post("/v1/search", data=fields, **FILE).status_code == 400
 

@@ -95,7 +95,7 @@ def test_a_head_that_does_not_come_in_time_ends_the_connection_however_it_drips(
     assert 0.4 < served(10, work, head=0.6) < 3
 
 
-def asked(line: socket.socket, path: bytes) -> socket.socket:
+def send_request(line: socket.socket, path: bytes) -> socket.socket:
     """The connection, once a request is on it."""
     line.sendall(HEAD.replace(b"/ ", path + b" ") + b"\r\n")
     return line
@@ -104,7 +104,7 @@ def asked(line: socket.socket, path: bytes) -> socket.socket:
 def test_what_is_being_answered_has_no_deadline_for_its_head():
     def work(port: int) -> bytes:
         with connected(port) as (line,):
-            return asked(line, b"/slow").recv(100)
+            return send_request(line, b"/slow").recv(100)
 
     assert served(10, work, head=0.2).startswith(b"HTTP/1.1 200")
 
@@ -133,7 +133,7 @@ def test_one_more_connection_takes_the_place_of_that_which_has_waited_longest():
             silent[0].sendall(HEAD)
             with connected(port, 2) as (one, other):
                 for line in (one, other):
-                    assert asked(line, b"/").recv(100).startswith(b"HTTP/1.1 200")
+                    assert send_request(line, b"/").recv(100).startswith(b"HTTP/1.1 200")
                 return [until_closed(line) < 1 for line in silent[:2]] + [until_closed(silent[2], most=1) < 0.3]
 
     assert served(5, work) == [True, True, False]
@@ -143,7 +143,7 @@ def test_one_more_is_closed_where_all_others_are_being_answered():
     def work(port: int) -> tuple[float, list[bytes]]:
         with connected(port, 2) as busy:
             for line in busy:
-                asked(line, b"/slow")
+                send_request(line, b"/slow")
             time.sleep(0.1)
             with connected(port) as (more,):
                 return until_closed(more), [line.recv(100) for line in busy]
@@ -158,7 +158,7 @@ def test_a_connection_that_is_made_while_the_server_ends_is_closed_at_once_and_n
 
     def work(port: int) -> tuple[float, float]:
         with connected(port) as (before,):
-            assert asked(before, b"/").recv(100).startswith(b"HTTP/1.1 200")
+            assert send_request(before, b"/").recv(100).startswith(b"HTTP/1.1 200")
             connections.ending = True
             with connected(port) as (late,):
                 return until_closed(late), until_closed(before, most=0.2)

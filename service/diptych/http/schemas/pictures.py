@@ -73,7 +73,7 @@ class Strict(BaseModel):
     def _check_keys(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        known = _known_keys(cls)
+        known = known_keys(cls)
         for key, said in value.items():
             if key not in known:
                 name = str(key)[:64]  # comparing takes time by its length
@@ -96,7 +96,8 @@ def names_of(name: str, field: FieldInfo) -> set[str]:
 
 
 @cache
-def _known_keys(model: type[BaseModel]) -> set[str]:
+def known_keys(model: type[BaseModel]) -> set[str]:
+    """The keys that a request of a model may bring."""
     return {key for name, field in model.model_fields.items() for key in names_of(name, field)}
 
 
