@@ -123,6 +123,7 @@ def test_only_a_step_of_its_own_deletes_for_good(dedupe, diptych, photos, bytes_
     assert diptych("dedupe", "--empty", journal).out == "0 pictures deleted for good, 3 already deleted\n"
     assert bytes_of(photos).keys() == ORIGINALS | {str(Path(journal).relative_to(photos))}
     (photos / "b/2.jpg").write_bytes(b"another file of that name")
+    assert diptych("dedupe", "--empty", journal).out == "0 pictures deleted for good, 3 already deleted\n"
     undone = diptych("dedupe", "--undo", journal)
     assert (undone.code, "\n3 files cannot be put back: deleted for good " in undone.out) == (1, True)
     assert str(photos / "b/2.jpg") in diptych("dedupe", "--undo", journal, "--json").json["lost"]

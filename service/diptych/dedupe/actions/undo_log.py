@@ -307,13 +307,10 @@ def _reason_to_keep(past: Past, entry: Entry, target: Path) -> str | None:
 
 def _is_back(entry: Entry, *, linked: bool) -> bool:
     """True if a file that was put aside was put back; where it was `linked`, a link to its keeper is not it."""
-    source = Path(entry.source)
-    if not os.path.lexists(source):
+    source, keeper = Path(entry.source), Path(entry.keeper)
+    if change_of(source, entry.id) is not None:  # gone, or another file by its name
         return False
-    try:
-        return not (linked and os.path.samestat(source.lstat(), Path(entry.keeper).lstat()))
-    except FileNotFoundError:
-        return True
+    return not (linked and keeper.exists() and source.samefile(keeper))
 
 
 def _put_back(entry: Entry, source: Path, target: Path, outcome: Outcome, *, linked: bool) -> None:
