@@ -10,8 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from PIL import Image, ImageOps
 from typed import parsed
 
+from diptych.bench.demo.collection import draw_scenes
 from diptych.cli.dedupe.text import searched_text
 from diptych.collection.collection import Collection
 from diptych.dedupe.candidates import CANDIDATES
@@ -352,3 +354,27 @@ def test_files_that_cannot_grow_are_an_error_of_one_line_and_nothing_is_half_wri
     assert said in done.stderr
     assert report.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["photos", "report.html", "store"]
+
+
+def test_copies_that_lie_another_way_are_named_so_and_can_be_left_out(diptych, tmp_path):
+    (scene,) = draw_scenes(1, seed=3)
+    folder = tmp_path / "turned"
+    folder.mkdir()
+    scene.save(folder / "a.png")
+    scene.resize((300, 225)).save(folder / "smaller.png")
+    ImageOps.mirror(scene).save(folder / "mirrored.png")
+    scene.transpose(Image.Transpose.ROTATE_180).save(folder / "upside-down.png")
+
+    def groups(*words: str) -> list[dict[str, str]]:
+        done = diptych("dedupe", folder, "--store", tmp_path / "store", "--model", "photo-small", "--json", *words)
+        found: dict[int, dict[str, str]] = {}
+        for row in done.json["rows"]:
+            found.setdefault(row["group"], {})[Path(row["path"]).stem] = row["edit"]
+        return list(found.values())
+
+    (together,) = groups()
+    assert together.keys() == {"a", "smaller", "mirrored", "upside-down"}
+    assert ("mirrored" in together["mirrored"], "turned by 180°" in together["upside-down"]) == (True, True)
+    apart = groups("--same-orientation")
+    assert {"a", "smaller"} in [set(group) for group in apart]
+    assert not any({"a", turned} <= set(group) for group in apart for turned in ("mirrored", "upside-down"))
