@@ -21,7 +21,7 @@ from diptych_runtime.closer_look.votes import LENGTH
 
 LEDGER = "dedupe.sqlite"
 _EVIDENCE_OF = TypeAdapter(Evidence)
-_VERSION = 16
+_VERSION = 17
 
 # Pairs are named by the ids of contents, so a file that changes its name keeps its scores and one that changes its
 # content has none. An id is 16 bytes here, the lower one first. A score is of one question of the model.

@@ -105,8 +105,8 @@ def test_damaged_values_count_as_unknown(path, picture):
 def test_what_is_no_cache_of_this_version_is_refused_with_the_way_out(path):
     path.write_bytes(b"")
     with PairCache(path, "rev") as pair_cache:
-        pair_cache._connection.execute("PRAGMA user_version=17")
-    with pytest.raises(DedupeError, match="format version 17, and this Diptych reads version 16; delete it"):
+        pair_cache._connection.execute("PRAGMA user_version=18")
+    with pytest.raises(DedupeError, match="format version 18, and this Diptych reads version 17; delete it"):
         PairCache(path, "rev")
     path.write_bytes(b"no database at all " * 100)
     with pytest.raises(DedupeError, match=r"dedupe\.sqlite: file is not a database; .*delete it"):

@@ -720,6 +720,6 @@ FAMILIES: dict[str, tuple[Edit, ...]] = {
     "saves": (_compress,),
 }  # fmt: skip
 CHANCES = {
-    "writing": 2.2, "covers": 2.4, "parts": 2.6, "frames": 1.6, "scenes": 0.8, "crops": 1.2, "sizes": 1.6, "tones": 1.6,
-    "hues": 1.0, "shades": 2.0, "blurs": 1.8, "grain": 1.0, "saves": 1.4,
+    "writing": 2.2, "covers": 2.4, "parts": 2.6, "frames": 1.6, "scenes": 0.8, "crops": 1.2, "sizes": 1.6, "tones": 2.6,
+    "hues": 1.0, "shades": 3.2, "blurs": 1.8, "grain": 1.0, "saves": 1.4,
 }  # fmt: skip
