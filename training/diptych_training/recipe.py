@@ -22,7 +22,6 @@ from diptych_training.tasks import TASKS, Task, task_from
 Built = TypeVar("Built")
 # The modules that train each kind of network, by the table that a recipe of it has; any other is of a pair network.
 TRAININGS = {
-    "labels": "diptych_training.fine_tuning.run",
     "aligned": "diptych_training.aligned.training",
     "losses": "diptych_training.losses.training",
 }
@@ -246,6 +245,8 @@ def open_training(path: Path, changes: Sequence[str]) -> tuple[ModuleType, Any]:
     def build(values: Mapping[str, Any]) -> tuple[ModuleType, Any]:
         if "classifier" in values:
             raise ValueError("a classifier is trained by `diptych study classifier`")
+        if "labels" in values:
+            raise ValueError("labels are fitted by `diptych calibrate`; the task 'pairs' learns from a table of them")
         module = next((module for table, module in TRAININGS.items() if table in values), PAIR_TRAINING)
         training = import_module(module)
         return training, training.recipe_from(values)
