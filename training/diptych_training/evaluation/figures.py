@@ -39,7 +39,7 @@ def format_figures(protocol: str, result: Mapping[str, Any]) -> str:
     ]
     lines = [format_table(["", *keys], methods)]
     gains = {"gain by looking at both": result["gain"]}
-    gains |= {f"gain over {name}": other["gain"] for name, other in (result["controls"] | result["against"]).items()}
+    gains |= {f"gain over {name}": other["gain"] for name, other in result["against"].items()}
     for name, gain in gains.items():
         for key in keys:
             value, low, high = _of_figure(gain, key)
@@ -55,9 +55,7 @@ def format_figures(protocol: str, result: Mapping[str, Any]) -> str:
 
 
 def _list_methods(result: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
-    """List each method's name, figures and intervals: controls, other models, then the model that is measured."""
-    for name, control in result["controls"].items():
-        yield name, control, control["interval"]
+    """List each method's name, figures and intervals: other models, then the model that is measured."""
     for name, other in (result["against"] | {None: result}).items():
         first, reranked = stage_names(name)
         yield first, other["first_stage"], _find_intervals(other, "first_stage")
