@@ -1,6 +1,5 @@
 """The command line of training, its wrong turns first."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -19,15 +18,3 @@ def test_training_without_data_says_where_it_is_expected(
     assert not (tmp_path / "out").exists()
 
 
-def test_unpack_and_edit_report_what_they_wrote_as_json(
-    archives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("DIPTYCH_DATA", str(archives))
-    assert main(["unpack", "clothing", "-o", str(tmp_path / "photos"), "--json"]) == 0
-    splits = json.loads(capsys.readouterr().out)
-    assert sum(splits.values()) == 60
-    line = ["edit", str(tmp_path / "photos"), "-o", str(tmp_path / "queries"), "--count", "3", "--json"]
-    assert main([*line, "--among", str(tmp_path / "photos" / "test.csv")]) == 0
-    written = json.loads(capsys.readouterr().out)
-    assert written["queries"] == 3
-    assert Path(written["truth"]).is_file()

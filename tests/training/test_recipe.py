@@ -72,7 +72,6 @@ def test_a_recipe_is_changed_from_outside_in_any_place(tmp_path: Path) -> None:
         ("learning=fast", "learning is a table of settings, got 'fast'"),
         ("learning.rate=fast", "rate of learning is a finite number, got 'fast'"),
         ("learning.rate=nan", "rate of learning is a finite number, got nan"),
-        ("stages.0.fill=inf", "fill of a stage is a finite number, got inf"),
         ("network.mixer=msac", "the mixer is a table of settings, with its kind: msac, convolution"),
         ("stages.0.steps=2.5", "steps of a stage is a whole number, got 2.5"),
         ("threads=true", "threads of a recipe is a whole number, got True"),
@@ -99,15 +98,12 @@ TASK = "[[tasks]]\nkind = 'copy'\n"
     ("text", "message"),
     [
         (CHARACTERS + "groups = 0\n[[stages]]\npixels = 64\nsteps = 3", "groups of 2 characters or more, got 0 of 20"),
-        (CHARACTERS + "size = 1\n[[stages]]\npixels = 64\nsteps = 3", "groups of 2 characters or more, got 4 of 1"),
         ("", r"at least one \[\[stages\]\]"),
         ("[[stages]]\npixels = 64\nsteps = 3", r"at least one \[\[tasks\]\] with its kind: copy, catalogue"),
         (TASK + "[[stages]]\npixels = 64\nstep = 3", "a stage has no setting 'step'; did you mean 'steps'"),
         (TASK + "[[stages]]\npixels = 64\nsteps = 0", "above 0"),
         (TASK + "[[stages]]\npixels = 64\nsteps = 3\neasy = 9", "easy <= negatives"),
-        (TASK + "[learning]\nrates = 1\n[[stages]]\npixels = 64\nsteps = 3", "learning has no setting 'rates'"),
         (TASK + "[learning]\nrate = 0\n[[stages]]\npixels = 64\nsteps = 3", "rate, temperature and clip above 0"),
-        (TASK + "[[stages]]\npixels = 256\nsteps = 3", "or a smaller multiple of 16; got 256"),
         (TASK + "[[stages]]\npixels = 72\nsteps = 3", "or a smaller multiple of 16; got 72"),
         ("start = 'fotos'\n" + TASK + "[[stages]]\npixels = 128\nsteps = 3", "neither a released model"),
         (
@@ -115,10 +111,6 @@ TASK = "[[tasks]]\nkind = 'copy'\n"
             "network's panels of 128 pixels, got 64",
         ),
         (TASK + "weight = 0\n[[stages]]\npixels = 128\nsteps = 3", "a task whose weight is above 0"),
-        (
-            TASK + "[network]\nrelation = 'siamese'\n[learning]\nlink = 1.0\n[[stages]]\npixels = 128\nsteps = 3",
-            "relation = 'siamese' there are no tokens to match or to link: set learning.link = 0",
-        ),
         (
             TASK + "[network]\nseam = 'pixels'\n[learning]\nlink = 1.0\n[[stages]]\npixels = 128\nsteps = 3",
             "with seam = 'pixels' or relation",

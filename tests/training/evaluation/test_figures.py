@@ -43,9 +43,9 @@ def episodes(everyone: Entrants, photos: Path, omniglot: Path) -> Evidence:
     ("protocol", "said"),
     [
         (copies, "re-ranked, first 5"),
-        (retrieval, "3 queries, 10 pictures in the gallery, 1 queries without a match in the gallery"),
+        (retrieval, "queries 3, gallery 10, 1 queries without a match in the gallery"),
         (pairs, "for a false-positive rate of 0.10%: here"),
-        (episodes, "9 trials, 3 episodes, 3 ways"),
+        (episodes, "trials 9, episodes 3, ways 3"),
     ],
 )
 def test_every_method_has_a_row_and_every_other_a_gain(

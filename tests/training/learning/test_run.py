@@ -118,13 +118,6 @@ run.train(recipe_from(values), directory, data=pathlib.Path({str(archives)!r}), 
     assert_same_run(tmp_path / "killed", finished)
 
 
-def test_a_damaged_state_is_named_with_what_to_begin_with(
-    recipe: Recipe, archives: Path, finished: Path, tmp_path: Path
-) -> None:
-    cut = shutil.copytree(finished, tmp_path / "cut")
-    (cut / "state.pt").write_bytes((cut / "state.pt").read_bytes()[:1000])
-    with pytest.raises(DataError, match=r"state\.pt is damaged .*, with start = '.*/cut/last' to go on"):
-        run.train(recipe, cut, data=archives, resume=True, quiet=True)
 
 
 def test_a_network_is_tempered_once(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,12 +127,6 @@ def test_a_network_is_tempered_once(finished: Path, tmp_path: Path, monkeypatch:
     run.temper_checkpoint(best, [], torch.device("cpu"))
 
 
-def test_a_run_is_not_resumed_with_another_recipe(archives: Path, finished: Path) -> None:
-    before = (finished / "recipe.toml").read_bytes()
-    other = recipe_from(SMALL | {"seed": 5, "mine_every": 7})
-    with pytest.raises(DataError, match=r"begun with another recipe \(another seed, mine_every\)"):
-        run.train(other, finished, data=archives, resume=True, quiet=True)
-    assert (finished / "recipe.toml").read_bytes() == before
 
 
 def test_a_run_goes_on_with_other_chunks_and_ends_where_it_ended(
