@@ -1,10 +1,12 @@
 """The command line of training, its wrong turns first."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from diptych.cli.main import main
+from diptych_training.cli import OF_STUDIES
 
 
 def test_training_without_data_says_where_it_is_expected(
@@ -18,3 +20,10 @@ def test_training_without_data_says_where_it_is_expected(
     assert not (tmp_path / "out").exists()
 
 
+def test_what_only_a_checkout_trains_says_so_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.toml").write_text("[aligned]\nfamilies = 1\n")
+    monkeypatch.setitem(sys.modules, OF_STUDIES["aligned"], None)
+    assert main(["train", str(tmp_path / "run.toml"), "-o", str(tmp_path / "out")]) == 1
+    assert "training needs a checkout of Diptych" in capsys.readouterr().err

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from diptych_model import Residual, save_checkpoint
+from diptych_training.cli import OF_STUDIES
 from diptych_training.errors import DataError
 from diptych_training.recipe import PAIR_TRAINING, TRAININGS, open_training, read_recipe, recipe_from
 
@@ -17,17 +18,17 @@ def test_every_recipe_of_the_repository_is_read_written_out_and_read_again() -> 
     for path in sorted(RECIPES.glob("*.toml")):
         if path.stem == "classifier":
             continue
-        training, recipe = open_training(path, [])
+        training, recipe = open_training(path, [], OF_STUDIES)
         assert training.recipe_from(recipe.to_dict()) == recipe
         trained.add(training.__name__)
-    assert trained == {*TRAININGS.values(), PAIR_TRAINING}
+    assert trained == {*TRAININGS.values(), *OF_STUDIES.values(), PAIR_TRAINING}
 
 
 @pytest.mark.parametrize(("table", "command"), [("classifier", "diptych study classifier"), ("labels", "calibrate")])
 def test_a_recipe_of_what_train_does_not_train_is_refused_with_the_command(table, command, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(f"[{table}]")
     with pytest.raises(DataError, match=f"`.*{command}`"):
-        open_training(tmp_path / "run.toml", [])
+        open_training(tmp_path / "run.toml", [], {})
 
 
 def test_a_resolved_recipe_reads_back_as_itself() -> None:

@@ -83,8 +83,6 @@ def test_every_edit_gives_an_rgb_picture_of_sane_size_the_same_for_the_same_numb
     assert picture.tobytes() == before
 
 
-
-
 def test_one_to_five_different_hard_edits_are_made_within_the_limits_and_all_of_them_in_time(photo) -> None:
     assert list(HARD)[: len(EDITS)] == list(EDITS)
     assert {name for group, _ in LIMITS for name in group} | set(SMALLER) | set(BEFORE_SMALLER) <= set(HARD)

@@ -118,15 +118,11 @@ run.train(recipe_from(values), directory, data=pathlib.Path({str(archives)!r}), 
     assert_same_run(tmp_path / "killed", finished)
 
 
-
-
 def test_a_network_is_tempered_once(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     best = shutil.copytree(finished / "best", tmp_path / "best")
     assert "tempered" in load_checkpoint(best)[1]
     monkeypatch.setattr(run, "temper_network", lambda *known: pytest.fail("tempered again"))
     run.temper_checkpoint(best, [], torch.device("cpu"))
-
-
 
 
 def test_a_run_goes_on_with_other_chunks_and_ends_where_it_ended(

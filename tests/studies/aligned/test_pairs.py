@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from diptych_training.aligned.pairs import LEAST, document_pairs, photo_pairs
+from diptych_studies.aligned.pairs import LEAST, document_pairs, photo_pairs
 from diptych_training.data.documents import KINDS
 
 
