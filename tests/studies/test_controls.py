@@ -1,6 +1,7 @@
 """The controls: what each takes for alike, and what they are asked on a search."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from PIL import Image, ImageFilter
 
 from diptych_model.checkpoint import save_checkpoint
+from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import PictureError
 from diptych_studies.controls import CONTROLS, PerceptualHash, Sift, make_control, open_part, rank_by_control
 from diptych_training.errors import DataError
@@ -125,10 +127,11 @@ class Brightness:
     def __init__(self, *, verifies: bool) -> None:
         self.verifies, self.asked = verifies, list[int]()
 
-    def describe(self, picture: Path) -> float:
+    def describe(self, picture: PictureSource) -> float:
+        assert isinstance(picture, Path)
         return float(np.asarray(Image.open(picture).convert("L")).mean())
 
-    def scores(self, query: float, references: list[float]) -> np.ndarray:
+    def scores(self, query: float, references: Sequence[float]) -> np.ndarray:
         self.asked.append(len(references))
         return -np.abs(np.array(references) - query)
 

@@ -8,7 +8,7 @@ import pytest
 from diptych_model import Residual, save_checkpoint
 from diptych_training.cli import OF_STUDIES
 from diptych_training.errors import DataError
-from diptych_training.recipe import PAIR_TRAINING, TRAININGS, open_training, read_recipe, recipe_from
+from diptych_training.recipe import PAIR_TRAINING, TRAININGS, build_recipe, open_training, recipe_from
 
 RECIPES = Path(__file__).parents[2] / "training" / "recipes"
 
@@ -32,7 +32,7 @@ def test_a_recipe_of_what_train_does_not_train_is_refused_with_the_command(table
 
 
 def test_a_resolved_recipe_reads_back_as_itself() -> None:
-    recipe = read_recipe(RECIPES / "photo.toml")
+    recipe = build_recipe(RECIPES / "photo.toml", [], recipe_from)
     assert recipe_from(json.loads(json.dumps(recipe.to_dict()))) == recipe
 
 
@@ -58,7 +58,8 @@ def test_a_recipe_is_changed_from_outside_in_any_place(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text("[learning]\nrate = 1e-3\n" + TASK + "[[stages]]\npixels = 64\nsteps = 3\n" * 2)
     changes = ["name=mine", "learning.warmup = 7", "network.relation=siamese", "network.encoder.depths=[1, 1, 2]"]
-    recipe = read_recipe(path, [*changes, "network.pixels=64", "stages.1.steps=60", "stages.1.negatives=4"])
+    changes += ["network.pixels=64", "stages.1.steps=60", "stages.1.negatives=4"]
+    recipe = build_recipe(path, changes, recipe_from)
     assert (recipe.name, recipe.learning.rate, recipe.learning.warmup) == ("mine", 1e-3, 7)
     assert (recipe.network.relation, recipe.network.encoder) == ("siamese", Residual(depths=(1, 1, 2)))
     assert [(stage.pixels, stage.steps, stage.negatives) for stage in recipe.stages] == [(64, 3, 7), (64, 60, 4)]
@@ -88,7 +89,7 @@ def test_a_change_that_does_not_fit_is_refused(tmp_path: Path, change: str, mess
     path = tmp_path / "run.toml"
     path.write_text(TASK + "[[stages]]\npixels = 128\nsteps = 3\n")
     with pytest.raises(DataError, match=re.escape(message)):
-        read_recipe(path, [change])
+        build_recipe(path, [change], recipe_from)
 
 
 CHARACTERS = '[[tasks]]\nkind = "character"\n'
@@ -126,10 +127,10 @@ def test_a_recipe_that_cannot_be_run_is_refused_with_its_file_and_the_reason(
     path = tmp_path / "run.toml"
     path.write_text(text)
     with pytest.raises(DataError, match=message) as caught:
-        read_recipe(path)
+        build_recipe(path, [], recipe_from)
     assert str(path) in str(caught.value)
 
 
 def test_a_missing_recipe_is_named() -> None:
     with pytest.raises(DataError, match=r"no recipe at nowhere\.toml"):
-        read_recipe(Path("nowhere.toml"))
+        build_recipe(Path("nowhere.toml"), [], recipe_from)

@@ -225,14 +225,6 @@ def settings_from(cls: type[Built], values: Any, what: str) -> Built:
     return cls(**known)
 
 
-def read_recipe(path: Path, changes: Sequence[str] = ()) -> Recipe:
-    """Read the recipe of a pair network, with changes such as `learning.rate=1e-3` or `stages.0.steps=60`.
-
-    Lists count from 0. Raises `DataError` as `build_recipe` does.
-    """
-    return build_recipe(path, changes, recipe_from)
-
-
 def open_training(path: Path, changes: Sequence[str], more: Mapping[str, str]) -> tuple[ModuleType, Any]:
     """Read a recipe of any kind: the module that trains such a network (of `TRAININGS` or `more`), and the recipe.
 

@@ -57,16 +57,6 @@ def test_every_method_answers_the_same_trials(entrants: Entrants, photos: Path) 
     assert np.flatnonzero(scored.labels).tolist() == [0, 5, 7]
 
 
-def test_the_pair_scorer_looks_at_the_pairs_of_the_trial_in_their_order(entrants: Entrants, photos: Path) -> None:
-    given = trials(photos)
-    _, scored = measure_trials(entrants, given, judge_accuracy(given, Resampling("trials", np.arange(3))))
-    again = entrants.model.encode(
-        np.stack([panel_pixels(file, entrants.model.panel_size) for file in given.files])
-    ).tokens
-    expected = [entrants.model.pair_logits(again[[a]], again[[b]])[0] for a, b in given.pairs]
-    assert np.array_equal(scored.logits, expected)
-
-
 @pytest.fixture
 def runs(tmp_path: Path, photo_bytes) -> Path:
     """Three 4-way runs in Lake's layout, in which every test picture is the right training picture itself."""

@@ -22,7 +22,7 @@ from diptych_training.errors import DataError
 from diptych_training.learning import run
 from diptych_training.learning.pretrained import initial_network
 from diptych_training.learning.trainer import Learner
-from diptych_training.recipe import Recipe, read_recipe, recipe_from
+from diptych_training.recipe import Recipe, build_recipe, recipe_from
 
 ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
 
@@ -46,7 +46,7 @@ def notes(directory: Path) -> list[dict]:
 
 
 def test_a_run_leaves_its_recipe_metrics_environment_and_a_calibrated_checkpoint(finished: Path) -> None:
-    assert read_recipe(finished / "recipe.toml") == recipe_from(SMALL)
+    assert build_recipe(finished / "recipe.toml", [], recipe_from) == recipe_from(SMALL)
     assert json.loads((finished / "environment.json").read_text())["torch"] == torch.__version__
     assert [line["step"] for line in notes(finished) if "embedding" in line] == [1, 2, 3, 4, 5, 6]
     assert [line["step"] for line in notes(finished) if "pair" in line] == [3, 4, 5, 6]
