@@ -124,7 +124,7 @@ ROWS = (
     Row("evaluate oneshot {in}/runs", MEASURED, "{in}/runs", threads=False),
     Row("evaluate episodes {in}/characters --split background --episodes 1 --ways 2", MEASURED, "{in}/characters", threads=False),
     Row("evaluate retrieval --queries {in}/classes.csv --gallery {in}/classes.csv --root {in}/photos", MEASURED, threads=False),
-    Row("evaluate copies --references {in}/photos --queries {in}/photos --truth {in}/truth.csv --no-baselines", MEASURED, threads=False),
+    Row("evaluate copies --references {in}/photos --queries {in}/photos --truth {in}/truth.csv", MEASURED, threads=False),
     Row("evaluate pairs {in}/labelled.csv", MEASURED, "{in}/labelled.csv", threads=False),
     Row("evaluate calibration --only clothing,goods --out {out}/kinds --plot {out}/plot.png", "diptych_studies.kinds.planted:read_photos", "{in}/goods.zip", ("plot.png",), again=False, threads=False),
     Row("train {in}/run.toml -o {out}/run", "diptych_training.learning.run:train", "{in}/classes", ("run",), model=False),

@@ -49,19 +49,6 @@ def test_a_default_is_the_same_in_the_command_and_in_its_function(line: list[str
         assert (tuple(given) if isinstance(given, list) else given or ()) == (default or ()), name
 
 
-@pytest.mark.slow
-def test_bench_operators_prints_its_table_and_writes_its_plot(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plot = tmp_path / "costs.svg"
-    few = ["--width", "8", "--tokens", "8", "--windows", "1", "--repeats", "1", "--mixers", "convolution"]
-    assert main(["bench", "operators", *few, "--plot", str(plot)]) == 0
-    assert "convolution" in capsys.readouterr().out
-    assert plot.read_text().startswith("<?xml")
-    assert main(["bench", "operators", *few, "--no-plot", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["width"] == 8
-
-
 def test_study_mixers_measures_what_is_asked_for(
     omniglot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

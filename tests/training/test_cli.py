@@ -1,11 +1,12 @@
 """The command line of training, its wrong turns first."""
 
-import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from diptych.cli.main import main
+from diptych_training.cli import OF_STUDIES
 
 
 def test_training_without_data_says_where_it_is_expected(
@@ -19,15 +20,10 @@ def test_training_without_data_says_where_it_is_expected(
     assert not (tmp_path / "out").exists()
 
 
-def test_unpack_and_edit_report_what_they_wrote_as_json(
-    archives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_what_only_a_checkout_trains_says_so_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("DIPTYCH_DATA", str(archives))
-    assert main(["unpack", "clothing", "-o", str(tmp_path / "photos"), "--json"]) == 0
-    splits = json.loads(capsys.readouterr().out)
-    assert sum(splits.values()) == 60
-    line = ["edit", str(tmp_path / "photos"), "-o", str(tmp_path / "queries"), "--count", "3", "--json"]
-    assert main([*line, "--among", str(tmp_path / "photos" / "test.csv")]) == 0
-    written = json.loads(capsys.readouterr().out)
-    assert written["queries"] == 3
-    assert Path(written["truth"]).is_file()
+    (tmp_path / "run.toml").write_text("[aligned]\nfamilies = 1\n")
+    monkeypatch.setitem(sys.modules, OF_STUDIES["aligned"], None)
+    assert main(["train", str(tmp_path / "run.toml"), "-o", str(tmp_path / "out")]) == 1
+    assert "training needs a checkout of Diptych" in capsys.readouterr().err

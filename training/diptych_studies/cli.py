@@ -233,9 +233,9 @@ def marks(
     quiet: Quiet = False,
 ) -> int:
     """A model on the project's own validation sets, copies and things, in one table."""
+    from diptych_studies.controls import open_part
     from diptych_studies.marks import marks_text, measure_marks
     from diptych_training.data.archives import data_folder
-    from diptych_training.evaluation.open_model import open_model
     from diptych_training.evaluation.stages import Entrants
 
     console = Console(as_json, quiet)
@@ -244,8 +244,8 @@ def marks(
     def enter(question: str) -> Iterator[Entrants]:
         with ExitStack() as models:
             yield Entrants(
-                models.enter_context(open_model(model, question)),
-                {other: models.enter_context(open_model(other, question)) for other in against or ()},
+                models.enter_context(open_part(model, question)),
+                {other: models.enter_context(open_part(other, question)) for other in against or ()},
                 progress=lambda items, total, name: console.progress(items, total=total, desc=name),
             )
 

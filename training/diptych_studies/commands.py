@@ -17,7 +17,7 @@ def register(commands: Commands) -> None:
         "diptych_studies.benchmarks.cli:copies",
         "Copies found over the milliseconds of a search, beside the usual alternatives",
     )
-    bench.add("diptych_studies.benchmarks.cli:labels", "The worth of labels: calibration and fine-tuning")
+    bench.add("diptych_studies.benchmarks.cli:labels", "The worth of labels: what a calibration by them gains")
     evaluate = commands.group("evaluate", "Measure a model")
     evaluate.add(
         "diptych_studies.cli:calibration",

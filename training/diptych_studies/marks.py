@@ -91,7 +91,7 @@ def _measure_set(name: str, folder: Path, model: str, entrants: Entrants, candid
         references, queries = folder.parent / REFERENCES, folder / "queries"
         truth = queries / "truth.csv"
         made_of = _digest_folders(folder, references)
-        places = ["--references", references, "--queries", queries, "--truth", truth, "--no-baselines"]
+        places = ["--references", references, "--queries", queries, "--truth", truth]
         evidence = evaluate_copies(entrants, references, queries, read_truth(truth), candidates=candidates)
     else:
         root, asked, stored = folder / "photos", folder / "queries.csv", folder / "gallery.csv"

@@ -12,6 +12,10 @@ from typer import Argument, Option
 from diptych.command_tree import Commands, Json, Quiet
 from diptych.console import Console
 
+# The module that trains a network of a checkout, where alone another can take the released one's place, by the recipe's
+# table.
+OF_STUDIES = {"aligned": "diptych_studies.aligned.training"}
+
 
 def register(commands: Commands) -> None:
     """Add all of them to the command line."""
@@ -63,11 +67,13 @@ def train(
         from diptych_training.learning.distributed import is_first
         from diptych_training.recipe import open_training
 
-        training, read = open_training(recipe, changes or [])
+        training, read = open_training(recipe, changes or [], OF_STUDIES)
     except ImportError as error:
         from diptych_training.errors import DataError
 
-        raise DataError(f"training needs `pip install 'diptych[train]'`: {error}") from None
+        of_studies = str(error.name).startswith("diptych_studies")
+        needed = "a checkout of Diptych" if of_studies else "`pip install 'diptych[train]'`"
+        raise DataError(f"{recipe}: training needs {needed}: {error}") from None
     directory = out or Path("runs") / read.name
     found = training.train(read, directory, resume=resume, quiet=console.is_silent)
     if is_first():

@@ -21,11 +21,7 @@ from diptych_training.tasks import TASKS, Task, task_from
 
 Built = TypeVar("Built")
 # The modules that train each kind of network, by the table that a recipe of it has; any other is of a pair network.
-TRAININGS = {
-    "labels": "diptych_training.fine_tuning.run",
-    "aligned": "diptych_training.aligned.training",
-    "losses": "diptych_training.losses.training",
-}
+TRAININGS = {"losses": "diptych_training.losses.training"}
 PAIR_TRAINING = "diptych_training.learning.run"
 TEACHERS = ("pair", "matches")
 IMAGENET = "imagenet"  # what a recipe may start from: weights that have seen it
@@ -229,16 +225,8 @@ def settings_from(cls: type[Built], values: Any, what: str) -> Built:
     return cls(**known)
 
 
-def read_recipe(path: Path, changes: Sequence[str] = ()) -> Recipe:
-    """Read the recipe of a pair network, with changes such as `learning.rate=1e-3` or `stages.0.steps=60`.
-
-    Lists count from 0. Raises `DataError` as `build_recipe` does.
-    """
-    return build_recipe(path, changes, recipe_from)
-
-
-def open_training(path: Path, changes: Sequence[str]) -> tuple[ModuleType, Any]:
-    """Read a recipe of any kind: the module that trains such a network (`TRAININGS`), and the recipe.
+def open_training(path: Path, changes: Sequence[str], more: Mapping[str, str]) -> tuple[ModuleType, Any]:
+    """Read a recipe of any kind: the module that trains such a network (of `TRAININGS` or `more`), and the recipe.
 
     The module has `train(recipe, directory, resume=..., quiet=...)` and `report(found, directory)`.
     """
@@ -246,7 +234,9 @@ def open_training(path: Path, changes: Sequence[str]) -> tuple[ModuleType, Any]:
     def build(values: Mapping[str, Any]) -> tuple[ModuleType, Any]:
         if "classifier" in values:
             raise ValueError("a classifier is trained by `diptych study classifier`")
-        module = next((module for table, module in TRAININGS.items() if table in values), PAIR_TRAINING)
+        if "labels" in values:
+            raise ValueError("labels are fitted by `diptych calibrate`; the task 'pairs' learns from a table of them")
+        module = next((module for table, module in {**TRAININGS, **more}.items() if table in values), PAIR_TRAINING)
         training = import_module(module)
         return training, training.recipe_from(values)
 

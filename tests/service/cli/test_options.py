@@ -123,7 +123,7 @@ def test_a_worker_of_a_batch_which_may_start_no_process_decodes_itself(monkeypat
 
 
 # Words that are no paths; whatever else is read as a text is a path, and has to be read by `given_path`.
-NO_PATHS = {"host", "address", "name", "split", "columns", "changes", "keep", "exclude", "control", "only", "mixers"}
+NO_PATHS = {"host", "address", "name", "split", "columns", "changes", "keep", "exclude", "only", "mixers"}
 NO_PATHS |= {"archive"}
 
 

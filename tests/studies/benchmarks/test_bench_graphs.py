@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 
 from diptych.bench.graphs import FOLDER, SGEMM_SIZE, open_yardstick
 from diptych_studies.benchmarks.bench_graphs import TOKENS, cnn_pair, late_interaction, sgemm, vit_s16_pair
@@ -50,8 +49,3 @@ def test_late_interaction_is_the_mean_of_the_best_cosines_both_ways() -> None:
     (scores,) = open_yardstick("late", 1).run(None, {"a": a, "b": b})
     cosines = np.einsum("qd,pkd->pqk", a[0].astype(np.float64), b.astype(np.float64))
     np.testing.assert_allclose(scores, (cosines.max(2).mean(1) + cosines.max(1).mean(1)) / 2, rtol=1e-5)
-
-
-def test_an_unknown_yardstick_is_an_error() -> None:
-    with pytest.raises(FileNotFoundError):
-        open_yardstick("ruler", 1)

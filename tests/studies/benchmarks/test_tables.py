@@ -6,14 +6,8 @@ import sys
 import pytest
 
 from diptych.cli.main import main
-from diptych.errors import BenchError
 from diptych_studies.benchmarks import tables
 from diptych_studies.benchmarks.tables import memory
-
-
-def test_a_run_that_fails_ends_it_with_its_words(tmp_path):
-    with pytest.raises(BenchError, match=r"(?s)`diptych score --model no-such-model` ended with 1: .*no-such-model"):
-        tables.measure(tmp_path, pairs=10, pictures=2, model="no-such-model")
 
 
 def test_memory_is_that_of_a_process_and_of_all_below_it():

@@ -148,20 +148,3 @@ def test_only_of_two_panels_segments_give_a_temperature_to_each_kind_of_token() 
     assert kinds(panels=2, segments=True) == 2
     assert kinds(panels=2) == 1
     assert kinds(segments=True) == 1
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: CrossCovarianceAttention(6, 4), "must divide the channels: 6 channels, 4 heads"),
-        (lambda: ClassAttention(6, 4), "must divide the channels: 6 channels, 4 heads"),
-        (lambda: CrossCovariance(heads=0), "must be positive"),
-        (
-            lambda: CrossCovariance().build(Place(4, 4, 2, 2, bias="concatenated")),
-            "'cross_covariance' takes bias = 'panel' or 'none', got 'concatenated'",
-        ),
-    ],
-)
-def test_what_does_not_fit_is_refused_with_the_numbers(call, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -1,4 +1,4 @@
-"""The other papers' operators in the pair network: its laws, their costs by hand, and the gate of the export."""
+"""The other papers' operators in the pair network: its laws, their costs by hand, what they refuse, and the gate."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,22 @@ from diptych_export.graphs import export_graphs
 from diptych_export.parity import compare_graphs
 from diptych_model.flops import count_flops
 from diptych_model.mixers import Place, PlainConvolution
-from diptych_studies.mixers import MIXERS, StandAlone
+from diptych_studies.mixers import (
+    MIXERS,
+    AttentionAugmented,
+    CrossCovariance,
+    Decoder,
+    NonLocalAttention,
+    SqueezeExcitationConvolution,
+    StandAlone,
+    Transformer,
+)
+from diptych_studies.mixers.attention_augmented import RelativeSelfAttention
+from diptych_studies.mixers.cross_covariance import ClassAttention, CrossCovarianceAttention
+from diptych_studies.mixers.non_local import NonLocal
+from diptych_studies.mixers.squeeze_excitation import SqueezeExcitation
+from diptych_studies.mixers.stand_alone import AttentionStem
+from diptych_studies.mixers.transformer import CrossAttention, DecoderLayer, EncoderLayer, sinusoids
 
 KINDS = [kind for kind in MIXERS if kind not in ("msac", "convolution")]
 ATTENTIVE = {"attention_augmented", "decoder", "non_local", "transformer"}
@@ -86,3 +101,46 @@ BY_HAND = {
 def test_the_count_of_an_operator_is_the_one_by_hand(kind: str) -> None:
     mixer = MIXERS[kind]().build(Place(D, D, 6, 5, panels=2))
     assert count_flops(mixer, shape(2, 6, 5, D)) == 2 * BY_HAND[kind]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_mixer_refuses_a_bias_that_it_has_not(kind: str) -> None:
+    bias = "none" if kind == "attention_augmented" else "concatenated"
+    with pytest.raises(ValueError, match=rf"'{kind}' takes bias = '.*, got '{bias}'"):
+        MIXERS[kind]().build(Place(12, 12, 2, 2, panels=2, segments=True, bias=bias))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Decoder().build(Place(8, 8, 3, 3)), "needs panels = 2, got 1: use the mixer 'transformer'"),
+        (lambda: Transformer(heads=0), "transformer: heads must be positive .*, got 0"),
+        (lambda: Transformer(heads=3).build(Place(8, 8, 3, 3)), "divide the width 8, got 3"),
+        (lambda: EncoderLayer(8, 3, 5), "encoder layer: heads must be positive and divide the width 8, got 3"),
+        (lambda: DecoderLayer(8, 5, 5), "decoder layer: heads .* width 8, got 5"),
+        (lambda: CrossAttention(7, 2, 3), "attention: heads .* width 7, got 2"),
+        (lambda: sinusoids(3, 5), "d must be even, got 5"),
+        (lambda: StandAlone(k=0), "k and heads must be positive"),
+        (lambda: StandAlone(heads=3).build(Place(6, 8, 5, 7)), "3 heads must divide the channels given, 8"),
+        (lambda: StandAlone(heads=2, grouped=True).build(Place(5, 8, 5, 7)), "given, 8, and, grouped, those taken, 5"),
+        (lambda: StandAlone(heads=4).build(Place(3, 4, 5, 7)), "a head needs at least 2, got 1"),
+        (lambda: StandAlone().build(Place(8, 8, 5, 7, panels=3)), "takes panels = 1 or 2, got 3"),
+        (lambda: AttentionStem(3, 8, heads=3), "the heads divide d_o = 8"),
+        (lambda: AttentionStem(3, 8)(torch.zeros(1, 8, 6, 3)), "blocks of 4 x 4 must tile the picture, got 8 x 6"),
+        (lambda: CrossCovarianceAttention(6, 4), "must divide the channels: 6 channels, 4 heads"),
+        (lambda: ClassAttention(6, 4), "must divide the channels: 6 channels, 4 heads"),
+        (lambda: CrossCovariance(heads=0), "must be positive"),
+        (lambda: RelativeSelfAttention(5, 4, 3, 2, 2, 2), "multiples of the heads, got d_k 4, d_v 3, 2 heads"),
+        (lambda: AttentionAugmented(heads=4).build(Place(4, 4, 2, 2)), "of the d_o channels, .* 4 of 4"),
+        (lambda: AttentionAugmented(upsilon=1.0), "upsilon between 0 and 1"),
+        (lambda: NonLocal(7, 3, 2), "must divide the channels: 7 channels, reduction 2"),
+        (lambda: NonLocalAttention(0), "reduction must be positive"),
+        (lambda: SqueezeExcitation(7, 2), "must divide the channels: 7 channels, reduction 2"),
+        (lambda: SqueezeExcitation(6, 2, panels=3), "one panel or two that face each other, got 3"),
+        (lambda: SqueezeExcitationConvolution(reduction=0), "must be positive"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_what_does_not_fit_is_refused_with_the_numbers(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,18 +1,14 @@
 """SAGAN's attention against the float64 loops and the formula by einsum; every size another prime."""
 
-from typing import TypeVar
-
 import pytest
 import torch
 from drawing import assert_equal_with_gradients, draw, drawn
-from torch import Tensor, nn
+from torch import Tensor
 
 from diptych_model.mixers import Place
 from diptych_studies import reference
 from diptych_studies.mixers import NonLocalAttention
 from diptych_studies.mixers.non_local import NonLocal, NonLocalBlock
-
-M = TypeVar("M", bound=nn.Module)
 
 
 def weights_of(made: NonLocal) -> dict[str, Tensor]:
@@ -67,19 +63,3 @@ def test_a_place_gives_its_stride_and_of_two_panels_its_segments() -> None:
     assert made.segment is not None
     assert NonLocalAttention(2).build(Place(6, 5, 3, 7, panels=2)).segment is None
     assert NonLocalAttention(2).build(Place(6, 5, 3, 7, segments=True)).segment is None
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: NonLocal(7, 3, 2), "must divide the channels: 7 channels, reduction 2"),
-        (lambda: NonLocalAttention(0), "reduction must be positive"),
-        (
-            lambda: NonLocalAttention().build(Place(4, 4, 2, 2, bias="concatenated")),
-            "'non_local' takes bias = 'panel' or 'none', got 'concatenated'",
-        ),
-    ],
-)
-def test_what_does_not_fit_is_refused_with_the_numbers(call, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()

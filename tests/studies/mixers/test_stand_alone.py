@@ -159,28 +159,3 @@ def test_the_stem_and_all_its_gradients_equal_the_loops(scaled: bool, batch: int
     )
     wanted = [p for name, p in made.named_parameters() if not name.startswith("norm")]
     assert_equal_with_gradients(made.attend_blocks(x), expected, [x, *wanted])
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: StandAlone(k=0), "k and heads must be positive"),
-        (lambda: StandAlone(heads=3).build(Place(6, 8, 5, 7)), "3 heads must divide the channels given, 8"),
-        (
-            lambda: StandAlone(heads=2, grouped=True).build(Place(5, 8, 5, 7)),
-            "2 heads must divide the channels given, 8, and, grouped, those taken, 5",
-        ),
-        (lambda: StandAlone(heads=4).build(Place(3, 4, 5, 7)), "a head needs at least 2, got 1"),
-        (
-            lambda: StandAlone().build(Place(8, 8, 5, 7, bias="concatenated")),
-            "'stand_alone' takes bias = 'panel' or 'none', got 'concatenated'",
-        ),
-        (lambda: StandAlone().build(Place(8, 8, 5, 7, panels=3)), "takes panels = 1 or 2, got 3"),
-        (lambda: AttentionStem(3, 8, heads=3), "the heads divide d_o = 8"),
-        (lambda: AttentionStem(3, 8)(torch.zeros(1, 8, 6, 3)), "blocks of 4 x 4 must tile the picture, got 8 x 6"),
-    ],
-)
-@pytest.mark.usefixtures("unchecked")
-def test_what_does_not_fit_is_refused_with_the_numbers(call, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -200,22 +200,3 @@ def test_the_positional_encoding_is_vaswanis() -> None:
     pairs = torch.view_as_complex(sinusoids(11, 6).view(11, 3, 2).double())
     turns = pairs[4:] / pairs[:-4]
     torch.testing.assert_close(turns, turns[:1].expand(7, 3), rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: Decoder().build(Place(8, 8, 3, 3)), "needs panels = 2, got 1: use the mixer 'transformer'"),
-        (lambda: Decoder().build(Place(8, 8, 3, 3, panels=2, bias="concatenated")), "'decoder' takes bias = 'panel'"),
-        (lambda: Transformer().build(Place(8, 8, 3, 3, bias="concatenated")), "takes bias = 'panel' or 'none'"),
-        (lambda: Transformer(heads=0), "transformer: heads must be positive .*, got 0"),
-        (lambda: Transformer(heads=3).build(Place(8, 8, 3, 3)), "divide the width 8, got 3"),
-        (lambda: EncoderLayer(8, 3, 5), "encoder layer: heads must be positive and divide the width 8, got 3"),
-        (lambda: DecoderLayer(8, 5, 5), "decoder layer: heads .* width 8, got 5"),
-        (lambda: CrossAttention(7, 2, 3), "attention: heads .* width 7, got 2"),
-        (lambda: sinusoids(3, 5), "d must be even, got 5"),
-    ],
-)
-def test_what_does_not_fit_is_refused_with_the_numbers(call, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()

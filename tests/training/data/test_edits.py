@@ -83,13 +83,9 @@ def test_every_edit_gives_an_rgb_picture_of_sane_size_the_same_for_the_same_numb
     assert picture.tobytes() == before
 
 
-def test_the_hard_repertoire_has_the_easy_one_and_thirty_further_edits() -> None:
-    assert list(HARD)[: len(EDITS)] == list(EDITS)
-    assert len(HARD) == len(EDITS) + 30
-    assert {name for group, _ in LIMITS for name in group} | set(SMALLER) | set(BEFORE_SMALLER) <= set(HARD)
-
-
 def test_one_to_five_different_hard_edits_are_made_within_the_limits_and_all_of_them_in_time(photo) -> None:
+    assert list(HARD)[: len(EDITS)] == list(EDITS)
+    assert {name for group, _ in LIMITS for name in group} | set(SMALLER) | set(BEFORE_SMALLER) <= set(HARD)
     rng, picture = np.random.default_rng(0), photo(1, (24, 24))
     drawn = [edit_hard(picture, rng, Props())[1] for _ in range(300)]
     assert min([len(names) for names in drawn].count(n) for n in range(1, 6)) > 30

@@ -1,29 +1,11 @@
-"""Who is measured in these tests: a small artifact, and a control that knows a picture by its mean colour."""
+"""Who is measured in these tests: a small artifact, on a folder of photos."""
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from diptych_runtime.decoder import open_picture
 from diptych_runtime.runtime import Runtime
 from diptych_training.evaluation.stages import Entrants
-
-
-class MeanColour:
-    """A control for tests; `verifies` says whether it takes the first stage's candidates or ranks by itself."""
-
-    def __init__(self, name: str = "colour", *, verifies: bool = False) -> None:
-        self.name, self.verifies = name, verifies
-        self.asked: list[int] = []
-
-    def describe(self, path: Path) -> np.ndarray:
-        return np.asarray(open_picture(path), float).mean((0, 1))
-
-    def scores(self, query: np.ndarray, references: Sequence[np.ndarray]) -> np.ndarray:
-        self.asked.append(len(references))
-        return -np.abs(np.stack(references) - query).sum(1)
 
 
 @pytest.fixture(scope="session")
@@ -34,11 +16,6 @@ def runtime(artifact: Path) -> Runtime:
 @pytest.fixture
 def entrants(runtime: Runtime) -> Entrants:
     return Entrants(runtime)
-
-
-@pytest.fixture
-def colour() -> Callable[..., MeanColour]:
-    return MeanColour
 
 
 @pytest.fixture(scope="session")

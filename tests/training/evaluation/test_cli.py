@@ -1,30 +1,11 @@
 """`diptych evaluate`: its parser, and who is laid beside the model."""
 
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from diptych.cli.main import main
-from diptych_training.errors import DataError
-
-CONTROLS = "diptych_training.evaluation.controls"
-
-
-@pytest.fixture
-def controls(monkeypatch: pytest.MonkeyPatch, colour) -> None:
-    """Controls are made by a function of this test."""
-
-    def control(name: str):
-        if name == "unknown":
-            raise DataError("no control is called 'unknown'")
-        return colour(name)
-
-    module = ModuleType(CONTROLS)
-    module.make_control = control  # pyright: ignore[reportAttributeAccessIssue]
-    monkeypatch.setitem(sys.modules, CONTROLS, module)
 
 
 @pytest.fixture
@@ -56,19 +37,8 @@ def test_what_is_missing_is_wrong_usage(line: list[str], capsys: pytest.CaptureF
     assert "Missing" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("controls")
-def test_copies_are_laid_beside_phash_and_whatever_else_is_asked_for_each_once(line: list[str], capsys) -> None:
-    assert list(measured(line, capsys)["controls"]) == ["phash"]
-    assert list(measured([*line, "--no-baselines"], capsys)["controls"]) == []
-    more = ["--control", "orb", "--control", "phash", "--control", "orb"]
-    assert list(measured([*line, *more], capsys)["controls"]) == ["orb", "phash"]
-    assert list(measured([*line, "--no-baselines", "--control", "orb"], capsys)["controls"]) == ["orb"]
-    assert main([*line, "--control", "unknown", "--model", "nowhere"]) == 1, "before anything is opened"
-    assert "no control is called 'unknown'" in json.loads(capsys.readouterr().out)["error"]["message"]
-
-
 def test_other_models_are_laid_beside_by_the_name_they_were_given(line: list[str], artifact: Path, capsys) -> None:
-    result = measured([*line, "--no-baselines", "--against", str(artifact)], capsys)
+    result = measured([*line, "--against", str(artifact)], capsys)
     other = result["against"][str(artifact)]
     assert other["first_stage"] == result["first_stage"]
     assert other["reranked"]["micro_ap"] == result["micro_ap"]

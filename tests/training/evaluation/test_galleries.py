@@ -95,18 +95,6 @@ def test_places_are_those_of_the_whole_ranking(entrants: Entrants, photos: Path)
     assert max(int(places[0]) for places in first.places) >= 2
 
 
-def test_a_control_ranks_the_whole_gallery_and_one_that_verifies_only_our_candidates(
-    entrants: Entrants, photos: Path, colour
-) -> None:
-    ranks, verifies = colour("ranks"), colour("verifies", verifies=True)
-    ours, _, alone, verified = kept(Entrants(entrants.model, {}, [ranks, verifies]), search(photos))
-    assert ranks.asked == [14] * 14
-    assert verifies.asked == [5] * 14
-    assert alone.order[:, 0].tolist() == list(range(14))
-    assert np.array_equal(np.sort(verified.order), np.sort(ours.order))
-    assert not np.array_equal(np.sort(alone.order), np.sort(ours.order))
-
-
 def test_the_scored_pairs_are_every_query_with_its_candidates(entrants: Entrants, photos: Path) -> None:
     given = search(photos)
     measured = measure_search(entrants, given, nothing)
@@ -178,7 +166,7 @@ def command(photos: Path, queries: Path, artifact: Path, *more: str) -> list[str
 def test_the_json_has_the_keys_of_the_contract_and_figures_in_range(
     photos: Path, queries: Path, artifact: Path, capsys
 ) -> None:
-    assert main(command(photos, queries, artifact, "--json", "--no-baselines", "--candidates", "5")) == 0
+    assert main(command(photos, queries, artifact, "--json", "--candidates", "5")) == 0
     result = json.loads(capsys.readouterr().out)
     keys = ("micro_ap", "recall_at_p90", "recall@1", "recall@100")
     for measured in (result, result["first_stage"]):
@@ -208,7 +196,7 @@ def test_copies_are_asked_for_and_other_questions_on_request(
 ) -> None:
     found = {}
     for model, more in ((artifact_of_two, ()), (artifact_of_two, ("--question", "thing")), (artifact, ())):
-        assert main(command(photos, queries, model, "--json", "--no-baselines", "--candidates", "5", *more)) == 0
+        assert main(command(photos, queries, model, "--json", "--candidates", "5", *more)) == 0
         result = json.loads(capsys.readouterr().out)
         found[result["question"]] = result
     assert list(found) == ["copy", "thing", "match"]

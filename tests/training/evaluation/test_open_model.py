@@ -38,23 +38,6 @@ def test_an_artifact_and_a_released_model_are_opened_as_they_are(artifact: Path)
     assert not is_checkpoint(artifact)
 
 
-@pytest.mark.slow
-def test_a_model_s_panel_part_is_measured_alone_by_late_interaction_and_by_its_embedding(checkpoint: Path) -> None:
-    pixels = np.random.default_rng(0).integers(0, 256, (5, 32, 32, 3), np.uint8)
-    with open_model(f"late:{checkpoint}") as late, open_model(f"twin:{checkpoint}") as twin:
-        tokens, embeddings = late.encode(pixels)
-        a, b = (t.astype(np.float64).reshape(len(t), -1, t.shape[-1]) for t in (tokens[:1], tokens[1:]))
-        a, b = (t / np.linalg.norm(t, axis=-1, keepdims=True) for t in (a, b))
-        cosines = a @ b.transpose(0, 2, 1)
-        best = (cosines.max(1).mean(1) + cosines.max(2).mean(1)) / 2
-        np.testing.assert_allclose(late.pair_logits(tokens[:1], tokens[1:]), 10 * best - 5, atol=1e-2)
-        seen = twin.encode(pixels)
-        np.testing.assert_allclose(seen.embeddings, embeddings, atol=1e-6)
-        expected = 10 * embeddings[:1] @ embeddings[1:].T - 5
-        np.testing.assert_allclose(twin.pair_logits(seen.tokens[:1], seen.tokens[1:]), expected[0], atol=1e-2)
-        assert late.name == f"late:{checkpoint.name}"
-
-
 def test_without_torch_a_checkpoint_is_refused_with_the_line_that_installs_it(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

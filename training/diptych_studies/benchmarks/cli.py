@@ -223,9 +223,9 @@ def labels(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """The worth of labels: calibration and fine-tuning.
+    """The worth of labels: what a calibration by them gains.
 
-    Answers come from the classes, and half of them are measured on, which no label is about. Needs `diptych[train]`.
+    Answers come from the classes, and half of them are measured on, which no label is about.
     """
     from diptych.pictures.walk import full_path
     from diptych_runtime.session import thread_count

@@ -1,13 +1,13 @@
 """`diptych bench copies`: how many edited copies each way of searching finds, and the milliseconds of a search.
 
-What is found is measured on all queries by `diptych evaluate copies`; time is measured on some of them, the ways in
-turns, with the references read beforehand.
+What is found is measured on all queries as `diptych evaluate copies` does; time is measured on some of them, the ways
+in turns, with the references read beforehand.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,10 @@ from diptych.bench.model import find_processor
 from diptych.console import QUIET, Console, format_count, format_table
 from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
-from diptych_studies.benchmarks.command import run_command
 from diptych_studies.benchmarks.searches import CANDIDATES, Copies, Search, searches
+from diptych_studies.controls import make_control, measure_controls, open_part
+from diptych_training.evaluation.galleries import evaluate_copies, match_copies, read_truth
+from diptych_training.evaluation.stages import Entrants
 
 # The encoder as ImageNet left it and late interaction have what the model has, the last two are what a cross-encoder of
 # two pictures would cost, and find nothing: nobody has trained them for it.
@@ -47,7 +49,7 @@ def measure(
 ) -> dict[str, Any]:
     """The figures for `text`, of `models` and of the peers of the first of them; `folder` is for temporary files.
 
-    `rounds` are the queries whose time is taken. Raises BenchError where they are too few or a command fails.
+    `rounds` are the queries whose time is taken. Raises BenchError where they are too few.
     """
     if rounds < 3:
         raise BenchError(f"a median needs at least 3 rounds, got {rounds}")
@@ -57,7 +59,7 @@ def measure(
         if not path.exists():
             raise BenchError(f"{path} does not exist")
     scorers = {name: Scorer.load(name, "copy", threads=threads) for name in models}
-    console.remark("diptych evaluate copies ...")
+    console.remark("what is found ...")
     with console.progress(total=1, unit="step", desc="evaluating") as bar:
         told = _evaluate(copies, models, peers, lambda: bar.update(0))
         bar.update()
@@ -137,14 +139,24 @@ def _check_packages(peers: Collection[str]) -> None:
 def _evaluate(
     copies: Copies, models: Sequence[str], peers: Collection[str], tick: Callable[[], object]
 ) -> dict[str, Any]:
-    """The JSON of `diptych evaluate copies`, in a process of its own. Raises BenchError where it fails."""
-    line: list[object] = ["evaluate", "copies", "--references", copies.references, "--queries", copies.queries]
-    line += ["--truth", copies.truth, "--no-baselines", "--candidates", CANDIDATES, "--json", "--model", models[0]]
-    for other in [*models[1:], *(f"{peer}:{models[0]}" for peer in ("untrained", "late") if peer in peers)]:
-        line += ["--against", other]
-    for control in (peer for peer in ("phash", "sift") if peer in peers):
-        line += ["--control", control]
-    return json.loads(run_command(*line, tick=tick))
+    """The result of `diptych evaluate copies`, with the controls among the peers beside it."""
+
+    def progress(items: Iterable[Any], total: int, name: str) -> Iterator[Any]:
+        for item in items:
+            yield item
+            tick()
+
+    others = [*models[1:], *(f"{peer}:{models[0]}" for peer in ("untrained", "late") if peer in peers)]
+    controls = [make_control(peer) for peer in ("phash", "sift") if peer in peers]
+    truth = read_truth(copies.truth)
+    with ExitStack() as stack:
+        model = stack.enter_context(open_part(models[0], "copy"))
+        against = {other: stack.enter_context(open_part(other, "copy")) for other in others}
+        entrants = Entrants(model, against, progress)
+        found = evaluate_copies(entrants, copies.references, copies.queries, truth, candidates=CANDIDATES).result
+        search = match_copies(copies.references, copies.queries, truth, CANDIDATES)
+        methods = measure_controls(controls, model, search, progress)
+    return found | {"controls": {name: one.values | {"interval": one.intervals} for name, one in methods.items()}}
 
 
 def _found(told: Mapping[str, Any], model: str) -> Iterator[tuple[str, dict[str, list[float]]]]:

@@ -98,5 +98,4 @@ def text(result: Mapping[str, Any]) -> str:
         f"{name} {one['processor']:.0f} s ({one['elapsed']:.0f})" for name, one in result["seconds"].items()
     )
     lines.append(f"processor time (elapsed), {format_count(result['threads'], 'thread')}: {spent}")
-    lines.append(f"{format_count(result['embedded_anew'], 'picture')} embedded anew")
     return "\n".join(lines)

@@ -1,12 +1,11 @@
 """`diptych bench labels`: the worth of a person's labels, answered from known truth on the pairs that `label` chooses.
 
-The pictures are divided by what they show: half is labelled, and what was fitted to the labels is measured on the
-nearest pairs of the other half. Training and adoption are commands in processes of their own, as people run them.
+The pictures are divided by what they show: half is labelled, and the calibration that is fitted to the labels is
+measured on the nearest pairs of the other half.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,22 +17,17 @@ import numpy as np
 
 from diptych.bench.model import find_processor
 from diptych.collection.collection import Collection
-from diptych.collection.rebuild import adopt_model
 from diptych.dedupe.candidates import candidate_pairs
 from diptych.errors import BenchError
 from diptych.labelling.calibrate import calibrate_collection
 from diptych.labelling.choose import pairs_to_label
-from diptych.labelling.table import write_labels
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.judgement import needs_closer_look, question_probabilities
 from diptych_runtime.manifest import digest
-from diptych_runtime.models import OWN_MODELS
-from diptych_studies.benchmarks.command import run_command
 from diptych_studies.benchmarks.label_figures import Pairs, figures, gains
 
 NEAREST = 10  # pictures that each held-out one is paired with
-_RECIPE = 'name = "labels"\nstart = {start}\nthreads = {threads}\n\n[labels]\ntable = {table}\n'
 
 
 @dataclass(frozen=True)
@@ -48,7 +42,7 @@ class Setting:
 
 
 def measure(folder: Path, setting: Setting, say: Callable[[str], object] = lambda _: None) -> dict[str, Any]:
-    """The figures for `text`, measured in `folder`. Raises BenchError if a command fails or a half has no matches."""
+    """The figures for `text`, measured in `folder`. Raises BenchError if a half has no matches."""
     labelled, held_out = halves(setting.classes)
     scorer = Scorer.load(setting.model, setting.question, threads=setting.threads)
     seconds: dict[str, dict[str, float]] = {}
@@ -66,23 +60,8 @@ def measure(folder: Path, setting: Setting, say: Callable[[str], object] = lambd
     released = timed("looking", lambda: _judged(other, scorer, setting))
     with Collection.open(store, scorer.with_calibration(None), read_only=True) as collection:
         own = timed("calibrating", lambda: calibrate_collection(collection, force=True)).calibration
-        with (folder / "pairs.csv").open("w", newline="") as stream:
-            write_labels(collection.labels(), stream)
     calibrated = _judged(other, scorer.with_calibration(own), setting)
-    trained = timed(
-        "training", lambda: json.loads(run_command("train", _recipe(folder, setting), "-o", folder / "run", "--json"))
-    )
-    environment = {OWN_MODELS: str(folder / "models")}
-    adopted = timed(
-        "adopting",
-        lambda: json.loads(
-            run_command("models", "use", folder / "run", "--store", store, "--json", environment=environment)
-        ),
-    )
-    tuned = Scorer.load(str(folder / "models" / adopted["model"]), setting.question, threads=setting.threads)
-    adopt_model(other, tuned, str(folder / "models" / adopted["model"]))
-    fine_tuned = _judged(other, tuned, setting)
-    ways = {"released": released, "calibrated": calibrated, "fine-tuned": fine_tuned}
+    ways, stated = {"released": released, "calibrated": calibrated}, scorer.runtime.effective_thresholds
     return {
         "processor": find_processor(),
         "threads": setting.threads,
@@ -90,16 +69,10 @@ def measure(folder: Path, setting: Setting, say: Callable[[str], object] = lambd
         "question": setting.question,
         "pictures": {"labelled": len(labelled), "held_out": len(held_out)},
         "labels": counts,
-        "embedded_anew": (adopted["rebuilt"] or {}).get("embedded", 0),
-        "strength": trained["questions"][scorer.runtime.question]["strength"],
         "pairs": len(released.labels),
         "matches": int(released.labels.sum()),
-        "ways": {name: figures(way, tuned.runtime.effective_thresholds) for name, way in ways.items()},
-        "gains": {
-            name: gains(released, way, tuned.runtime.effective_thresholds)
-            for name, way in ways.items()
-            if way is not released
-        },
+        "ways": {name: figures(way, stated) for name, way in ways.items()},
+        "gains": {"calibrated": gains(released, calibrated, stated)},
         "seconds": seconds,
     }
 
@@ -163,10 +136,3 @@ def _judged(store: Path, scorer: Scorer, setting: Setting) -> Pairs:
     if labels.all() or not labels.any():
         raise BenchError(f"of {len(labels)} nearest pairs that are held out {labels.sum()} match; bring other pictures")
     return Pairs(pairs, shown, labels)
-
-
-def _recipe(folder: Path, setting: Setting) -> Path:
-    path = folder / "labels.toml"
-    words = {"start": json.dumps(setting.model), "table": json.dumps(str(folder / "pairs.csv"))}
-    path.write_text(_RECIPE.format(threads=setting.threads, **words))
-    return path

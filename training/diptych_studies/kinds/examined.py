@@ -17,8 +17,8 @@ from diptych_runtime.closer_look.votes import elected_of_crowd, make_signatures
 from diptych_runtime.decoder import panel_pixels
 from diptych_runtime.manifest import digest
 from diptych_runtime.runtime import Panels, Runtime
+from diptych_studies.kinds.looks import Looks
 from diptych_studies.kinds.planted import Planted
-from diptych_training.looks import Looks
 
 NEAREST = 20  # candidates of each picture
 

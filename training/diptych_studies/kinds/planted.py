@@ -18,11 +18,11 @@ from PIL import Image
 from diptych_runtime.atomic import replacing_folder
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.decoder import panel_pixels
+from diptych_studies.kinds.variants import VARIANTS, recolour_part
 from diptych_training.data.archives import CLASS, Photo, list_photos, read_photos
 from diptych_training.data.csv import read_table
 from diptych_training.data.documents import GROUPS, draw_documents
 from diptych_training.data.edits import REPERTOIRES, picture_names, write_queries
-from diptych_training.data.variants import VARIANTS, recolour_part
 from diptych_training.errors import DataError
 
 ARCHIVES = (

@@ -28,14 +28,6 @@ Against = Annotated[
 Candidates = Annotated[int, Option("--candidates", metavar="K", help="candidates re-ranked")]
 
 _Question = Annotated[Asked, Option("--question", help="what models with several questions are asked")]
-_Control = Annotated[
-    list[str] | None,
-    Option(
-        "--control",
-        metavar="NAME",
-        help="lay a classical method beside it: phash or sift (repeatable)",
-    ),
-]
 
 
 def oneshot(
@@ -43,14 +35,13 @@ def oneshot(
     model: AnyModel = "photo",
     question: _Question = THING,
     against: Against = None,
-    control: _Control = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
     """One-shot runs of characters, in Lake's layout."""
     from diptych_training.evaluation.trials import evaluate_oneshot, open_runs
 
-    measurement = _Measurement(model, question, against, control, Console(as_json, quiet))
+    measurement = _Measurement(model, question, against, Console(as_json, quiet))
     with open_runs(runs) as folder:
         return measurement.run(lambda entrants: evaluate_oneshot(entrants, folder))
 
@@ -66,14 +57,13 @@ def episodes(
     model: AnyModel = "photo",
     question: _Question = THING,
     against: Against = None,
-    control: _Control = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
     """Random one-shot episodes within an alphabet."""
     from diptych_training.evaluation.trials import evaluate_episodes, open_drawings
 
-    measurement = _Measurement(model, question, against, control, Console(as_json, quiet))
+    measurement = _Measurement(model, question, against, Console(as_json, quiet))
     with open_drawings(drawings, split) as folder:
         return measurement.run(
             lambda entrants: evaluate_episodes(entrants, folder, split=split, episodes=episodes, ways=ways, seed=seed)
@@ -88,14 +78,13 @@ def retrieval(
     model: AnyModel = "photo",
     question: _Question = THING,
     against: Against = None,
-    control: _Control = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
     """Pictures of a class, searched in a gallery."""
     from diptych_training.evaluation.galleries import evaluate_retrieval, read_labelled
 
-    measurement = _Measurement(model, question, against, control, Console(as_json, quiet))
+    measurement = _Measurement(model, question, against, Console(as_json, quiet))
     asked, searched = (read_labelled(path, root) for path in (queries, gallery))
     return measurement.run(lambda entrants: evaluate_retrieval(entrants, asked, searched, candidates=candidates))
 
@@ -104,22 +93,17 @@ def copies(
     references: Annotated[Path, Option(metavar="DIR", help="the photos to search in")],
     queries: Annotated[Path, Option(metavar="DIR", help="the pictures to search for")],
     truth: Annotated[Path, Option(metavar="T.csv", help="columns query, reference")],
-    no_baselines: Annotated[bool, Option("--no-baselines", help="leave out the control phash")] = False,
     candidates: Candidates = 100,
     model: AnyModel = "photo",
     question: _Question = COPY,
     against: Against = None,
-    control: _Control = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
     """Edited copies among the photos they were made from."""
     from diptych_training.evaluation.galleries import evaluate_copies, read_truth
 
-    controls = control or []
-    if not no_baselines and "phash" not in controls:
-        controls = ["phash", *controls]
-    measurement = _Measurement(model, question, against, controls, Console(as_json, quiet))
+    measurement = _Measurement(model, question, against, Console(as_json, quiet))
     known = read_truth(truth)
     return measurement.run(
         lambda entrants: evaluate_copies(entrants, references, queries, known, candidates=candidates)
@@ -135,26 +119,24 @@ def pairs(
     model: AnyModel = "photo",
     question: _Question = THING,
     against: Against = None,
-    control: _Control = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
     """Labelled pairs of pictures."""
     from diptych_training.evaluation.trials import evaluate_pairs, read_pairs
 
-    measurement = _Measurement(model, question, against, control, Console(as_json, quiet))
+    measurement = _Measurement(model, question, against, Console(as_json, quiet))
     given = read_pairs(pairs, root or pairs.parent)
     return measurement.run(lambda entrants: evaluate_pairs(entrants, given))
 
 
 @dataclass(frozen=True)
 class _Measurement:
-    """The model measured by a protocol, and the methods beside it."""
+    """The model measured by a protocol, and the models beside it."""
 
     model: str
     question: Asked
     against: Sequence[str] | None
-    control: Sequence[str] | None
     console: Console
 
     def run(self, measure: Callable[[Entrants], Evidence]) -> int:
@@ -163,16 +145,10 @@ class _Measurement:
         from diptych_training.evaluation.open_model import open_model
         from diptych_training.evaluation.stages import Entrants
 
-        controls = []
-        if names := dict.fromkeys(self.control or ()):
-            from diptych_training.evaluation.controls import make_control
-
-            controls = [make_control(name) for name in names]
         with ExitStack() as models:
             entrants = Entrants(
                 models.enter_context(open_model(self.model, self.question)),
                 {model: models.enter_context(open_model(model, self.question)) for model in self.against or ()},
-                controls,
                 lambda items, total, name: self.console.progress(items, total=total, desc=name),
             )
             evidence = measure(entrants)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from diptych.console import format_count, format_table
+from diptych.console import format_table
 from diptych_training.evaluation.stages import stage_names
 
 FIGURES = {
@@ -13,18 +13,7 @@ FIGURES = {
     "copies": ("recall@1", "micro_ap", "recall_at_p90"),
     "pairs": ("auc", "average_precision"),
 }
-_COUNTS = {
-    "trials": "trial",
-    "episodes": "episode",
-    "ways": "way",
-    "queries": "query",
-    "references": "reference",
-    "gallery": "picture in the gallery",
-    "distractors": "distractor",
-    "pairs": "pair",
-    "matches": "match",
-}
-_PLURALS = {"query": "queries", "match": "matches", "picture in the gallery": "pictures in the gallery"}
+_COUNTS = ("trials", "episodes", "ways", "queries", "references", "gallery", "distractors", "pairs", "matches")
 
 
 def format_figures(protocol: str, result: Mapping[str, Any]) -> str:
@@ -39,7 +28,7 @@ def format_figures(protocol: str, result: Mapping[str, Any]) -> str:
     ]
     lines = [format_table(["", *keys], methods)]
     gains = {"gain by looking at both": result["gain"]}
-    gains |= {f"gain over {name}": other["gain"] for name, other in (result["controls"] | result["against"]).items()}
+    gains |= {f"gain over {name}": other["gain"] for name, other in result["against"].items()}
     for name, gain in gains.items():
         for key in keys:
             value, low, high = _of_figure(gain, key)
@@ -48,16 +37,14 @@ def format_figures(protocol: str, result: Mapping[str, Any]) -> str:
     lines += _format_calibration(result["calibration"])
     if "threshold_source" in result:
         lines.append(f"threshold {result['threshold']:.5f}: {result['threshold_source']}")
-    counts = [format_count(result[key], one, _PLURALS.get(one)) for key, one in _COUNTS.items() if key in result]
+    counts = [f"{key} {result[key]:,}" for key in _COUNTS if key in result]
     if result.get("queries_without_match"):
         counts.append(f"{result['queries_without_match']:,} queries without a match in the gallery, which do not count")
     return "\n".join([*lines, ", ".join(counts)])
 
 
 def _list_methods(result: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
-    """List each method's name, figures and intervals: controls, other models, then the model that is measured."""
-    for name, control in result["controls"].items():
-        yield name, control, control["interval"]
+    """List each method's name, figures and intervals: other models, then the model that is measured."""
     for name, other in (result["against"] | {None: result}).items():
         first, reranked = stage_names(name)
         yield first, other["first_stage"], _find_intervals(other, "first_stage")

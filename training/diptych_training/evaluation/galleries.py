@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from diptych.console import format_count
 from diptych_runtime.crops import second_looks
 from diptych_runtime.judgement import CLOSER_LOOKS, needs_closer_look, question_probabilities
-from diptych_runtime.runtime import Runtime
+from diptych_runtime.runtime import Panels, Runtime
 from diptych_training.data.csv import read_table
 from diptych_training.data.edits import picture_names
 from diptych_training.errors import DataError
@@ -27,15 +27,11 @@ from diptych_training.evaluation.stages import (
     Scored,
     all_logits,
     compare_entrants,
-    describe_files,
     encode_files,
     require_pictures,
 )
 from diptych_training.looks import spread_looks, take_looks
 from diptych_training.metrics import Pool, Ranking
-
-if TYPE_CHECKING:
-    from diptych_training.evaluation.controls import Control
 
 _QUERIES = 256
 
@@ -148,24 +144,18 @@ class Measured:
 
 
 def measure_search(entrants: Entrants, search: Search, figures: Figures) -> Measured:
-    """Both stages of every model and all controls on the same queries.
-
-    A control that verifies takes the candidates of our first stage; any other ranks the whole gallery itself.
-    """
+    """Both stages of every model on the same queries."""
     searched: dict[int, Searched] = {}
 
     def look(runtime: Runtime) -> tuple[Found, Found]:
         known = searched[id(runtime)] = _search_gallery(runtime, search, entrants.progress)
         return known.first, known.reranked_order
 
-    def ask(control: Control, first: Found) -> Found:
-        return _ask_control(control, search, first, entrants.progress)
-
     def judge(name: str, found: Found) -> Method:
         ranking = found.make_ranking(search)
         return Method(name, figures(found, ranking), ranking)
 
-    comparison, _ = compare_entrants(entrants, look, ask, judge)
+    comparison, _ = compare_entrants(entrants, look, judge)
     ours = searched[id(entrants.model)]
     labels, matches = ours.first.make_ranking(search).relevant, sum(len(right) for right in search.matches)
     shown = None if ours.judged is None else ours.judged.ravel()
@@ -182,14 +172,8 @@ def _search_gallery(runtime: Runtime, search: Search, progress: Progress) -> Sea
     """The gallery by cosine, exactly, and its candidates looked at together: as a search of a collection has it that
     answers with all of them.
     """
-    stored = encode_files(runtime, search.gallery, progress, "the gallery")
-    looked = encode_files(runtime, search.queries, progress, "queries", crops=runtime.crops)
+    first, stored, looked = rank_by_embedding(runtime, search, progress)
     count = len(search.queries)
-    # In float64, rounded back: in float32 the cosines of equal pictures differ in their last bits, by where they lie.
-    columns = stored.embeddings.T.astype(np.float64)
-    asked = runtime.weight_queries(looked.embeddings).reshape(count, -1, runtime.embedding_dim)
-    blocks = (asked[s : s + _QUERIES] @ columns for s in range(0, count, _QUERIES))
-    first = _first_stage((views for block in blocks for views in block.astype(np.float32)), search)
     views = looked.tokens.reshape(count, -1, *runtime.token_shape)
     logits = all_logits(runtime, views[:, 0], stored.tokens, _list_pairs(first), progress).reshape(
         *first.order.shape, -1
@@ -202,6 +186,18 @@ def _search_gallery(runtime: Runtime, search: Search, progress: Progress) -> Sea
     logits[..., runtime.column] = runtime.normalize_logits(logits[..., runtime.column])
     judged = _judge_closer(runtime, search, first, logits, progress)
     return Searched(first, np.ascontiguousarray(logits[..., runtime.column]), judged)
+
+
+def rank_by_embedding(runtime: Runtime, search: Search, progress: Progress) -> tuple[Found, Panels, Panels]:
+    """Rank the gallery by cosine; return the ranking, and the gallery and the views of the queries encoded."""
+    stored = encode_files(runtime, search.gallery, progress, "the gallery")
+    looked = encode_files(runtime, search.queries, progress, "queries", crops=runtime.crops)
+    count = len(search.queries)
+    # In float64, rounded back: in float32 the cosines of equal pictures differ in their last bits, by where they lie.
+    columns = stored.embeddings.T.astype(np.float64)
+    asked = runtime.weight_queries(looked.embeddings).reshape(count, -1, runtime.embedding_dim)
+    blocks = (asked[s : s + _QUERIES] @ columns for s in range(0, count, _QUERIES))
+    return rank_gallery((views for block in blocks for views in block.astype(np.float32)), search), stored, looked
 
 
 def _judge_closer(
@@ -222,7 +218,7 @@ def _judge_closer(
     return question_probabilities(questions, flat, seen)[runtime.question].reshape(worth.shape)
 
 
-def _first_stage(rows: Iterator[np.ndarray], search: Search) -> Found:
+def rank_gallery(rows: Iterator[np.ndarray], search: Search) -> Found:
     """Rank the whole gallery by each query's scores (V, R), of which only candidates and places are kept; a picture has
     the highest of the V views of the query.
     """
@@ -240,17 +236,6 @@ def _first_stage(rows: Iterator[np.ndarray], search: Search) -> Found:
     return Found(np.stack(orders), np.stack(scores), np.stack(found), tuple(places))
 
 
-def _ask_control(control: Control, search: Search, first: Found, progress: Progress) -> Found:
-    gallery = describe_files(control, search.gallery, progress, "the gallery")
-    asked = describe_files(control, search.queries, progress, "queries")
-    queries = progress(range(len(asked)), len(asked), f"{control.name}, queries")
-    if control.verifies:
-        return first.permute_candidates(
-            np.stack([control.scores(asked[q], [gallery[i] for i in first.order[q]]) for q in queries])
-        )
-    return _first_stage((np.asarray(control.scores(asked[q], gallery))[None] for q in queries), search)
-
-
 def _list_pairs(found: Found) -> np.ndarray:
     """Every query with each of its candidates, int (Q * K, 2)."""
     queries, depth = found.order.shape
@@ -265,13 +250,8 @@ def read_truth(path: Path) -> list[tuple[str, str]]:
     return rows
 
 
-def evaluate_copies(
-    entrants: Entrants, references: Path, queries: Path, truth: Sequence[tuple[str, str]], *, candidates: int = 100
-) -> Evidence:
-    """Measure micro-AP, recall at 90 % precision and recall@1 over the first `candidates`, and recall@100 over all.
-
-    Raises `DataError` where the truth names a picture that is not there.
-    """
+def match_copies(references: Path, queries: Path, truth: Sequence[tuple[str, str]], candidates: int = 100) -> Search:
+    """Make the search of the truth's queries. Raises `DataError` where it names a picture that is not there."""
     gallery = picture_names(references)
     asked = list(dict.fromkeys(query for query, _ in truth))
     place = {name: i for i, name in enumerate(gallery)}
@@ -287,11 +267,16 @@ def evaluate_copies(
     require_pictures(files, "queries", f"the truth's paths are relative to {queries}")
     rows = [np.array(sorted(matches[query]), np.int64) for query in asked]
     none = [np.empty(0, np.int64)] * len(asked)
-    search = Search(files, [references / name for name in gallery], rows, none, candidates)
+    return Search(files, [references / name for name in gallery], rows, none, candidates)
+
+
+def judge_copies(search: Search) -> Figures:
+    """Make the judge of a search for copies, by drawing queries anew."""
     resampling = resample_queries(search)
 
     def figures(found: Found, ranking: Ranking) -> dict[str, Estimate]:
-        pool = Pool(ranking.scores.ravel(), ranking.relevant.ravel(), np.repeat(np.arange(len(asked)), search.depth))
+        owner = np.repeat(np.arange(len(search.queries)), search.depth)
+        pool = Pool(ranking.scores.ravel(), ranking.relevant.ravel(), owner)
         positives = ranking.positives.astype(np.int64)
         best = np.array([places[0] if len(places) else np.inf for places in found.places])
         return {
@@ -301,22 +286,36 @@ def evaluate_copies(
             "recall@100": resampling.mean(best < 100, positives > 0),
         }
 
-    measured = measure_search(entrants, search, figures)
+    return figures
+
+
+def evaluate_copies(
+    entrants: Entrants, references: Path, queries: Path, truth: Sequence[tuple[str, str]], *, candidates: int = 100
+) -> Evidence:
+    """Measure micro-AP, recall at 90 % precision and recall@1 over the first `candidates`, and recall@100 over all.
+
+    Raises `DataError` as `match_copies` does.
+    """
+    search = match_copies(references, queries, truth, candidates)
+    measured = measure_search(entrants, search, judge_copies(search))
     comparison, model, ours = measured.comparison, entrants.model, measured.comparison.ours
+    asked, gallery = (
+        format_count(len(search.queries), "query", "queries"),
+        format_count(len(search.gallery), "reference"),
+    )
     result = {
         **ours.reranked.values,
         "first_stage": ours.first.values,
         "gain": ours.reranked.gains_over(ours.first),
         **measured.closer_look(),
         "interval": ours.reranked.intervals | {"first_stage": ours.first.intervals},
-        "queries": len(asked),
-        "distractors": sum(not len(right) for right in rows),
-        "references": len(gallery),
+        "queries": len(search.queries),
+        "distractors": sum(not len(right) for right in search.matches),
+        "references": len(search.gallery),
         "candidates": search.depth,
-        "resampled": resampling.unit,
+        "resampled": resample_queries(search).unit,
     }
-    title = f"Copies: {format_count(len(asked), 'query', 'queries')} among {format_count(len(gallery), 'reference')}"
-    return measured.scored.evidence("copies", title, model, result | comparison.beside())
+    return measured.scored.evidence("copies", f"Copies: {asked} among {gallery}", model, result | comparison.beside())
 
 
 DEPTHS = (1, 10, 100)

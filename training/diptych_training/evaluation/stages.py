@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from diptych_runtime.runtime import Panels, Runtime
 from diptych_training.errors import DataError
 from diptych_training.learning.calibration import even_weights
 from diptych_training.metrics import Ranking
-
-if TYPE_CHECKING:
-    from diptych_training.evaluation.controls import Control
 
 _NAMED = 3
 
@@ -200,14 +197,13 @@ FIRST, RERANKED = "first stage", "re-ranked"
 
 @dataclass(frozen=True)
 class Entrants:
-    """The entrants measured on the same queries: the model, other models beside it, classical controls.
+    """The entrants measured on the same queries: the model, and other models beside it.
 
     `progress` (items, how many, what) is given every long loop.
     """
 
     model: Runtime
     against: Mapping[str, Runtime] = field(default_factory=dict)
-    controls: Sequence[Control] = ()
     progress: Progress = lambda items, total, name: items
 
 
@@ -245,20 +241,15 @@ class Stages:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The model's stages beside the controls and the stages of other models, all on the same queries."""
+    """The model's stages beside those of other models, all on the same queries."""
 
     ours: Stages
-    controls: tuple[Method, ...]
     against: dict[str, Stages]
 
     def beside(self) -> dict[str, Any]:
-        """The JSON of the compared methods; every gain is ours, re-ranked, minus theirs at its best."""
+        """The JSON of the other models; every gain is ours, re-ranked, minus theirs at its best."""
         ours = self.ours.reranked
         return {
-            "controls": {
-                control.name: control.values | {"interval": control.intervals, "gain": ours.gains_over(control)}
-                for control in self.controls
-            },
             "against": {
                 name: {
                     "first_stage": theirs.first.values,
@@ -277,13 +268,11 @@ Scores = TypeVar("Scores")
 def compare_entrants(
     entrants: Entrants,
     look: Callable[[Runtime], tuple[Scores, Scores]],
-    ask: Callable[[Control, Scores], Scores],
     judge: Callable[[str, Scores], Method],
 ) -> tuple[Comparison, Scores]:
     """Compare all entrants, and return our pair part's scores too.
 
-    `look` gives a model's two stages, `ask` a control's answer, which may depend on our first stage, and `judge` makes
-    a named method of either.
+    `look` gives a model's two stages, and `judge` makes a named method of either.
     """
 
     def stages(name: str | None, scores: tuple[Scores, Scores]) -> Stages:
@@ -292,9 +281,8 @@ def compare_entrants(
 
     first, reranked = look(entrants.model)
     ours = stages(None, (first, reranked))
-    controls = tuple(judge(control.name, ask(control, first)) for control in entrants.controls)
     against = {name: stages(name, look(runtime)) for name, runtime in entrants.against.items()}
-    return Comparison(ours, controls, against), reranked
+    return Comparison(ours, against), reranked
 
 
 def stage_names(model: str | None) -> tuple[str, str]:
@@ -352,17 +340,3 @@ def all_logits(
         rows = slice(start, start + _PAIRS)
         logits[rows] = runtime.all_logits(tokens_a[pairs[rows, 0]], tokens_b[pairs[rows, 1]])
     return logits if inverse is None else logits[inverse]
-
-
-def describe_files(control: Control, files: Sequence[Path], progress: Progress, name: str) -> list[Any]:
-    """Describe picture files by the features of a control.
-
-    Raises `DataError` for a damaged one.
-    """
-    features = []
-    for file in progress(files, len(files), f"{control.name} of {name}"):
-        try:
-            features.append(control.describe(file))
-        except PictureError as error:
-            raise DataError(f"{error}; mend it or leave it out") from None
-    return features

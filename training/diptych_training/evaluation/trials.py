@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,16 +24,12 @@ from diptych_training.evaluation.stages import (
     Scored,
     as_folder,
     compare_entrants,
-    describe_files,
     encode_files,
     pair_logits,
     require_pictures,
 )
 from diptych_training.learning.calibration import even_weights
 from diptych_training.metrics import Pool, Ranking, wilson_interval
-
-if TYPE_CHECKING:
-    from diptych_training.evaluation.controls import Control
 
 _TRIALS = 2048
 
@@ -59,7 +55,7 @@ Judge = Callable[[str, np.ndarray], Method]
 
 
 def measure_trials(entrants: Entrants, trials: Trials, judge: Judge) -> tuple[Comparison, Scored]:
-    """Both stages of every model and all controls on the same trials, and the pairs our model scored.
+    """Both stages of every model on the same trials, and the pairs our model scored.
 
     `judge` makes a named method of scores (T, W).
     """
@@ -67,10 +63,7 @@ def measure_trials(entrants: Entrants, trials: Trials, judge: Judge) -> tuple[Co
     def look(runtime: Runtime) -> tuple[np.ndarray, np.ndarray]:
         return _score_trials(runtime, trials, entrants.progress)
 
-    def ask(control: Control, _: np.ndarray) -> np.ndarray:
-        return _ask_control(control, trials, entrants.progress)
-
-    comparison, logits = compare_entrants(entrants, look, ask, judge)
+    comparison, logits = compare_entrants(entrants, look, judge)
     labels = trials.labels.ravel()
     return comparison, Scored(logits.ravel(), labels, int(labels.sum()))
 
@@ -84,13 +77,6 @@ def _score_trials(runtime: Runtime, trials: Trials, progress: Progress) -> tuple
         asked, offered = runtime.weight_queries(embeddings[trials.queries[rows]]), embeddings[trials.candidates[rows]]
         cosines[rows] = np.einsum("td,twd->tw", asked, offered)
     return cosines, pair_logits(runtime, tokens, tokens, trials.pairs, progress).reshape(cosines.shape)
-
-
-def _ask_control(control: Control, trials: Trials, progress: Progress) -> np.ndarray:
-    features = describe_files(control, trials.files, progress, "pictures")
-    rows = progress(range(len(trials.queries)), len(trials.queries), f"{control.name}, trials")
-    asked, offered = trials.queries, trials.candidates
-    return np.stack([control.scores(features[asked[t]], [features[c] for c in offered[t]]) for t in rows])
 
 
 def judge_accuracy(trials: Trials, resampling: Resampling) -> Judge:
@@ -138,9 +124,6 @@ def _build_evidence(
 def _one_figure(comparison: Comparison, interval: Callable[[Method], list[float]]) -> dict[str, Any]:
     """The JSON of `Comparison.beside` for a protocol with one figure: intervals and gains need no name of their own."""
     beside = comparison.beside()
-    for control in comparison.controls:
-        found = beside["controls"][control.name]
-        found |= {"interval": interval(control), "gain": found["gain"]["accuracy"]}
     for name, stages in comparison.against.items():
         found = beside["against"][name]
         del found["interval"]

@@ -1,5 +1,5 @@
 """The weights that a network begins with: another network's, or those trained on ImageNet, from the packages that hold
-them, and the new panel part made of these; and what a panel part or an encoder is worth alone.
+them, and the new panel part made of these.
 """
 
 import json
@@ -172,38 +172,3 @@ def _find_directions(products: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The largest eigenvalues of a symmetric matrix, falling, and their vectors as columns."""
     values, vectors = torch.linalg.eigh(products.double())
     return values.flip(0)[:count].float(), vectors.flip(1)[:, :count].float()
-
-
-def related_by(relation: str, checkpoint: Path) -> PairNetwork:
-    """The panel part of a checkpoint with the control *late* or *siamese* in its trunk's place.
-
-    Its logits are lines through the control's similarity that were not fitted: they rank, and are no probabilities.
-    """
-    theirs = load_checkpoint(checkpoint)[0]
-    network = PairNetwork(replace(theirs.config, relation=relation))
-    state = theirs.panel.state_dict()
-    network.panel.load_state_dict({name: state[name] for name in network.panel.state_dict()})
-    return network
-
-
-def load_untrained(checkpoint: Path) -> PairNetwork:
-    """Load a checkpoint's encoder as ImageNet taught it.
-
-    The network gives the cosine of its descriptions, at the same panel size. Raises `DataError` where the encoder has
-    no such weights or their package is missing.
-    """
-    theirs = load_checkpoint(checkpoint)[0]
-    encoder = theirs.config.encoder
-    config = PairConfig(
-        pixels=theirs.config.pixels,
-        encoder=encoder,
-        embedding=encoder.description_width,
-        relation="siamese",
-        questions=theirs.config.questions,
-    )
-    network = PairNetwork(config)
-    network.panel.encoder.load_state_dict(pretrained_encoder(theirs).state_dict())
-    with torch.no_grad():
-        network.panel.embedding.weight.copy_(torch.eye(encoder.description_width))
-        network.panel.embedding.bias.zero_()
-    return network

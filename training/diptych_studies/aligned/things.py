@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from diptych_runtime.closer_look.verification import describe_pixels
-from diptych_training.aligned.pairs import (
+from diptych_studies.aligned.pairs import (
     SQUARE,
     SQUARES,
     AlignedPair,

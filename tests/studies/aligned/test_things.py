@@ -5,8 +5,8 @@ from PIL import Image
 
 from diptych_runtime.closer_look.aligned import SCALE
 from diptych_runtime.closer_look.verification import SIDE
-from diptych_training.aligned.pairs import LEAST
-from diptych_training.aligned.things import THINGS, thing_pairs
+from diptych_studies.aligned.pairs import LEAST
+from diptych_studies.aligned.things import THINGS, thing_pairs
 
 
 def photos(count: int) -> np.ndarray:

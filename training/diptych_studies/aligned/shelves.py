@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from diptych_runtime.atomic import replacing_folder
-from diptych_training.aligned.pairs import AlignedPair, document_pairs, photo_pairs
-from diptych_training.aligned.things import printed_photos, thing_pairs
+from diptych_studies.aligned.pairs import AlignedPair, document_pairs, photo_pairs
+from diptych_studies.aligned.things import printed_photos, thing_pairs
 from diptych_training.workers import worker_pool
 
 PIXELS, ROWS = "pixels.bin", "pairs.json"

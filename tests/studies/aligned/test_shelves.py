@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from diptych_training.aligned.pairs import document_pairs
-from diptych_training.aligned.shelves import Origins, make_shelves, pair_documents, read_shelf, sources_of
+from diptych_studies.aligned.pairs import document_pairs
+from diptych_studies.aligned.shelves import Origins, make_shelves, pair_documents, read_shelf, sources_of
 
 
 def test_origins_are_archives_things_and_families_in_parts(tmp_path: Path) -> None:

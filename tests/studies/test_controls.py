@@ -1,20 +1,19 @@
-"""The controls: what each takes for alike, and that the order of a pair says nothing."""
+"""The controls: what each takes for alike, and what they are asked on a search."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image, ImageFilter
 
+from diptych_model.checkpoint import save_checkpoint
+from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import PictureError
+from diptych_studies.controls import CONTROLS, PerceptualHash, Sift, make_control, open_part, rank_by_control
 from diptych_training.errors import DataError
-from diptych_training.evaluation.controls import (
-    CONTROLS,
-    PerceptualHash,
-    Sift,
-    make_control,
-)
+from diptych_training.evaluation.galleries import Found, Search
 
 
 @pytest.mark.parametrize(("name", "library"), [("phash", "imagehash"), ("sift", "cv2"), ("surf", "")])
@@ -118,3 +117,55 @@ def test_a_picture_is_nearest_to_itself_and_its_negative_differs_in_almost_every
     assert scores[0] == 0
     assert -64 <= scores[2] < scores[1] < 0
     assert scores[2] <= -60
+
+
+class Brightness:
+    """Knows a picture by its mean; `asked` are how many references each query was compared with."""
+
+    name = "brightness"
+
+    def __init__(self, *, verifies: bool) -> None:
+        self.verifies, self.asked = verifies, list[int]()
+
+    def describe(self, picture: PictureSource) -> float:
+        assert isinstance(picture, Path)
+        return float(np.asarray(Image.open(picture).convert("L")).mean())
+
+    def scores(self, query: float, references: Sequence[float]) -> np.ndarray:
+        self.asked.append(len(references))
+        return -np.abs(np.array(references) - query)
+
+
+def test_a_control_ranks_the_whole_gallery_and_one_that_verifies_only_our_candidates(tmp_path: Path) -> None:
+    files = [tmp_path / f"{grey}.png" for grey in (10, 90, 170, 250)]
+    for file in files:
+        Image.new("RGB", (16, 16), (int(file.stem),) * 3).save(file)
+    own = [np.array([i]) for i in range(4)]
+    search = Search(files, files, own, [np.empty(0, np.int64)] * 4, 2)
+    order = np.array([[1, 3], [2, 1], [0, 3], [2, 0]])
+    first = Found(order, -np.arange(8.0).reshape(4, 2), np.zeros((4, 2), int), (np.array([3]),) * 4)
+    ranks, verifies = Brightness(verifies=False), Brightness(verifies=True)
+    alone, verified = (rank_by_control(one, search, first, lambda items, *_: items) for one in (ranks, verifies))
+    assert (ranks.asked, verifies.asked) == ([4] * 4, [2] * 4)
+    assert alone.order[:, 0].tolist() == [0, 1, 2, 3]
+    assert verified.order.tolist() == [[1, 3], [1, 2], [3, 0], [2, 0]]
+
+
+@pytest.mark.slow
+def test_a_model_s_panel_part_is_measured_alone_by_late_interaction_and_by_its_embedding(
+    tiny_network, tmp_path: Path
+) -> None:
+    save_checkpoint(tiny_network, checkpoint := tmp_path / "best")
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 32, 32, 3), np.uint8)
+    with open_part(f"late:{checkpoint}") as late, open_part(f"twin:{checkpoint}") as twin:
+        tokens, embeddings = late.encode(pixels)
+        a, b = (t.astype(np.float64).reshape(len(t), -1, t.shape[-1]) for t in (tokens[:1], tokens[1:]))
+        a, b = (t / np.linalg.norm(t, axis=-1, keepdims=True) for t in (a, b))
+        cosines = a @ b.transpose(0, 2, 1)
+        best = (cosines.max(1).mean(1) + cosines.max(2).mean(1)) / 2
+        np.testing.assert_allclose(late.pair_logits(tokens[:1], tokens[1:]), 10 * best - 5, atol=1e-2)
+        seen = twin.encode(pixels)
+        np.testing.assert_allclose(seen.embeddings, embeddings, atol=1e-6)
+        expected = 10 * embeddings[:1] @ embeddings[1:].T - 5
+        np.testing.assert_allclose(twin.pair_logits(seen.tokens[:1], seen.tokens[1:]), expected[0], atol=1e-2)
+        assert late.name == f"late:{checkpoint.name}"

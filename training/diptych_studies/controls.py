@@ -1,19 +1,30 @@
-"""Controls: what people use today, on the same pictures as the models, none of it trained."""
+"""Controls beside a model, on the same pictures: what people use today, untrained, and parts of a model alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from PIL import Image
 
 from diptych_runtime.decoder import PictureSource, open_picture
+from diptych_runtime.errors import PictureError
+from diptych_runtime.models import find_checkpoint
+from diptych_runtime.runtime import Runtime
 from diptych_training.errors import DataError
+from diptych_training.evaluation.galleries import Found, Search, judge_copies, rank_by_embedding, rank_gallery
+from diptych_training.evaluation.open_model import open_model
+from diptych_training.evaluation.stages import Method, Progress
 
 LONGEST = 480
 RATIO = 0.8
 REPROJECTION = 5.0
+PARTS = ("late", "twin", "untrained")  # what may stand before a model and a colon
 
 
 class Control(Protocol):
@@ -148,3 +159,64 @@ def make_control(name: str) -> Control:
         return CONTROLS[name]()
     except ImportError as error:
         raise DataError(f"the control {name} needs `pip install 'diptych[evaluate]'`: {error}") from None
+
+
+def measure_controls(
+    controls: Sequence[Control], runtime: Runtime, search: Search, progress: Progress
+) -> dict[str, Method]:
+    """Measure controls on a search for copies, by name.
+
+    One that verifies takes the candidates of the model's first stage; any other ranks the whole gallery itself.
+    """
+    if not controls:
+        return {}
+    first, figures = rank_by_embedding(runtime, search, progress)[0], judge_copies(search)
+    found = {control.name: rank_by_control(control, search, first, progress) for control in controls}
+    rankings = {name: one.make_ranking(search) for name, one in found.items()}
+    return {name: Method(name, figures(one, rankings[name]), rankings[name]) for name, one in found.items()}
+
+
+def rank_by_control(control: Control, search: Search, first: Found, progress: Progress) -> Found:
+    """Rank the gallery, or the candidates of a first stage, by a control. Raises `DataError` for a damaged picture."""
+    gallery = _describe_files(control, search.gallery, progress, "the gallery")
+    asked = _describe_files(control, search.queries, progress, "queries")
+    queries = progress(range(len(asked)), len(asked), f"{control.name}, queries")
+    if control.verifies:
+        return first.permute_candidates(
+            np.stack([control.scores(asked[q], [gallery[i] for i in first.order[q]]) for q in queries])
+        )
+    return rank_gallery((np.asarray(control.scores(asked[q], gallery))[None] for q in queries), search)
+
+
+def _describe_files(control: Control, files: Sequence[Path], progress: Progress, name: str) -> list[Any]:
+    features = []
+    for file in progress(files, len(files), f"{control.name} of {name}"):
+        try:
+            features.append(control.describe(file))
+        except PictureError as error:
+            raise DataError(f"{error}; mend it or leave it out") from None
+    return features
+
+
+@contextmanager
+def open_part(model: str, question: str | None = None) -> Iterator[Runtime]:
+    """Open a model, or a part of one alone, and ask it the question.
+
+    `late:MODEL` is late interaction over the tokens of a model whose weights are there, and `twin:MODEL` the cosine of
+    its embeddings: what its panel part is worth without its pair part. `untrained:MODEL` is the cosine of what its
+    encoder saw before our training. Raises what `open_model` does.
+    """
+    part, colon, of = model.partition(":")
+    if not colon or part not in PARTS:
+        with open_model(model, question) as whole:
+            yield whole
+        return
+    from diptych_export.artifact import export_artifact
+    from diptych_studies.parts import load_untrained, relate_by
+
+    made = {"late": partial(relate_by, "late"), "twin": partial(relate_by, "siamese"), "untrained": load_untrained}
+    with tempfile.TemporaryDirectory(prefix="diptych-") as temporary:
+        artifact = Path(temporary, "artifact")
+        # Pairs enough to see a fault; ten thousand are for what is to be kept.
+        export_artifact(made[part](find_checkpoint(of)), artifact, name=f"{part}:{Path(of).resolve().name}", pairs=400)
+        yield Runtime.open(artifact).asking(question)

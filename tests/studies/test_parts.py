@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from diptych_model import EfficientNetLite, PairConfig, PairNetwork, Residual, save_checkpoint
-from diptych_training.learning.pretrained import load_untrained, pretrained_encoder, related_by
+from diptych_studies.parts import load_untrained, relate_by
+from diptych_training.learning.pretrained import pretrained_encoder
 
 SETTINGS = {"pixels": 24, "encoder": Residual((5,), (1,)), "width": 7, "embedding": 14, "blocks": 1}
 KNOWING = {"correspondence": True, "channels": 8, "merge": 2, "questions": ("copy", "thing"), "parts": 2, "bank": 3}
@@ -16,7 +17,7 @@ def test_a_control_has_the_panel_part_of_the_model_and_sees_the_same(relation, c
     torch.manual_seed(0)
     model = PairNetwork(PairConfig(**(SETTINGS | changes))).eval()
     save_checkpoint(model, tmp_path)
-    control = related_by(relation, tmp_path).eval()
+    control = relate_by(relation, tmp_path).eval()
     pictures = torch.rand(3, 3, 24, 24)
     with torch.no_grad():
         (tokens, embeddings), (seen, same) = model.encode(pictures), control.encode(pictures)

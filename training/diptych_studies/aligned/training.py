@@ -19,8 +19,8 @@ from diptych.console import format_table
 from diptych_model.networks.aligned import STRIDE, WEIGHTS, AlignedPairNetwork, load_aligned, save_aligned
 from diptych_runtime.closer_look.aligned import read_graph
 from diptych_runtime.paths import shell_word
+from diptych_studies.aligned.shelves import KeptPair, Origins, make_shelves, read_shelf, sources_of
 from diptych_training import optimisation
-from diptych_training.aligned.shelves import KeptPair, Origins, make_shelves, read_shelf, sources_of
 from diptych_training.data.archives import data_folder
 from diptych_training.device import default_device, mixed_precision
 from diptych_training.metrics import Pool

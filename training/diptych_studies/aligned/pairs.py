@@ -1,8 +1,8 @@
 """Pairs of pictures laid over each other, as a closer look lays them: copies, and look-alikes that are none.
 
 Copies are edited as training edits (`data.augment`), never as copies to measure with are. Look-alikes are drawn
-documents of one layout, training photos that are nearest to each other, photos of which a part has another colour,
-and edited copies of all of them. Only what can be laid over each other counts.
+documents of one layout, training photos that are nearest to each other, and edited copies of all of them. Only what
+can be laid over each other counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from diptych_runtime.runtime import Runtime
 from diptych_training.data.archives import list_photos, read_photos
 from diptych_training.data.augment import HARD, HEAVY, MILD, Layers, draw_layers, draw_sprites, edit_photos
 from diptych_training.data.documents import KINDS, MEMBERS, TEXTURES, draw_documents
-from diptych_training.data.variants import VARIANTS, recolour_part
 
 SIDE, SIDES = 640, (192, 256, 320, 384, 480, 640)  # pixels of a drawn document, and of its edited copies
 SQUARE, SQUARES = 256, (128, 192, 224, 256, 320)  # of a photo to be edited, and of its edited copies
@@ -85,15 +84,14 @@ def document_pairs(family: int, seed: int) -> Iterator[AlignedPair]:
 
 
 def photo_pairs(archive: str, most: int, seed: int, folder: Path) -> Iterator[AlignedPair]:
-    """The pairs of up to so many training photos of an archive: each with two edited copies, its nearest with the first
-    of them and with itself; and the photo in which a part has another colour with it, and an edited copy of that with
-    both.
+    """The pairs of up to so many training photos of an archive: each with two edited copies, and its nearest with the
+    first of them and with itself.
     """
     rng = np.random.default_rng([seed, 2])
     photos = training_photos(archive, most, rng, folder)
     squares, views = resize_photos(photos, SQUARE), [describe_pixels(photo) for photo in photos]
     near = _find_lookalikes(photos, SAME_SCREEN if archive == "screens" else SAME)
-    for place, photo in enumerate(photos):
+    for place in range(len(photos)):
         rng = np.random.default_rng([seed, 2, place])
         grounds = squares[rng.integers(len(photos), size=1)]
         changing = partial(edit_as_files, size=int(rng.choice(SQUARES)), rng=rng, seed=seed, grounds=grounds)
@@ -104,12 +102,6 @@ def photo_pairs(archive: str, most: int, seed: int, folder: Path) -> Iterator[Al
             yield from make_pair(views[other], copies[0], False, archive)
             if other > place:
                 yield from make_pair(views[other], views[place], False, archive)
-        variant = recolour_part(photo, rng)
-        if variant is not None:
-            changed, copy = (describe_pixels(p) for p in (variant, changing(resize_photos([variant], SQUARE))[0]))
-            yield from make_pair(views[place], changed, False, VARIANTS)
-            yield from make_pair(views[place], copy, False, VARIANTS)
-            yield from make_pair(changed, copy, True, VARIANTS)
 
 
 def training_photos(archive: str, most: int, rng: np.random.Generator, folder: Path) -> list[np.ndarray]:

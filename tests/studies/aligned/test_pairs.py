@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from diptych_training.aligned.pairs import LEAST, document_pairs, photo_pairs
+from diptych_studies.aligned.pairs import LEAST, document_pairs, photo_pairs
 from diptych_training.data.documents import KINDS
-from diptych_training.data.variants import VARIANTS
 
 
 def test_a_family_of_documents_gives_copies_and_look_alikes_and_the_same_again() -> None:
@@ -48,11 +47,9 @@ def archives(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_photos_give_their_edited_copies_and_what_has_a_part_in_another_colour_is_none(archives: Path) -> None:
+def test_photos_give_their_edited_copies_and_their_nearest_are_none(archives: Path) -> None:
     found = list(photo_pairs("trashnet", 6, 0, archives))
     counted = Counter((pair.kind, pair.copy) for pair in found)
     assert counted["trashnet", True] >= 6
     assert counted["trashnet", False] <= 2  # different blots can hardly be laid over each other
-    assert 0 < counted[VARIANTS, True] <= 6
-    assert counted[VARIANTS, True] < counted[VARIANTS, False] <= 12
     assert all(np.abs(pair.laid.a.astype(int) - pair.laid.b).mean() > 0.2 for pair in found)

@@ -13,8 +13,8 @@ from diptych_model.networks.aligned import WEIGHTS, load_aligned
 from diptych_runtime.closer_look.aligned import GRAPH, read_graph
 from diptych_runtime.manifest import digest
 from diptych_runtime.session import open_session, run_session
-from diptych_training.aligned.shelves import KeptPair, Origins
-from diptych_training.aligned.training import (
+from diptych_studies.aligned.shelves import KeptPair, Origins
+from diptych_studies.aligned.training import (
     RELEASED,
     AlignedRecipe,
     AlignedRun,
