@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from diptych.store.index.layout import Kind
 from diptych.store.originals import Keeper, is_whole
 from diptych.store.records import Record
 from diptych_runtime.errors import PictureError
@@ -48,14 +47,13 @@ class Rebuild:
 
     Damaged pictures and those of another model are embedded, with `everything` all of them. Of those that cannot be
     read any more the ones are removed that `may_drop` says, unless their bytes, kept or in their file, are whole.
-    `index` is the kind of a folder's index from now on. `on_progress` gets the number of pictures after each batch.
+    `on_progress` gets the number of pictures after each batch.
     """
 
     runtime: Runtime
     embed_stored: Embed
     everything: bool = False
     may_drop: Callable[[Record], bool] | None = None
-    index: Kind | None = None
     on_error: OnFailure | None = None
     on_progress: OnProgress | None = None
     report: RebuildReport = field(default_factory=RebuildReport)

@@ -32,8 +32,6 @@ def rebuild_folder(directory: Path, work: Rebuild, adopted: AdoptedModel | None 
         reembed_pictures(store, work)
         report.foreign = sum(n for revision, n in store.count_revisions().items() if revision != runtime.revision)
         report.mended = _mend_database(store)
-        if work.index is not None:
-            store.set_index_kind(work.index)
         CandidateIndex.rebuilt(store, runtime.embedding_dim, runtime.revision).save(store.directory)
     return report
 
