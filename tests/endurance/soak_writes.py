@@ -22,10 +22,10 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+from served import run_service
 from soak import LATE, Account, Client, Truth, footprint, own
 
 from diptych import Collection, Scorer
-from diptych.bench.load import run_service
 from diptych.store.sqlite.backup import back_up_collection
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.verify import verify_store

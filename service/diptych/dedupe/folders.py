@@ -20,7 +20,6 @@ from diptych.dedupe.keeper import DEFAULT, checked_rules
 from diptych.dedupe.pair_cache import LEDGER, PairCache
 from diptych.dedupe.scan import PictureFile, Scan, list_picture_files, resolve_folders, resolve_roots, scan_files
 from diptych.dedupe.threshold import check_threshold
-from diptych.dedupe.workers import recover_scores
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Picture
 from diptych.pictures.walk import Omissions, Refuse
@@ -112,7 +111,8 @@ def scored_duplicates(
 ) -> tuple[Duplicates, Scan]:
     """The duplicates among the files below the folders and the references by the network, and the scan.
 
-    Features and scores are kept in the folder `store`, or in the user's cache, and `how` goes to `duplicates_among`.
+    Features, made by the `workers` if any, and scores are kept in the folder `store`, or in the user's cache, and `how`
+    goes to `duplicates_among`.
     Raises DedupeError where no file could be read, and StoreError.
     """
     places, (reasons, refuse) = [*roots, *references], _collect_reasons(refuse)
@@ -122,7 +122,7 @@ def scored_duplicates(
         _check_read(places, files, seen, reasons)
         if store is None:
             _forget_others(collection, pair_cache, seen.pictures)
-        return _group_under_bars(console, collection, seen.pictures, pair_cache, workers=workers, **how), seen
+        return _group_under_bars(console, collection, seen.pictures, pair_cache, **how), seen
 
 
 def _group_under_bars(
@@ -164,13 +164,11 @@ def kept_features(
     there are none: in the folder `store`, or in the user's cache, where those of the `references` are also found by
     other folders that are compared with them. Raises StoreError.
     """
+    place = store or store_of(references or roots, scorer.runtime.revision)
     with (
-        Collection.open(
-            store or store_of(references or roots, scorer.runtime.revision), scorer, create=True
-        ) as collection,
+        Collection.open(place, scorer, create=True) as collection,
         PairCache(collection.directory / LEDGER, scorer.runtime.scores_revision) as pair_cache,
     ):
-        recover_scores(collection, pair_cache)
         yield collection, pair_cache
 
 

@@ -25,7 +25,6 @@ Embed = Callable[[Keeper, Sequence[Record]], list[tuple[bytes, bytes] | PictureE
 class RebuildReport:
     """The numbers of pictures in all, of those embedded anew, and of those that failed, some of which were removed.
 
-    `compacted` counts those whose tokens were kept in float16, as earlier versions did, and are now in fewer bytes.
     `mended` says whether the database itself was damaged, and is whole again. `spared` are the numbers of pictures that
     were not removed since their disk may be away, by the sign of that. `foreign` counts those that are still of another
     model, with which the collection cannot be searched.
@@ -35,7 +34,6 @@ class RebuildReport:
     embedded: int = 0
     failed: int = 0
     removed: int = 0
-    compacted: int = 0
     mended: bool = False
     spared: dict[str, int] = field(default_factory=dict)
     foreign: int = 0

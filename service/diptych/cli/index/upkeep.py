@@ -90,8 +90,6 @@ def _report_lines(report: RebuildReport, scorer: Scorer, reasons: list[str], *, 
     """The report in words, with the reasons why pictures could not be read."""
     by, there = f"{scorer.runtime.name} ({scorer.runtime.revision})", report.pictures - report.foreign
     lines = [f"{format_count(report.embedded, 'picture')} embedded again by {by}, {there:,} in the index"]
-    if report.compacted:
-        lines.append(f"{format_count(report.compacted, 'picture')} kept in fewer bytes")
     if report.mended:
         lines.append("the database was damaged and has been repaired")
     kept = report.failed - report.removed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -420,19 +420,6 @@ class Store(Labels):
         """The number of pictures that each model revision embedded."""
         query = "SELECT revision, count(*) AS n FROM pictures GROUP BY revision ORDER BY n DESC"
         return dict(map(tuple, self._fetch_all(query)))
-
-    def replace_tokens(self, tokens: Mapping[int, bytes]) -> None:
-        """Keep tokens in another way, by row number, in one transaction."""
-        with self._transaction() as connection:
-            for row, kept in tokens.items():
-                connection.execute("UPDATE pictures SET tokens=? WHERE row=?", (kept, row))
-                connection.execute("UPDATE digests SET tokens=crc32(?) WHERE row=?", (kept, row))
-
-    def tokens_of_size(self, revision: str, size: int, after: int, limit: int) -> dict[int, bytes]:
-        """Tokens of a revision by row number behind row `after` that take so many bytes and are whole."""
-        whole = "row > ? AND p.revision = ? AND length(p.tokens) = ? AND crc32(p.tokens) IS d.tokens"
-        query = f"SELECT row, p.tokens FROM {_JOINED} WHERE {whole} ORDER BY row LIMIT ?"
-        return {row["row"]: row["tokens"] for row in self._fetch_all(query, (after, revision, size, limit))}
 
     def list_outdated(self, revision: str, sizes: tuple[int, int], after: int, limit: int) -> list[tuple[int, Record]]:
         """(row, record) behind row `after` of another revision or with damaged features; `sizes` are those of whole
