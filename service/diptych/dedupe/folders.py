@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from diptych.batch.workers.shared_folder import WorkerPool
+from diptych.batch.workers.executor import WorkerPool
 from diptych.collection.collection import Collection
 from diptych.console import Console, PairBars, format_count
 from diptych.dedupe.candidates import CANDIDATES

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from diptych.batch.ingest import Found, embed_with_workers
-from diptych.batch.workers.shared_folder import WorkerPool
+from diptych.batch.workers.executor import WorkerPool
 from diptych.collection.collection import Collection
 from diptych.collection.ingest import Incoming, make_batches
 from diptych.dedupe.actions.hard_link import LINK
