@@ -130,7 +130,7 @@ function count() {
     el("b", { textContent: plural(state.shown.length, "group") }), ", ",
     el("b", { textContent: plural(all.length, "picture") }), ` selected, ${size(bytes)}`,
   );
-  for (const id of ["save-list", "save-table"]) $(id).disabled = all.length === 0;
+  $("save-list").disabled = all.length === 0;
 }
 
 function drawGroup(group, place) {
@@ -207,20 +207,6 @@ function line(path) {
   return /^"|[\p{Cc}\p{Cs}\u2028\u2029]/u.test(path) ? JSON.stringify(path) : path;
 }
 
-function saveTable() {
-  const cell = (value) => (/[",\n\r]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value);
-  const lines = [["group", "path", "keeper", "relevance_score", "exact", "width", "height", "bytes"]];
-  state.shown.forEach((group, place) => {
-    for (const picture of going(group)) {
-      const original = kept.has(group.keeper) ? group.keeper : (stand(picture, group) ?? group.keeper);
-      const exact = picture.content === original.content ? 1 : 0;
-      const score = exact || (group.scores.get(picture) ?? "");
-      lines.push([place + 1, picture.path, original.path, score, exact, picture.width, picture.height, picture.bytes]);
-    }
-  });
-  save("duplicates.csv", "text/csv", lines.map((line) => line.map(cell).join(",")).join("\n") + "\n");
-}
-
 function setAll(value) {
   ticked.clear();
   if (value === false) for (const picture of pictures) ticked.set(picture, false);
@@ -249,19 +235,9 @@ $("suggested").onclick = () => setAll(true);
 $("nothing").onclick = () => setAll(false);
 $("save-list").onclick = () =>
   save("duplicates.txt", "text/plain", state.shown.flatMap(going).map((picture) => line(picture.path) + "\n").join(""));
-$("save-table").onclick = saveTable;
 new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && draw(), {
   rootMargin: "800px",
 }).observe($("more"));
-
-document.addEventListener("keydown", (event) => {
-  const step = { j: 1, k: -1 }[event.key];
-  if (!step || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input[type=search], select")) return;
-  const here = document.activeElement.closest?.(".group");
-  const place = here ? Number(here.dataset.place) + step : 0;
-  if (place >= state.drawn) draw();
-  $("groups").children[place]?.focus();
-});
 
 $("facts").textContent = `${plural(found.looked, "picture")}, ${found.made}`;
 $("told-by").textContent = found.told_by;
