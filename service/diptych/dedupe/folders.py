@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -93,8 +92,10 @@ def find_duplicates(
     files = list_picture_files(roots, refuse, references, logger.warning, exclusion, omissions)
     if left_out := omissions.left_out_line():
         logger.warning("%s", left_out.replace("--include-hidden", "include_hidden=True"))
-    places: dict[str, Any] = {"store": store, "refuse": refuse, "console": console}
-    return scored_duplicates(roots, files, references, scorer=scorer, **places, **how)[0]
+    found, _ = scored_duplicates(
+        roots, files, references, scorer=scorer, store=store, refuse=refuse, console=console, **how
+    )
+    return found
 
 
 def scored_duplicates(
@@ -112,14 +113,27 @@ def scored_duplicates(
     """The duplicates among the files below the folders and the references by the network, and the scan.
 
     Features, made by the `workers` if any, and scores are kept in the folder `store`, or in the user's cache, and `how`
-    goes to `duplicates_among`.
-    Raises DedupeError where no file could be read, and StoreError.
+    goes to `duplicates_among`. Raises DedupeError where no file could be read or a folder is gone by now, and
+    StoreError.
     """
-    places, (reasons, refuse) = [*roots, *references], _collect_reasons(refuse)
-    with kept_features(roots, scorer, store, references) as (collection, pair_cache):
+    places, reasons = [*roots, *references], list[str]()
+
+    def collect(path: str, reason: str) -> None:
+        reasons.append(reason)
+        refuse(path, reason)
+
+    # With references, other folders that are compared with them find what is kept of these.
+    place = store or store_of(references or roots, scorer.runtime.revision)
+    with (
+        Collection.open(place, scorer, create=True) as collection,
+        PairCache(collection.directory / LEDGER, scorer.runtime.scores_revision) as pair_cache,
+    ):
         with console.progress(total=len(files), unit="picture", desc="reading") as bar:
-            seen = scan_files(places, files, collection, pair_cache, refuse=refuse, tick=bar.update, workers=workers)
-        _check_read(places, files, seen, reasons)
+            seen = scan_files(places, files, collection, pair_cache, refuse=collect, tick=bar.update, workers=workers)
+        resolve_folders(places)  # one that is gone would look as if it had become empty
+        if all(picture.reference for picture in seen.pictures):
+            count = sum(not file.reference for file in files)
+            raise DedupeError(f"{format_count(count, 'picture')} found, and none could be read: {reasons[0]}")
         if store is None:
             _forget_others(collection, pair_cache, seen.pictures)
         return _group_under_bars(console, collection, seen.pictures, pair_cache, **how), seen
@@ -135,41 +149,6 @@ def _group_under_bars(
 
 def _list_paths(folders: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
     return list(map(Path, [folders] if isinstance(folders, str | os.PathLike) else folders))
-
-
-def _collect_reasons(refuse: Refuse) -> tuple[list[str], Refuse]:
-    """A list, and a function that adds each reason to it before it is told to `refuse`."""
-    reasons: list[str] = []
-
-    def collect(path: str, reason: str) -> None:
-        reasons.append(reason)
-        refuse(path, reason)
-
-    return reasons, collect
-
-
-def _check_read(places: Iterable[Path], files: Sequence[PictureFile], seen: Scan, reasons: Sequence[str]) -> None:
-    """Raise DedupeError where none of the files that are no references could be read, or a folder is gone by now."""
-    resolve_folders(places)  # one that is gone would look as if it had become empty
-    if all(picture.reference for picture in seen.pictures):
-        count = sum(not file.reference for file in files)
-        raise DedupeError(f"{format_count(count, 'picture')} found, and none could be read: {reasons[0]}")
-
-
-@contextmanager
-def kept_features(
-    roots: Sequence[Path], scorer: Scorer, store: Location | None = None, references: Sequence[Path] = ()
-) -> Iterator[tuple[Collection, PairCache]]:
-    """The collection with the features of the pictures below the folders, and the cache of their scores, made where
-    there are none: in the folder `store`, or in the user's cache, where those of the `references` are also found by
-    other folders that are compared with them. Raises StoreError.
-    """
-    place = store or store_of(references or roots, scorer.runtime.revision)
-    with (
-        Collection.open(place, scorer, create=True) as collection,
-        PairCache(collection.directory / LEDGER, scorer.runtime.scores_revision) as pair_cache,
-    ):
-        yield collection, pair_cache
 
 
 def store_of(roots: Sequence[Path], name: str) -> Path:
