@@ -133,8 +133,9 @@ def routes(interface: dict[str, set[str]]) -> set[str]:
 @pytest.fixture(scope="module")
 def service(pictures: Path, artifact: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a service whose collection `default` has photos/."""
+    from served import run_service
+
     from diptych import Scorer
-    from diptych.bench.load import run_service
     from diptych.collection.registry import Collections
 
     root = tmp_path_factory.mktemp("served") / "root"

@@ -24,9 +24,9 @@ import schemathesis
 from hypothesis import strategies as st
 from PIL import Image, UnidentifiedImageError
 from schemathesis.transport.serialization import contains_binary
+from served import run_service
 
 from diptych import Scorer
-from diptych.bench.load import run_service
 from diptych.collection.registry import Collections
 from diptych.http.middleware.auth import key_line, new_key
 

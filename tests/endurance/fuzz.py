@@ -29,9 +29,9 @@ from pathlib import Path
 import numpy as np
 import pillow_heif
 from PIL import Image
+from served import run_service
 
 from diptych import Collection, Scorer
-from diptych.bench.load import run_service
 
 TIME = 20.0  # the decoder has 10
 PNG = b"\x89PNG\r\n\x1a\n"

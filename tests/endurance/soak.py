@@ -31,9 +31,9 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
+from served import run_service
 
 from diptych import Collection, Scorer
-from diptych.bench.load import run_service
 from diptych_studies.benchmarks.collection import draw_cuts
 
 KEPT, LATE, EVERY = 60, 90.0, 5.0

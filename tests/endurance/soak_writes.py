@@ -1,9 +1,9 @@
 """A week of writes in an hour: `python tests/endurance/soak_writes.py --minutes 60`.
 
 A service takes and forgets pictures, one after the other, while others search and list. In each round a collection of
-100 pictures grows to 700 and shrinks again, so its index, which is asked to be in lists, is laid out anew several
-times; at its fullest a backup is made beside the service and verified. At the end of each round memory, open files,
-threads and the bytes of the store are written down: in the last quarter they may be 5 % above the first at most.
+100 pictures grows to 700 and shrinks again; at its fullest a backup is made beside the service and verified. At the
+end of each round memory, open files, threads and the bytes of the store are written down: in the last quarter they may
+be 5 % above the first at most.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+from served import run_service
 from soak import LATE, Account, Client, Truth, footprint, own
 
 from diptych import Collection, Scorer
-from diptych.bench.load import run_service
 from diptych.store.sqlite.backup import back_up_collection
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.verify import verify_store
@@ -96,9 +96,7 @@ def soak(model: str, minutes: float, seed: int, say: Callable[[str], None] = lam
     week = Week()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         store, scorer = Path(folder, "store"), Scorer.load(model)
-        with Store.open(store, create=True) as made:
-            made.set_index_kind("ivf")
-        with Collection.open(store, scorer) as collection:
+        with Collection.open(store, scorer, create=True) as collection:
             truth = Truth.found(scorer, collection, paint(Path(folder, "drawn")))
         port, process = stack.enter_context(run_service(store, model, scorer.runtime.threads))
         began, over = time.monotonic(), threading.Event()

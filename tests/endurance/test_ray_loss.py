@@ -279,11 +279,9 @@ def test_groups_are_the_same_when_nodes_are_lost_and_when_the_driver_is_killed(n
         if cluster:
             until_begun(tmp_path / name / "embedding.parts", driver)
             remove_one(cluster)
-            until_begun(tmp_path / name / "pairs.parts", driver)
-            remove_one(cluster)
         out, err = driver.communicate(timeout=900)
         assert driver.returncode == 0, err
-        assert (err.count("a worker was lost") >= 2) == bool(cluster), err
+        assert ("a worker was lost" in err) == bool(cluster), err
         found[name] = out.replace(f"{name}.csv", "groups.csv")
     # And where the driver of a cluster was killed, a run without one goes on.
     cluster, address = nodes(2)

@@ -26,7 +26,6 @@ from torture_work import EVERYTHING, NOBODY, copies, draw, give_back, id_of
 
 from diptych import Collection, Scorer
 from diptych.store.index.cache import CACHE, MANIFEST
-from diptych.store.index.layout import KINDS, Kind
 from diptych.store.sqlite.backend import SqliteBackend
 from diptych.store.sqlite.backup import back_up_collection
 from diptych.store.sqlite.database import Store
@@ -327,14 +326,14 @@ FAULTS: dict[str, Callable[[Torture], None]] = {
 }
 
 
-def torture(fault: str, model: str, cycles: int, seed: int, index: Kind, slower: float = 1.0) -> Tally:
+def torture(fault: str, model: str, cycles: int, seed: int, slower: float = 1.0) -> Tally:
     """Put a fresh collection through a fault so many times."""
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="torture-")))
         place.chmod(0o755)
         if fault == "full-disk":
             stack.enter_context(small_disk(place))
-        victim = Torture(place / "store", model, fault, seed, index, slower)
+        victim = Torture(place / "store", model, fault, seed, slower)
         for _ in range(cycles):
             FAULTS[fault](victim)
             if not victim.tally.survived:
@@ -360,7 +359,6 @@ def main() -> int:
     parser.add_argument(
         "--model", default="photo-small", help="name or directory of an artifact (default: photo-small)"
     )
-    parser.add_argument("--index", choices=KINDS, default="auto", help="kind of the index (default: auto, so exact)")
     parser.add_argument(
         "--slower", type=float, default=1.0, help="kill so many times as late, on a busy machine (default: 1)"
     )
@@ -368,7 +366,7 @@ def main() -> int:
     def run(fault: str, args: argparse.Namespace) -> Tally:
         os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
         os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # or else the fork server does not find what to preload
-        return torture(fault, args.model, args.cycles, args.seed, args.index, args.slower)
+        return torture(fault, args.model, args.cycles, args.seed, args.slower)
 
     return campaign(parser, FAULTS, run)
 

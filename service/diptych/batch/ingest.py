@@ -1,9 +1,14 @@
-"""Picture files turned into features by workers, for a collection that one process writes to."""
+"""Picture files turned into features by workers, for a collection that one process alone writes to.
+
+A worker leaves a part, whole or not at all, in a folder beside the collection; the process takes it over, and then the
+part goes.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -15,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from diptych.batch.parts.manifest import NAMES, Step, write_part
+from diptych.batch.parts.disk import explain_disk_errors
+from diptych.batch.parts.manifest import NAMES, Step, make_job_id, write_part
 from diptych.batch.parts.picture_names import PictureNames, describe_part, read_names
-from diptych.batch.workers.shared_folder import SharedParts, WorkerPool
+from diptych.batch.workers.executor import RetryQueue, WorkerPool
 from diptych.batch.workers.tasks import WorkerConfig, load_scorer, make_unseen_error
 from diptych.collection.collection import Collection
 from diptych.collection.ingest import (
@@ -43,7 +49,7 @@ from diptych_runtime.atomic import write_atomic
 from diptych_runtime.errors import PictureError
 
 ORDER, KNOWN = "order.json", "known.ids"
-_NAME = "embedding"
+PARTS = "embedding.parts"  # the folder beside a collection
 _FEATURES = ("embedding", "tokens")  # of bytes
 _SIZE = 256  # files in a part: seconds of work on one processor
 
@@ -105,18 +111,29 @@ def embed_with_workers(
     The result of an unreadable file is None, and of all without workers; contents that the collection has are not
     encoded. Stop at any time: a part is lost unless the next one was asked for. Raises BatchError.
     """
-    exchange, paths = SharedParts.for_collection(collection, _NAME), list(dict.fromkeys(paths))
-    with exchange.explain_errors():
-        exchange.clear()  # what the workers of a killed run left
+    folder, paths = collection.directory / PARTS, list(dict.fromkeys(paths))
+    with explain_disk_errors(folder, "run the same command again"):
+        shutil.rmtree(folder, ignore_errors=True)  # what the workers of a killed run left
         if workers is None or not paths:
             yield dict.fromkeys(paths)
             return
-        with exchange.begin_job() as job:
-            order = _begin_job(job, paths, collection)
-        told = partial(describe_part, order.step, names=job / NAMES)
-        for _, part in exchange.complete_parts(job, order.step, embed_part, workers, told):
-            yield _load_part(part)
-        exchange.clear()
+        # With a name of its own: a worker of a killed run may still put a part into another folder.
+        job = folder / make_job_id()
+        try:
+            step = _begin_job(job, paths, collection).step
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        attempts = RetryQueue(range(step.parts), partial(describe_part, step, names=job / NAMES), workers.say)
+        following, done = 0, set[int]()
+        for number in workers.engine.run(partial(embed_part, folder=str(job), config=workers.config), attempts):
+            done.add(number)
+            while following in done:
+                part = job / step.part_file(following)
+                yield _load_part(part)
+                part.unlink()
+                following += 1
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def add_with_workers(
@@ -136,7 +153,7 @@ def add_with_workers(
     """
     shared = isinstance(collection.backend, SqliteBackend) and not dry_run
     if shared:
-        SharedParts.for_collection(collection, _NAME).clear()  # what the workers of a killed run left
+        shutil.rmtree(collection.directory / PARTS, ignore_errors=True)  # what the workers of a killed run left
     if workers is None or not shared:
         yield from add_in_batches(
             collection, paths, on_error=on_error, by_path=by_path, keep_originals=keep_originals, dry_run=dry_run
@@ -200,6 +217,7 @@ def _read_picture(path: Path, scorer: Scorer, known: _KnownIds) -> Found:
 
 def _begin_job(job: Path, paths: list[str], collection: Collection) -> _JobSpec:
     order = _JobSpec(collection.scorer.runtime.revision, len(paths), _SIZE)
+    job.mkdir(parents=True)
     with closing(PictureNames(job / NAMES)) as names:
         for path in paths:
             names.place(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -52,29 +51,6 @@ def bench(
     return 0
 
 
-def load(
-    clients: Annotated[
-        Sequence[int], Option(parser=number(1, 1000), metavar="N,N", show_default="1,8,64", help="concurrent clients")
-    ] = (1, 8, 64),
-    seconds: Annotated[int, Option(parser=number(1), metavar="S", help="length of a round")] = 10,
-    rounds: Annotated[int, Option(parser=number(1), metavar="N", help="rounds for each number of clients")] = 3,
-    model: Model = "photo",
-    provider: Provider = "auto",
-    threads: Threads = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> int:
-    """The service under many clients."""
-    from diptych.bench import load as loads
-
-    console = Console(as_json, quiet)
-    scorer = open_scorer(model, provider, threads)
-    with console.progress(total=2 * len(clients) * rounds, unit="round") as bar:
-        result = loads.measure_load(scorer, list(clients), seconds, model, bar.update, rounds=rounds)
-    console.emit(result, loads.format_figures(result))
-    return 0
-
-
 def store(
     store: Annotated[Location, Option(parser=read_location, metavar="DIR|URL", help="a new collection for the bench")],
     count: Annotated[int, Option(parser=number(200), metavar="N", help="pictures")] = 20_000,
@@ -109,12 +85,9 @@ def demo(
 ) -> int:
     """Draw a demonstration collection to index and search."""
     from diptych.bench.demo.collection import STORE, draw_collection
-    from diptych_runtime.session import thread_count
 
     console = Console(as_json, quiet)
-    # A process takes half a second to begin, in which it would draw six pictures.
-    processes = min(thread_count(), count // 40)
-    photos = draw_collection(folder, count=count, seed=seed, quiet=console.is_silent, processes=processes)
+    photos = draw_collection(folder, count=count, seed=seed, quiet=console.is_silent)
     places = {"photos": folder / "photos", "queries": folder / "queries", "truth": folder / "truth.csv"}
     text = f"{format_count(len(photos), 'picture')} in {places['photos']}, to find with {places['queries']}"
     if not console.is_silent:

@@ -34,6 +34,5 @@ def register(commands: Commands) -> None:
         "diptych.cli.doctor:doctor", "Check this installation: versions, providers, models, speed and collections"
     )
     bench = commands.group("bench", "Measure costs on this machine", alone="diptych.cli.bench:bench")
-    bench.add("diptych.cli.bench:load", "The service under many clients")
     bench.add("diptych.cli.bench:store", "A folder or a Milvus server, with drawn features of the model's sizes")
     commands.add("diptych.cli.bench:demo", "Draw a demonstration collection to index and search")

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diptych.cli import options
-from diptych.cli.index.contents import index_text
 from diptych.command_tree import Json, Quiet
 from diptych.console import Console, format_count
 from diptych.store.location import Location
@@ -191,7 +190,7 @@ def _format_report(report: dict[str, Any]) -> str:
         ]
     for store in filter(None, [report["store"], *(report["collections"] or {}).values()]):
         pictures = format_count(store["pictures"], "picture")
-        lines.append(("store", f"{store['directory']}: {pictures}; index {index_text(store['index'])}"))
+        lines.append(("store", f"{store['directory']}: {pictures}; index {store['index']['kind']}"))
         lines += [("", text) for text in store["remarks"]]
     lines += [("problem", text) for text in report["problems"]]
     end = [] if report["problems"] else ["all is well"]

@@ -23,8 +23,7 @@ from diptych_runtime.paths import data_folder, given_path
 from diptych_runtime.session import Provider as ProviderName
 
 if TYPE_CHECKING:
-    from diptych.batch.workers.executor import Executor
-    from diptych.batch.workers.shared_folder import WorkerPool
+    from diptych.batch.workers.executor import Executor, WorkerPool
     from diptych.batch.workers.tasks import WorkerConfig
     from diptych.collection.collection import Collection
     from diptych.scoring.scorer import Scorer
@@ -293,7 +292,7 @@ def open_workers(
     if engine == "local":
         yield None
         return
-    from diptych.batch.workers.shared_folder import WorkerPool
+    from diptych.batch.workers.executor import WorkerPool
 
     cluster, config = open_engine(engine, address, model, provider, threads)
     with cluster as executor:

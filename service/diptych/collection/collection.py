@@ -30,7 +30,6 @@ from diptych.scoring.inputs import files_below, is_picture, list_sources
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
 from diptych.store.index.candidates import CandidateIndex
-from diptych.store.index.layout import Kind
 from diptych.store.location import Location
 from diptych.store.open import Backend, open_searchable
 from diptych.store.originals import read_original
@@ -109,7 +108,7 @@ class Collection:
     def close(self) -> None:
         """Let go of it; the writer of a folder writes the index cache and lets the next one in.
 
-        Nothing is lost without it; the next start takes longer. Waits for an index that is being made anew.
+        Nothing is lost without it; the next start takes longer.
         """
         self.backend.close()
 
@@ -318,16 +317,12 @@ class Collection:
         self,
         *,
         everything: bool = False,
-        index: Kind | None = None,
         on_error: OnFailure | None = None,
         on_progress: OnProgress | None = None,
     ) -> RebuildReport:
-        """Embed damaged pictures anew (with `everything`: all of them) and make the index from what is stored alone.
-
-        `index` is its kind from now on: "exact", "ivf" (approximate), or "auto", by the number of pictures.
-        """
+        """Embed damaged pictures anew (with `everything`: all of them) and make the index from what is stored alone."""
         embed = partial(embed_stored, self.scorer)
-        return self.backend.rebuild(Rebuild(self.scorer.runtime, embed, everything, None, index, on_error, on_progress))
+        return self.backend.rebuild(Rebuild(self.scorer.runtime, embed, everything, None, on_error, on_progress))
 
     def commit(self, arrivals: Sequence[Incoming]) -> Acknowledged:
         """Write pictures in one go and let the index follow; they are on the disk when this returns.

@@ -18,7 +18,6 @@ from diptych.errors import UnknownPictureError
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
 from diptych.store.index.candidates import CandidateIndex
-from diptych.store.index.layout import Kind
 from diptych.store.location import Location
 from diptych.store.open import rebuild_store
 from diptych.store.originals import Keeper, read_original
@@ -39,7 +38,6 @@ def rebuild_collection(
     everything: bool = False,
     drop: bool = False,
     allow_removal: bool = False,
-    index: Kind | None = None,
     adopted: str | None = None,
     on_error: OnFailure | None = None,
     on_progress: OnProgress | None = None,
@@ -48,11 +46,10 @@ def rebuild_collection(
 
     May be interrupted and run again. With `drop`, pictures that cannot be read any more are removed, but for those
     whose bytes, kept or in their file, are whole, and, unless `allow_removal`, for those whose disk may be away: their
-    folder is missing or has no picture any more, or their file cannot be opened. `index` is the kind of a folder's
-    index from now on, and `adopted` the model that commands open it with from now on, also after an interruption.
-    Raises StoreError.
+    folder is missing or has no picture any more, or their file cannot be opened. `adopted` is the model that commands
+    open it with from now on, also after an interruption. Raises StoreError.
     """
-    work = Rebuild(scorer.runtime, partial(embed_stored, scorer), everything, None, index, on_error, on_progress)
+    work = Rebuild(scorer.runtime, partial(embed_stored, scorer), everything, None, on_error, on_progress)
     spared = work.report.spared
 
     def may_go(record: Record) -> bool:

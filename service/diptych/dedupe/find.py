@@ -12,7 +12,6 @@ from typing import Literal
 
 import numpy as np
 
-from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.collection.collection import Collection
 from diptych.dedupe.candidates import CANDIDATES, candidate_pairs
 from diptych.dedupe.closer import CloserLook
@@ -54,7 +53,6 @@ def duplicates_among(
     bound: float | None = None,
     pair_cache: PairCache | None = None,
     on_pairs: OnPairs = lambda missing, known: lambda done: None,
-    workers: WorkerPool | None = None,
     question: str = COPY,
     views: ViewCache | None = None,
     apart: IdPairs = NONE,
@@ -64,9 +62,9 @@ def duplicates_among(
 
     The pairs answered reach down to `bound`, by default the most lenient threshold that the model states. `pair_cache`
     keeps scores for the next time, and `views` keypoints; `on_pairs` is told how many scores are missing and known, and
-    gives the callback of those computed, which may raise to end the search. `workers` compute instead of this process.
-    Pairs of ids that are labelled different in the collection, or `apart`, do not match, and with `same_orientation`
-    neither do mirror images and turned ones. Pictures in references are kept, and two of them not compared.
+    gives the callback of those computed, which may raise to end the search. Pairs of ids that are labelled different in
+    the collection, or `apart`, do not match, and with `same_orientation` neither do mirror images and turned ones.
+    Pictures in references are kept, and two of them not compared.
 
     Raises ArgumentError, DedupeError for unknown rules and a model without calibration, and StoreError.
     """
@@ -76,7 +74,7 @@ def duplicates_among(
     asked = collection.scorer.asking(question).runtime
     check_threshold(threshold, asked)
     pair_cache = pair_cache or PairCache(None, asked.scores_revision)
-    scores = PairScores(collection, ids, pair_cache, workers=workers, question=question)
+    scores = PairScores(collection, ids, pair_cache, question=question)
     embeddings, asking = collection.embeddings(ids)[1], np.array([id not in kept for id in ids], bool)
     queries = asked.weight_queries(embeddings)
     pairs = candidate_pairs(embeddings, candidates, asked.threads, queries=queries, asking=asking)

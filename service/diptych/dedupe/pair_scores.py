@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.collection.collection import Collection
 from diptych.dedupe.pair_cache import PairCache
-from diptych.dedupe.workers import score_by_workers, tokens_of
+from diptych.errors import UnknownPictureError
 from diptych_runtime.calibration.questions import COPY, THING
 
-_WORTH = 4096  # pairs, from which on it pays to hand them out
 BATCH = 1024  # pairs, after each of which the cache has them
 _KEPT = 8192  # pictures whose tokens stay in memory, 8 KB each
 
@@ -31,17 +29,16 @@ class PairScores:
         ids: Sequence[str],
         pair_cache: PairCache,
         tick: Callable[[int], object] = lambda n: None,
-        workers: WorkerPool | None = None,
         question: str = COPY,
     ) -> None:
-        """`tick` is told how many were computed, each time some were; `workers` compute where there are many."""
-        self.collection, self.ids, self.pair_cache, self.tick, self.workers = collection, ids, pair_cache, tick, workers
+        """`tick` is told how many were computed, each time some were."""
+        self.collection, self.ids, self.pair_cache, self.tick = collection, ids, pair_cache, tick
         self.computed, self._shifts = 0, np.zeros(len(ids), np.float32)
         self._asked = np.empty(0, np.int64)
         self.scorer = collection.scorer.asking(question)
         runtime = self.scorer.runtime
         apart = runtime.question == THING and COPY in runtime.questions
-        self._copies = PairScores(collection, ids, pair_cache, workers=workers) if apart else None
+        self._copies = PairScores(collection, ids, pair_cache) if apart else None
         self._keys, self._logits = pair_cache.get_scores(ids, self.scorer.runtime.question)
         self._tokens: OrderedDict[int, np.ndarray] = OrderedDict()
 
@@ -89,11 +86,12 @@ class PairScores:
     def _compute_logits(self, keys: np.ndarray) -> None:
         ids, pairs = list(self.ids), np.stack(np.divmod(keys, len(self.ids)), 1)
         logits = [self._logits]
-        workers = self.workers if len(pairs) >= _WORTH else None
         question = self.scorer.runtime.question
-        for batch, made in (
-            score_by_workers(self.collection, ids, pairs, workers, question) if workers else self._compute_here(pairs)
-        ):
+        for start in range(0, len(pairs), BATCH):
+            batch = pairs[start : start + BATCH]
+            self._load_tokens(set(batch.ravel().tolist()))
+            first, second = (np.stack([self._tokens[place] for place in side]) for side in batch.T.tolist())
+            made = self.scorer.logits(first, second)
             self.pair_cache.add_scores([(ids[a], ids[b]) for a, b in batch.tolist()], made, question)
             logits.append(made)
             self.computed += len(batch)
@@ -102,19 +100,16 @@ class PairScores:
         order = np.argsort(found)
         self._keys, self._logits = found[order], np.concatenate(logits)[order]
 
-    def _compute_here(self, pairs: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The pairs batch by batch with their logits, computed by this process."""
-        for start in range(0, len(pairs), BATCH):
-            batch = pairs[start : start + BATCH]
-            self._load_tokens(set(batch.ravel().tolist()))
-            first, second = (np.stack([self._tokens[place] for place in side]) for side in batch.T.tolist())
-            yield batch, self.scorer.logits(first, second)
-
     def _load_tokens(self, places: set[int]) -> None:
         """Have the tokens of these pictures in memory, and forget those that were not asked for longest."""
         wanted = sorted(places - self._tokens.keys())
-        found = tokens_of(self.collection, [self.ids[place] for place in wanted])
-        self._tokens.update({place: found[self.ids[place]] for place in wanted})
+        found = self.collection.panels([self.ids[place] for place in wanted])
+        for place in wanted:
+            if (id := self.ids[place]) not in found:
+                raise UnknownPictureError(
+                    f"the picture {id} was removed from {self.collection.name} meanwhile; start again"
+                )
+            self._tokens[place], _ = found[id]
         for place in places:
             self._tokens.move_to_end(place)
         while len(self._tokens) > max(_KEPT, len(places)):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from diptych.store.index.layout import Kind
 from diptych.store.originals import Keeper, is_whole
 from diptych.store.records import Record
 from diptych_runtime.errors import PictureError
@@ -26,7 +25,6 @@ Embed = Callable[[Keeper, Sequence[Record]], list[tuple[bytes, bytes] | PictureE
 class RebuildReport:
     """The numbers of pictures in all, of those embedded anew, and of those that failed, some of which were removed.
 
-    `compacted` counts those whose tokens were kept in float16, as earlier versions did, and are now in fewer bytes.
     `mended` says whether the database itself was damaged, and is whole again. `spared` are the numbers of pictures that
     were not removed since their disk may be away, by the sign of that. `foreign` counts those that are still of another
     model, with which the collection cannot be searched.
@@ -36,7 +34,6 @@ class RebuildReport:
     embedded: int = 0
     failed: int = 0
     removed: int = 0
-    compacted: int = 0
     mended: bool = False
     spared: dict[str, int] = field(default_factory=dict)
     foreign: int = 0
@@ -48,14 +45,13 @@ class Rebuild:
 
     Damaged pictures and those of another model are embedded, with `everything` all of them. Of those that cannot be
     read any more the ones are removed that `may_drop` says, unless their bytes, kept or in their file, are whole.
-    `index` is the kind of a folder's index from now on. `on_progress` gets the number of pictures after each batch.
+    `on_progress` gets the number of pictures after each batch.
     """
 
     runtime: Runtime
     embed_stored: Embed
     everything: bool = False
     may_drop: Callable[[Record], bool] | None = None
-    index: Kind | None = None
     on_error: OnFailure | None = None
     on_progress: OnProgress | None = None
     report: RebuildReport = field(default_factory=RebuildReport)

@@ -11,9 +11,8 @@ from diptych import Collection
 from diptych.batch import ingest as embedding
 from diptych.batch.ingest import add_with_workers, embed_part
 from diptych.batch.parts.manifest import write_part
-from diptych.batch.workers.executor import Serial
+from diptych.batch.workers.executor import Serial, WorkerPool
 from diptych.batch.workers.pool import Pool
-from diptych.batch.workers.shared_folder import WorkerPool
 from diptych.batch.workers.tasks import WorkerConfig
 from diptych.collection import ingest
 from diptych.errors import BatchError
@@ -106,6 +105,22 @@ def test_what_the_collection_has_is_not_decoded_again_and_a_damaged_record_stops
         assert [one.created for one in added] == [False] * 5 + [True] * 7
         assert sorted(described) == [str(path) for path in photos[5:]]
         assert len(collection) == 12
+
+
+def test_parts_are_taken_over_in_order_whoever_is_done_first_and_one_that_was_lost_is_done_again(photos, means, store):
+    class Backwards(Serial):
+        """Loses the first part and does the others from behind."""
+
+        def run(self, work, attempts):
+            attempts.requeue_lost(attempts.take_part(), "SIGKILL")
+            yield from reversed(list(super().run(work, attempts)))
+
+    said = []
+    with store() as collection:
+        list(add_with_workers(collection, photos, WorkerPool(Backwards(), means, said.append), on_error=never))
+        assert [record.path for record in collection.list(100)] == list(map(str, photos))
+    (lost,) = said
+    assert lost.startswith("a worker was lost (SIGKILL); the files 1 to 4 (")
 
 
 @pytest.mark.parametrize("alone", [True, False])

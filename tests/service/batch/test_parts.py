@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from diptych.batch.parts.folder import folder_of, open_job, remove_folder, specify_job
-from diptych.batch.parts.manifest import Manifest, Step, part_sizes, write_part
+from diptych.batch.parts.manifest import Manifest, Step, part_sizes
 from diptych.batch.parts.picture_names import PictureNames, describe_part, read_names
 from diptych.batch.parts.tokens import Tokens
 from diptych.errors import BatchError, StoreError
@@ -123,17 +123,6 @@ def test_the_manifest_has_the_keys_of_its_format_and_one_of_another_version_is_r
             Manifest.load(folder)
     remove_folder(folder)
     assert [path.name for path in folder.iterdir()] == ["notes.txt"], "what came into it meanwhile stays"
-
-
-@pytest.mark.parametrize("count", [0, 1, 6, 7, 8, 700])
-def test_the_parts_of_a_step_are_its_items_each_once(count, tmp_path):
-    step = Step("pairs", count, 7)
-    items = [item for number in range(step.parts) for item in range(*step.part_bounds(number))]
-    assert items == list(range(count))
-    for number in range(0, step.parts, 2):
-        write_part(tmp_path / step.part_file(number), b"")
-    assert step.find_done_parts(tmp_path) == set(range(0, step.parts, 2))
-    assert step.count_items(set(range(step.parts))) == count
 
 
 @pytest.mark.parametrize("pairs", [0, 1, 1000, 20_000, 10**6, 10**9])

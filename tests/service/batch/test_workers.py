@@ -10,10 +10,9 @@ import pytest
 from part_works import always, once, plain, slow, wrong
 
 from diptych.batch.parts.folder import folder_of, open_job, specify_job
-from diptych.batch.parts.manifest import SCORED_BY, Manifest, Step, make_job_id
-from diptych.batch.workers.executor import MOST, RetryQueue, Serial
+from diptych.batch.parts.manifest import SCORED_BY, Manifest, make_job_id
+from diptych.batch.workers.executor import MOST, RetryQueue
 from diptych.batch.workers.pool import Pool
-from diptych.batch.workers.shared_folder import SharedParts, WorkerPool
 from diptych.batch.workers.tasks import clear_caches, encode_part, score_part
 from diptych.errors import BatchError
 
@@ -66,40 +65,6 @@ def test_leaving_does_not_wait_for_parts_in_work():
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert time.monotonic() - began < 20
-
-
-STEP = Step("items", 5, 2)
-
-
-def leave(number, *, folder, config):
-    with open(f"{folder}/items-{number:06d}.part", "w") as file:  # noqa: PTH123
-        file.write(f"{number} by {config.model}")
-
-
-def test_a_job_has_a_folder_of_its_own_whose_parts_go_in_order_when_the_next_one_is_asked_for(collection, means):
-    class Backwards(Serial):
-        """Loses the first part and does the others from behind."""
-
-        def run(self, work, attempts):
-            attempts.requeue_lost(attempts.take_part(), "SIGKILL")
-            yield from reversed(list(super().run(work, attempts)))
-
-    shared, said, met = SharedParts.for_collection(collection, "items"), [], []
-    with pytest.raises(FileNotFoundError), shared.begin_job() as job:
-        (job / "half" / "of it").touch()
-    assert not shared.folder.exists(), "a job that could not begin leaves nothing"
-    with shared.begin_job() as one, shared.begin_job() as job:
-        pass
-    assert shared.list_jobs() == sorted([one, job])
-    workers = WorkerPool(Backwards(), means, said.append)
-    for number, path in shared.complete_parts(job, STEP, leave, workers, STEP.describe_part):
-        met.append((number, path.read_text(encoding="utf-8")))
-        assert len(list(job.iterdir())) == STEP.parts - number
-    assert met == [(number, f"{number} by {means.model}") for number in range(3)]
-    assert said == ["a worker was lost (SIGKILL); the items 1 to 2 are done again"]
-    shared.clear()
-    assert shared.list_jobs() == []
-    assert not shared.folder.exists()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from typed import parsed
 from diptych.bench import model, peers
 from diptych.bench.graphs import open_yardstick
 from diptych.bench.model import REQUESTS, format_figures, measure_model, peak_memory
-from diptych.bench.peers import PEERS, count_inliers, find_keypoints, list_comparable, normalise_tokens
+from diptych.bench.peers import PEERS, count_inliers, find_keypoints, list_comparable
 from diptych.cli.main import main
 from diptych.errors import BenchError
 
@@ -120,16 +120,6 @@ def test_sift_finds_a_turned_copy_and_no_other_and_nothing_in_a_blank_picture() 
     assert count_inliers(query, stranger) < 10
     assert blank.descriptors.shape == (0, 128)
     assert count_inliers(query, blank) == count_inliers(blank, blank) == 0
-
-
-def test_tokens_are_made_unit_vectors_and_a_zero_stays_one() -> None:
-    tokens = np.random.default_rng(0).standard_normal((3, 2, 5, 7)).astype(np.float16)
-    tokens[1, 0, 2] = 0
-    unit = normalise_tokens(tokens)
-    assert unit.shape == (3, 10, 7)
-    lengths = np.linalg.norm(unit.astype(np.float64), axis=-1)
-    assert lengths[1, 2] == 0
-    np.testing.assert_allclose(np.delete(lengths.ravel(), 12), 1, atol=2e-3)
 
 
 @pytest.mark.slow

@@ -9,9 +9,7 @@ from diptych.dedupe.find import duplicates_among, of_record
 from diptych.dedupe.groups import group_items, matches_of
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.threshold import by_rates
-from diptych.errors import DedupeError, UnknownPictureError
 from diptych_runtime.closer_look.comparison import NOTHING, Comparison
-from diptych_runtime.errors import ArgumentError
 
 
 @pytest.fixture(scope="module")
@@ -91,15 +89,6 @@ def test_auto_follows_from_the_calibration_and_the_bound_is_never_above(collecti
     found = duplicates_among(collection)
     assert found.threshold == found.bound == pytest.approx(collection.scorer.runtime.thresholds["0.01"])
     assert duplicates_among(collection, threshold=0.3).bound == 0.3
-
-
-def test_what_cannot_be_is_refused(collection, picture):
-    with pytest.raises(ArgumentError, match=r"above 0 and at most 1, got 1\.5"):
-        duplicates_among(collection, threshold=1.5)
-    with pytest.raises(DedupeError, match="'best' is not a rule"):
-        duplicates_among(collection, keep=["best"])
-    with pytest.raises(UnknownPictureError, match="1 of the pictures are not in"):
-        duplicates_among(collection, [picture()])
 
 
 def test_an_empty_collection_has_no_groups(tmp_path, scorer):

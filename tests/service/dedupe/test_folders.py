@@ -87,20 +87,6 @@ def test_what_cannot_be_asked_is_refused_before_a_file_is_read(photos, small, tm
         find_duplicates(collection, reference=photos)
 
 
-def test_reference_folders_are_compared_with_and_keep_all_of_theirs(photos, small, tmp_path):
-    archive = tmp_path / "archive"
-    archive.mkdir()
-    (photos / "again.jpg").rename(archive / "again.jpg")
-    before = files_of(archive)
-    found = find_duplicates(photos, scorer=small, reference=archive, threshold=1.0)
-    (group,) = found.groups
-    assert (group.keeper.path, group.keeper.reference) == (str(archive / "again.jpg"), True)
-    assert found.to_remove == [group.others[0].picture.path]
-    assert files_of(archive) == before
-    with pytest.raises(DedupeError, match=r"is the reference folder .*, where nothing is changed"):
-        find_duplicates(photos, scorer=small, reference=[archive, photos])
-
-
 def test_the_features_of_references_serve_every_folder_that_is_compared_with_them(photos, small, tmp_path):
     new = tmp_path / "new"
     new.mkdir()

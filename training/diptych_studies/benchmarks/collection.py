@@ -119,7 +119,7 @@ def measure_searches(photos: str, store: str, model: str) -> dict[str, Any]:
     names = sorted(path for path in pictures_below(Path(photos)) if path.suffix == ".jpg")
     chosen = [names[place] for place in random.permutation(len(names))[:QUERIES]]
     with Collection.open(store, Scorer.load(model), read_only=True) as collection:
-        layout = collection.index.layout()
+        index = collection.backend.index_facts()
         seconds: dict[str, list[float]] = {"whole": []}
         for number, path in enumerate([chosen[0], *chosen]):
             with Image.open(path) as picture:
@@ -133,7 +133,7 @@ def measure_searches(photos: str, store: str, model: str) -> dict[str, Any]:
     stages = {
         stage: [round(float(v) * 1000, 3) for v in np.percentile(each, [50, 99])] for stage, each in seconds.items()
     }
-    return {"milliseconds": stages, "peak_bytes": read_peak_bytes(), "index": layout}
+    return {"milliseconds": stages, "peak_bytes": read_peak_bytes(), "index": index}
 
 
 def format_figures(result: dict[str, Any]) -> str:

@@ -22,11 +22,9 @@ from diptych.collection.collection import Collection
 from diptych.console import byte_size, format_table
 from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
-from diptych.store.index.layout import lists_for
 from diptych.store.index.vectors import Vectors
 from diptych.store.sqlite.schema import DATABASE
 
-PROBES = 100  # lists looked into for 100 candidates: 107, 69 and 91 of 100,000, 250,000 and a million pictures
 INDEX_OVERHEAD = 290  # bytes a vector beside itself: 0.8 GB for a million of 512 bytes
 MEMORY_SHARE = 0.7  # of a machine's memory that vectors may take
 
@@ -141,7 +139,6 @@ class Plan:
     vector_bytes: float
     token_bytes: float
     record_bytes: float
-    lists: int
     compared: float
     core_seconds: dict[str, float]
     shards: int
@@ -167,7 +164,6 @@ def plan_machines(figures: Figures, load: Load, machine: Machine) -> Plan:
     if held > _SHARDS:
         raise BenchError(f"{held:,} shards would be needed, and more than {_SHARDS:,} are none; name larger machines")
     shards, groups, p50, p99 = _find_fewest(figures, load, machine, held)
-    lists, compared = _vectors_compared(count / shards)
     stages = _estimate_stages(figures, load, shards)
     machines = shards * groups
     disk = token_bytes + record_bytes + count * 4.0 * figures.embedding_dim
@@ -176,8 +172,7 @@ def plan_machines(figures: Figures, load: Load, machine: Machine) -> Plan:
         vector_bytes=vector_bytes,
         token_bytes=token_bytes,
         record_bytes=record_bytes,
-        lists=lists,
-        compared=compared,
+        compared=count / shards,
         core_seconds=stages,
         shards=shards,
         groups=groups,
@@ -196,17 +191,11 @@ def plan_machines(figures: Figures, load: Load, machine: Machine) -> Plan:
     )
 
 
-def _vectors_compared(count: float) -> tuple[int, float]:
-    """The lists of an index of so many vectors, and the vectors a search compares with, their centroids among them."""
-    lists = lists_for(round(count), "auto")
-    return lists, count if lists == 1 else lists + count * min(1.0, PROBES / lists)
-
-
 def _estimate_stages(figures: Figures, load: Load, shards: int) -> dict[str, float]:
     """Estimate the core-seconds of one query by stage, over all shards."""
     return {
         "decoding and encoding": figures.picture_seconds,
-        "finding candidates": shards * _vectors_compared(load.pictures / shards)[1] * figures.vector_seconds,
+        "finding candidates": load.pictures * figures.vector_seconds,
         "reading tokens": load.candidates * figures.fetch_seconds,
         "scoring pairs": load.candidates * figures.pair_seconds,
     }
@@ -240,7 +229,7 @@ def simulate_queue(
     random, queries = np.random.default_rng(seed), min(_SIMULATED, max(1000, _NUMBERS // shards))
     between = random.exponential(groups / load.queries, queries)
     share = random.multinomial(load.candidates, np.full(shards, 1 / shards), queries)
-    alone = np.full((queries, shards), _vectors_compared(load.pictures / shards)[1] * figures.vector_seconds)
+    alone = np.full((queries, shards), load.pictures / shards * figures.vector_seconds)
     alone[np.arange(queries), random.integers(shards, size=queries)] += figures.picture_seconds
     together = share * (figures.pair_seconds + figures.fetch_seconds) / machine.cores
     taken = alone / machine.cores + together
@@ -270,7 +259,6 @@ def format_estimate(figures: Figures, machine: Machine, loads: list[Load], plans
         ("vectors, in memory", [byte_size(plan.vector_bytes) for plan in plans]),
         ("tokens", [byte_size(plan.token_bytes) for plan in plans]),
         ("records", [byte_size(plan.record_bytes) for plan in plans]),
-        ("lists a shard", [f"{plan.lists:,}" for plan in plans]),
         *(
             (f"a query: {stage}", [f"{plan.core_seconds[stage] * 1e3:.1f} core-ms" for plan in plans])
             for stage in plans[0].core_seconds

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
-from diptych.batch.workers.tasks import clear_caches
+from diptych.batch.workers.tasks import WorkerConfig, clear_caches
+from diptych.console import format_count
 from diptych.errors import BatchError
 
 MOST = 3
@@ -47,6 +49,21 @@ class Executor(Protocol):
     def run(self, work: Work, attempts: RetryQueue) -> Iterator[int]:
         """The number of each part as soon as it is done, in any order. Raises what the work raises, and BatchError."""
         ...
+
+
+@dataclass(frozen=True)
+class WorkerPool:
+    """Workers that read pictures for a collection: the executor, each one's configuration, and who hears of losses."""
+
+    engine: Executor
+    config: WorkerConfig
+    say: Say = lambda text: None
+
+    def say_blind(self, count: int) -> None:
+        """Say that this process could read so many files which no worker could."""
+        if count:
+            files = format_count(count, "picture")
+            self.say(f"{files} could be read here and not by workers; does each of these see the folders?")
 
 
 class Serial:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import csv
-import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from io import BytesIO, StringIO
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from diptych.batch.workers.executor import RetryQueue
-from diptych.batch.workers.pool import Pool
 from diptych.bench.demo.drawing import SCENES, Canvas
 from diptych.bench.demo.edits import edit_copy
 from diptych.console import Console, format_count
@@ -25,8 +21,6 @@ SERIES = 5  # pictures that share palette and composition
 SIZES = [(480, 360), (480, 320), (360, 480), (400, 400), (448, 336)]
 QUALITY = 88
 STORE = "store"  # where one is told to index it, beside the pictures
-
-logger = logging.getLogger(__name__)
 
 
 class DemonstrationError(DiptychError):
@@ -46,15 +40,13 @@ class Picture:
     original: Path | None = None
 
 
-def draw_collection(
-    folder: str | Path, *, count: int = 240, seed: int = 0, quiet: bool = True, processes: int = 1
-) -> list[Path]:
+def draw_collection(folder: str | Path, *, count: int = 240, seed: int = 0, quiet: bool = True) -> list[Path]:
     """Draw `count` JPEG pictures (320 to 480 pixels a side) into `folder`/photos and return their paths.
 
     About one in twenty is an edited copy of another. `folder`/queries gets edited copies of one in eight of the rest
     and a few scenes that the collection does not have; `folder`/truth.csv (query, reference; file names) says which is
     which, with an empty reference for those. It is written last, so a folder that has it is complete. The same count
-    and seed give the same pictures, however many `processes` draw them.
+    and seed give the same pictures.
 
     Raises DemonstrationError for a count below 1 and for a folder with files that this call would not write.
     """
@@ -69,7 +61,8 @@ def draw_collection(
         (folder / name).mkdir(parents=True, exist_ok=True)
     truth.unlink(missing_ok=True)
     with Console(quiet=quiet).progress(total=len(pictures), unit="picture", desc="drawing") as bar:
-        for _ in _draw_all(pictures, seed, processes):
+        for picture in pictures:
+            _write_picture(picture, seed)
             bar.update()
     table = StringIO()
     writer = csv.writer(table)
@@ -126,24 +119,11 @@ def _check_folder(folder: Path, planned: set[Path]) -> None:
         )
 
 
-def _draw_all(pictures: Sequence[Picture], seed: int, processes: int) -> Iterator[int]:
-    """Draw and write the pictures, and yield the number of each. Raises BatchError where processes are lost."""
-    draw = partial(_write_picture, pictures, seed)
-    if processes < 2:
-        for number in range(len(pictures)):
-            draw(number)
-            yield number
-        return
-    attempts = RetryQueue(range(len(pictures)), lambda number: pictures[number].path.name, logger.warning)
-    with Pool(processes) as pool:
-        yield from pool.run(draw, attempts)
-
-
-def _write_picture(pictures: Sequence[Picture], seed: int, number: int) -> None:
-    """Draw one of the pictures into its file, whole or not at all."""
+def _write_picture(picture: Picture, seed: int) -> None:
+    """Draw a picture into its file, whole or not at all."""
     encoded = BytesIO()
-    _draw_picture(pictures[number], seed).save(encoded, "JPEG", quality=QUALITY)
-    write_atomic(pictures[number].path, encoded.getvalue())
+    _draw_picture(picture, seed).save(encoded, "JPEG", quality=QUALITY)
+    write_atomic(picture.path, encoded.getvalue())
 
 
 def _draw_picture(picture: Picture, seed: int) -> Image.Image:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
@@ -66,23 +66,6 @@ def _parse_threshold(text: str) -> float | None:
 _Folders = Annotated[
     list[Path] | None, Argument(parser=named_folder, metavar="DIR", help="folders of pictures, searched through")
 ]
-_Method = Annotated[
-    Literal["network", "phash"],
-    Option(
-        help="how copies that are not exact are found: network, or phash, a quick pass by perceptual hash without a "
-        "model",
-    ),
-]
-_MaxDistance = Annotated[
-    int | None,
-    Option(
-        "--max-distance",
-        parser=number(0),
-        metavar="BITS",
-        help="with --method phash: how many of the 64 bits of two hashes may differ, 10 at most",
-        show_default="4",
-    ),
-]
 _Threshold = Annotated[
     float | None,
     Option(
@@ -127,8 +110,6 @@ def dedupe(
     reference: _Reference = None,
     exclude: Exclude = (),
     include_hidden: IncludeHidden = False,
-    method: _Method = "network",
-    max_distance: _MaxDistance = None,
     threshold: _Threshold = None,
     candidates: Annotated[int, Option(parser=number(1), metavar="N", help="pictures each one is compared with")] = 20,
     keep: _Keep = ("resolution", "with-exif", "format", "exif", "largest", "oldest"),
@@ -172,8 +153,6 @@ def dedupe(
     if not folders:
         raise BadParameter("name a folder of pictures, or a journal with --undo")
     check_engine(engine, address)
-    network = {"threshold": threshold is not None, "candidates": candidates != 20, "question": question != COPY}
-    _check_method(method, max_distance, **network, engine=engine != "local", same_orientation=same_orientation)
     how: dict[str, Any] = {"keep": _check_rules(keep), "store": store}
     _check_outputs(output, report, spreadsheet=spreadsheet)
     places = roots, references = resolve_roots(folders, reference or (), to=move_to)
@@ -184,13 +163,10 @@ def dedupe(
         for path in filter(None, (output, report)):
             check_output(path, [*(file.path for file in files), *filter(None, [selection])])
         how |= {"apart": _default_labels(console, store, question), "refuse": refused.add, "console": console}
-        if method == "phash":
-            found, seen, told_by = _find_by_hash(places, files, max_distance, threads, **how)
-        else:
-            how |= {"threshold": threshold or "auto", "candidates": candidates, "question": question}
-            how["same_orientation"] = same_orientation
-            machine = (model_of(model, store), provider, threads, engine, address)
-            found, seen, told_by = _find_by_network(places, files, *machine, **how)
+        how |= {"threshold": threshold or "auto", "candidates": candidates, "question": question}
+        how["same_orientation"] = same_orientation
+        machine = (model_of(model, store), provider, threads, engine, address)
+        found, seen, told_by = _find_by_network(places, files, *machine, **how)
         if output:
             table.write_table(output, found, refused, spreadsheet=spreadsheet)
         if report:
@@ -202,22 +178,6 @@ def dedupe(
         said = str(stop) or "what was done is kept, and the same command goes on from here"
         console.remark(f"interrupted; {said}")
         return 130
-
-
-def _find_by_hash(
-    folders: tuple[list[Path], list[Path]],
-    files: Sequence[PictureFile],
-    max_distance: int | None,
-    threads: int | None,
-    **how: Any,
-) -> tuple[Duplicates, Scan, str]:
-    """The duplicates below the folders and the references by perceptual hash, the scan, and the words for that."""
-    from diptych.dedupe.folders import hashed_duplicates
-    from diptych.dedupe.hashes.find import MAX_DISTANCE
-
-    (roots, references), distance = folders, MAX_DISTANCE if max_distance is None else max_distance
-    found, seen = hashed_duplicates(roots, files, references, max_distance=distance, threads=threads, **how)
-    return found, seen, f"By digest and perceptual hash, at most {distance} of 64 bits apart"
 
 
 def _find_by_network(
@@ -270,24 +230,6 @@ def _conclude_run(
     if found.groups and not acting:
         console.remark(NOTHING_MOVED)
     return 1 if failed else 0
-
-
-def _check_method(method: str, max_distance: int | None, **network: bool) -> None:
-    """End with a usage error for options of the other method; the model is just not loaded."""
-    if method == "network":
-        if max_distance is not None:
-            raise BadParameter("--max-distance is for --method phash; the network has --threshold")
-        return
-    from diptych.dedupe.hashes.find import check_distance
-
-    for name, given in network.items():
-        if given:
-            option = f"--{name.replace('_', '-')}"
-            raise BadParameter(f"{option} is for --method network; with --method phash there is --max-distance")
-    try:
-        check_distance(max_distance or 0)
-    except ValueError as error:
-        raise BadParameter(str(error), param_hint="--max-distance") from None
 
 
 def _check_rules(keep: Sequence[str]) -> tuple[str, ...]:

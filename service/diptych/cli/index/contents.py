@@ -219,7 +219,7 @@ def stats(store: Store, as_json: Json = False, quiet: Quiet = False) -> int:
         "adopted": adopted,
         "verdicts": found["calibration"]["text"] if found["calibration"] else "as released",
         "changes": f"{found['sequence']:,}" if "sequence" in found else None,
-        "index": index_text(found["index"]),
+        "index": found["index"]["kind"],
         "on disk": byte_size(found["disk_bytes"]) if "disk_bytes" in found else None,
         "server": found.get("server"),
         "originals": (found["originals"] or "not kept") if "originals" in found else None,
@@ -254,14 +254,3 @@ def _describe_calibration(
         "in_force": in_force,
         "text": f"by the collection's own calibration of {own.made}" if in_force else left_out,
     }
-
-
-def index_text(index: Mapping[str, Any]) -> str:
-    """The layout of an index in words, with the kind that was `asked` for."""
-    if "kind" not in index:
-        shown = "none saved yet"
-    elif index["kind"] in ("exact", "hnsw"):
-        shown = index["kind"]
-    else:
-        shown = f"ivf, {index['lists']:,} lists, {index['recall']:.1%} of the exact candidates when it was made"
-    return shown if index["asked"] == "auto" else f"{shown} ({index['asked']} asked for)"

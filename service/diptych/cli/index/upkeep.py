@@ -13,7 +13,6 @@ from diptych.cli import options
 from diptych.command_tree import Json, Quiet
 from diptych.console import Console, byte_size, format_count, format_section
 from diptych.errors import StoreError
-from diptych.store.index.layout import Kind
 from diptych.store.location import Address
 
 if TYPE_CHECKING:
@@ -31,14 +30,6 @@ def rebuild(
         bool,
         Option("--allow-removal", help="with --drop-missing, even where a whole folder is gone or cannot be read"),
     ] = False,
-    kind: Annotated[
-        Kind | None,
-        Option(
-            "--index",
-            help="kind of the index from now on: exact, approximate (ivf), or by its size (auto)",
-            envvar="DIPTYCH_INDEX",
-        ),
-    ] = None,
     model: options.StoredModel = None,
     provider: options.Provider = "auto",
     threads: options.Threads = None,
@@ -66,7 +57,6 @@ def rebuild(
             everything=everything,
             drop=drop_missing,
             allow_removal=allow_removal,
-            index=kind,
             adopted=full_name(name) if adopts and own_calibration(name) is None else None,
             on_error=lambda record, error: failed.append({"id": record.id, "path": record.path, "reason": str(error)}),
             on_progress=bar.update,
@@ -100,8 +90,6 @@ def _report_lines(report: RebuildReport, scorer: Scorer, reasons: list[str], *, 
     """The report in words, with the reasons why pictures could not be read."""
     by, there = f"{scorer.runtime.name} ({scorer.runtime.revision})", report.pictures - report.foreign
     lines = [f"{format_count(report.embedded, 'picture')} embedded again by {by}, {there:,} in the index"]
-    if report.compacted:
-        lines.append(f"{format_count(report.compacted, 'picture')} kept in fewer bytes")
     if report.mended:
         lines.append("the database was damaged and has been repaired")
     kept = report.failed - report.removed

@@ -112,7 +112,6 @@ def page_data(found: Duplicates, roots: Sequence[Path]) -> tuple[dict[str, Any],
         "bound": found.bound,
         "verdicts": found.verdicts,
         "looked": len(found.pictures),
-        "method": found.method,
     }
     return data, shown
 

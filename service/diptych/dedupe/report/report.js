@@ -13,9 +13,8 @@ const matches = matchesOf(found.contents, found.pairs);
 const keepers = new Set(found.keepers.map((place) => pictures[place]));
 
 const STEP = 30; // groups drawn at a time
-const hashed = found.method === "phash";
 const LOW = odds(found.bound);
-const HIGH = hashed ? Math.max(odds(64 / 65 - 1e-5), LOW + 0.1) : Math.max(odds(0.999999), odds(found.threshold) + 1);
+const HIGH = Math.max(odds(0.999999), odds(found.threshold) + 1);
 const state = { threshold: found.threshold, groups: [], shown: [], drawn: 0 };
 const kept = new Map(); // a picture that was made the one to keep -> when
 const ticked = new Map(); // a picture -> whether it was selected by hand
@@ -33,9 +32,7 @@ function el(tag, properties = {}, ...children) {
 }
 
 const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
-// The score of two hashes is (64 - bits that differ) / 65, rounded.
-const bits = (score) => Math.max(0, Math.floor(64 - 65 * score + 1e-4));
-const sureness = (score) => (hashed ? `${bits(score)} of 64 bits differ` : `score ${probability(score)}`);
+const sureness = (score) => `score ${probability(score)}`;
 const probability = (value) => (value < 0.99 ? value.toFixed(3) : value > 0.999995 ? "> 0.99999" : value.toFixed(5));
 
 function size(bytes) {
@@ -93,7 +90,7 @@ const ORDERS = {
 
 function regroup() {
   state.groups = grouped(matches, files, state.threshold).map(makeGroup);
-  $("threshold-value").textContent = hashed ? bits(state.threshold) : probability(state.threshold);
+  $("threshold-value").textContent = probability(state.threshold);
   $("as-found").hidden = state.threshold === found.threshold;
   choose();
 }
@@ -133,7 +130,7 @@ function count() {
     el("b", { textContent: plural(state.shown.length, "group") }), ", ",
     el("b", { textContent: plural(all.length, "picture") }), ` selected, ${size(bytes)}`,
   );
-  for (const id of ["save-list", "save-table"]) $(id).disabled = all.length === 0;
+  $("save-list").disabled = all.length === 0;
 }
 
 function drawGroup(group, place) {
@@ -146,7 +143,7 @@ function drawGroup(group, place) {
 function fillGroup(node, group) {
   const head = el("p", { className: "group-head" });
   head.append(el("b", { textContent: plural(group.members.length, "picture") }));
-  head.append(el("span", { textContent: group.exact ? "exact copies" : `least sure ${hashed ? sureness(least(group)) : probability(least(group))}` }));
+  head.append(el("span", { textContent: group.exact ? "exact copies" : `least sure ${probability(least(group))}` }));
   head.append(el("span", { textContent: `${size(saved(group))} selected` }));
   node.setAttribute("aria-label", `Group of ${group.keeper.name}`);
   node.replaceChildren(head, el("div", { className: "copies" }, ...group.members.map((one) => drawCopy(node, group, one))));
@@ -210,20 +207,6 @@ function line(path) {
   return /^"|[\p{Cc}\p{Cs}\u2028\u2029]/u.test(path) ? JSON.stringify(path) : path;
 }
 
-function saveTable() {
-  const cell = (value) => (/[",\n\r]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value);
-  const lines = [["group", "path", "keeper", "relevance_score", "exact", "width", "height", "bytes"]];
-  state.shown.forEach((group, place) => {
-    for (const picture of going(group)) {
-      const original = kept.has(group.keeper) ? group.keeper : (stand(picture, group) ?? group.keeper);
-      const exact = picture.content === original.content ? 1 : 0;
-      const score = exact || (group.scores.get(picture) ?? "");
-      lines.push([place + 1, picture.path, original.path, score, exact, picture.width, picture.height, picture.bytes]);
-    }
-  });
-  save("duplicates.csv", "text/csv", lines.map((line) => line.map(cell).join(",")).join("\n") + "\n");
-}
-
 function setAll(value) {
   ticked.clear();
   if (value === false) for (const picture of pictures) ticked.set(picture, false);
@@ -252,24 +235,12 @@ $("suggested").onclick = () => setAll(true);
 $("nothing").onclick = () => setAll(false);
 $("save-list").onclick = () =>
   save("duplicates.txt", "text/plain", state.shown.flatMap(going).map((picture) => line(picture.path) + "\n").join(""));
-$("save-table").onclick = saveTable;
 new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && draw(), {
   rootMargin: "800px",
 }).observe($("more"));
 
-document.addEventListener("keydown", (event) => {
-  const step = { j: 1, k: -1 }[event.key];
-  if (!step || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input[type=search], select")) return;
-  const here = document.activeElement.closest?.(".group");
-  const place = here ? Number(here.dataset.place) + step : 0;
-  if (place >= state.drawn) draw();
-  $("groups").children[place]?.focus();
-});
-
 $("facts").textContent = `${plural(found.looked, "picture")}, ${found.made}`;
 $("told-by").textContent = found.told_by;
-$("unseen").hidden = !hashed;
-$("threshold-label").textContent = hashed ? "Bits that may differ" : "Minimum probability";
 $("refused").hidden = found.refused.length === 0;
 $("refused-title").textContent = `${plural(found.refused.length, "file")} could not be read`;
 $("refused-list").append(...found.refused.map(({ path, reason }) => el("li", { textContent: `${path}: ${reason}` })));

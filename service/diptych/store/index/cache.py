@@ -20,7 +20,7 @@ from diptych_runtime.parsing import parse_json
 
 CACHE = "candidates.faiss"
 MANIFEST = "candidates.json"
-_NUMBERS = {"generation": int, "count": int, "made_for": int, "recall": int | float}
+_NUMBERS = ("generation", "count")
 
 
 def save_vectors(directory: Path, vectors: Vectors, facts: Mapping[str, Any]) -> None:
@@ -40,11 +40,10 @@ def load_vectors(directory: Path, manifest: Mapping[str, Any]) -> tuple[Vectors 
         return None, reason
     try:
         with open_own(directory / CACHE) as file:
-            probes = {int(depth): lists for depth, lists in manifest.get("probes", {}).items()}
-            vectors = Vectors.read(file, probes)
+            vectors = Vectors.read(file)
     except OSError as error:
         return None, f"it cannot be read ({error.strerror})"
-    except (ValueError, TypeError, AttributeError) as error:  # somebody else wrote it, with a digest that is right
+    except ValueError as error:  # of an earlier version, or somebody else wrote it, with a digest that is right
         return None, f"it cannot be read ({error})"
     different = len(np.unique(vectors.labels()))
     if vectors.dimension != manifest.get("dimension", vectors.dimension):
@@ -63,7 +62,7 @@ def read_manifest(directory: Path) -> tuple[dict[str, Any], str | None]:
         return {}, "it is missing"
     except (OSError, ValueError) as error:
         return {}, f"its manifest cannot be read ({error})"
-    if not isinstance(manifest, dict) or not all(isinstance(manifest.get(key), kind) for key, kind in _NUMBERS.items()):
+    if not isinstance(manifest, dict) or not all(isinstance(manifest.get(key), int) for key in _NUMBERS):
         return {}, "its manifest is damaged"
     return manifest, None
 

@@ -5,19 +5,16 @@ The database is the truth. The cache only saves time at the start, so whatever i
 
 from __future__ import annotations
 
-import ctypes
 import logging
-from collections.abc import Callable, Mapping, Sequence, Set
-from contextlib import suppress
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
 
 from diptych.store.index import cache
-from diptych.store.index.layout import Kind, lists_for, needs_relayout
-from diptych.store.index.vectors import Vectors, find_centroids
+from diptych.store.index.vectors import Vectors
 from diptych.store.records import Change
 from diptych_runtime.errors import ArgumentError
 from diptych_runtime.paths import shell_word
@@ -26,7 +23,6 @@ METRIC = "inner product"
 FORMAT = 3
 
 _STEP = 4096
-_SAMPLED = 64  # vectors a list, of which its centroid is learnt
 
 logger = logging.getLogger(__name__)
 
@@ -36,10 +32,6 @@ class Source(Protocol):
 
     directory: Path
     identity: str
-
-    def index_kind(self) -> Kind:
-        """The kind of index that was asked for."""
-        ...
 
     def sequence(self) -> int:
         """The number of the last change; it only ever grows."""
@@ -63,10 +55,7 @@ class Source(Protocol):
 
 
 class CandidateIndex:
-    """Inner-product search over unit embeddings, labelled with the rows of the database; thread-safe.
-
-    Exact, or from `layout.MANY` pictures on an approximation whose recall is measured.
-    """
+    """Exact inner-product search over unit embeddings, labelled with the rows of the database; thread-safe."""
 
     def __init__(self, dimension: int, revision: str, identity: str) -> None:
         self.dimension = dimension
@@ -74,9 +63,6 @@ class CandidateIndex:
         self.identity = identity
         self.generation = 0
         self.saved_generation = 0
-        self.kind: Kind = "auto"
-        self.made_for = 0
-        self.recall = 1.0
         self._vectors = Vectors(dimension)
         # Changes exclude searches. One lock is enough: a search here is short beside the two graphs.
         self._lock = Lock()
@@ -88,18 +74,14 @@ class CandidateIndex:
 
     @classmethod
     def open(cls, store: Source, dimension: int, revision: str) -> CandidateIndex:
-        """The index of a collection: its cache with the newer changes replayed, or rebuilt, which is logged once.
-
-        A rebuilt one is exact at first, which takes the least time; see `needs_relayout`.
-        """
+        """The index of a collection: its cache with the newer changes replayed, or rebuilt, which is logged once."""
         index = cls(dimension, revision, store.identity)
-        index.kind = store.index_kind()
         reason = index._load_cache(store.directory, store.sequence())
         if reason is None:
             index.catch_up(store)
             reason = index._find_difference(store)
         if reason is not None:
-            index.relayout(store, exact=True)
+            index.refill(store)
             if len(index):
                 path = store.directory / cache.CACHE
                 logger.warning("%s: %s; rebuilt from the database (%d)", path, reason, len(index))
@@ -107,56 +89,27 @@ class CandidateIndex:
 
     @classmethod
     def rebuilt(cls, store: Source, dimension: int, revision: str) -> CandidateIndex:
-        """The index made from the database alone: the same one for the same pictures and the same kind asked for."""
+        """The index made from the database alone: the same one for the same pictures."""
         index = cls(dimension, revision, store.identity)
-        index.relayout(store)
+        index.refill(store)
         return index
 
-    @property
-    def lists(self) -> int:
-        """The number of lists of the vectors; with one, the index is exact."""
-        return self._vectors.lists
-
-    def needs_relayout(self) -> bool:
-        """True if `relayout` would lay it out otherwise: it has become large or small, or another kind is asked for."""
-        return needs_relayout(len(self), self.kind, self.lists, self.made_for)
-
-    def relayout(self, store: Source, *, exact: bool = False) -> None:
-        """Make it from the pictures in the database, laid out for as many as there are, or in one list with `exact`.
+    def refill(self, store: Source) -> None:
+        """Make it from the pictures in the database.
 
         Searches and changes go on with what there was until the new one takes its place; both are in memory for that
         time. The journal serves only for what changes meanwhile.
         """
-        self.kind = store.index_kind()
         fresh = CandidateIndex(self.dimension, self.revision, self.identity)
-        fresh.generation = store.sequence()
-        if not exact:
-            fresh._vectors = self._make_empty(store)
-        after = 0
+        fresh.generation, after = store.sequence(), 0
         while found := store.embeddings(after, _STEP):
             after = max(found)
             fresh._update_vectors(found, fresh.generation, store.directory)
-        recall = fresh._vectors.tune()
         fresh.catch_up(store)
         with self._changing:
             fresh.catch_up(store)  # little is left for the time in which nobody can add
             with self._lock:
                 self._vectors, self.generation = fresh._vectors, fresh.generation
-                self.made_for, self.recall = len(fresh), recall
-
-    def _make_empty(self, store: Source) -> Vectors:
-        """The empty vectors for the pictures of the database: one list, or lists learnt from a sample of them."""
-        count = store.count()
-        wanted = lists_for(count, self.kind, self.lists)
-        if wanted == 1:
-            return Vectors(self.dimension)
-        random, sample, after = np.random.default_rng(0), [], 0
-        while found := store.embeddings(after, _STEP):
-            after = max(found)
-            usable = list(_select_usable(found, self.dimension).values())
-            drawn = np.flatnonzero(random.random(len(usable)) < _SAMPLED * wanted / count)
-            sample += [usable[place] for place in drawn]
-        return Vectors(self.dimension, find_centroids(np.stack(sample), wanted) if len(sample) > 1 else None)
 
     def catch_up(self, store: Source) -> None:
         """Replay the changes of the database since `generation`; doing it twice does no harm.
@@ -167,7 +120,7 @@ class CandidateIndex:
             with self._renewing:  # once, however many searches find that
                 if not self._replay_changes(store):
                     logger.info("%s: more has changed than the journal holds; the index is made anew", store.directory)
-                    self.relayout(store)
+                    self.refill(store)
 
     def _replay_changes(self, store: Source) -> bool:
         """Replay the changes of the database; False if the journal does not go back to `generation`."""
@@ -210,7 +163,7 @@ class CandidateIndex:
         """Rows int64 (n,) and cosines float32 (n,) of the n <= `count` nearest, nearest first, equals by row.
 
         `embedding` is one finite unit vector float32 (e,); raises ArgumentError otherwise. With `among` only these rows
-        are looked for, and always exactly.
+        are looked for.
         """
         if embedding.shape != (self.dimension,) or not np.isfinite(embedding).all():
             raise ArgumentError(f"expected a finite embedding of {self.dimension} numbers, got shape {embedding.shape}")
@@ -227,23 +180,10 @@ class CandidateIndex:
         with self._lock:
             return self._vectors.vector(row)
 
-    def layout(self) -> dict[str, Any]:
-        """The layout as JSON values: kind, lists, probes by candidates asked for, recall at 100, made_for.
-
-        `recall` was measured when it was made, `made_for` is the number of pictures then.
-        """
-        return {
-            "kind": "exact" if self.lists == 1 else "ivf",
-            "lists": self.lists,
-            "probes": {str(depth): probes for depth, probes in self._vectors.probes.items()},
-            "recall": self.recall,
-            "made_for": self.made_for,
-        }
-
     def save(self, directory: Path) -> None:
         """Write the cache and then its manifest, each in one step; raises OSError if the disk does not take them."""
         with self._changing:
-            facts = {"generation": self.generation, "count": len(self), **self._state_facts(), **self.layout()}
+            facts = {"generation": self.generation, "count": len(self), **self._state_facts()}
             cache.save_vectors(directory, self._vectors, facts)
             self.saved_generation = self.generation
 
@@ -260,7 +200,7 @@ class CandidateIndex:
         vectors, reason = cache.load_vectors(directory, manifest)
         if vectors is None:
             return reason
-        self._vectors, self.made_for, self.recall = vectors, manifest["made_for"], manifest["recall"]
+        self._vectors = vectors
         self.generation = self.saved_generation = manifest["generation"]
         return None
 
@@ -268,49 +208,6 @@ class CandidateIndex:
         """The facts that a cache of this index must state."""
         facts = {"format": FORMAT, "dimension": self.dimension, "metric": METRIC}
         return {**facts, "revision": self.revision, "identity": self.identity}
-
-
-class Relayout:
-    """A thread that lays an index out anew and then calls `save`: `maybe_start` after each change, then `close`."""
-
-    def __init__(self, index: CandidateIndex, store: Source, save: Callable[[], None]) -> None:
-        self.index, self.store, self.save = index, store, save
-        self._thread: Thread | None = None
-        self._over = False
-        self._lock = Lock()
-
-    def maybe_start(self) -> None:
-        """Begin if the index has outgrown its layout and no relayout is running."""
-        with self._lock:
-            if self._over or (self._thread is not None and self._thread.is_alive()) or not self.index.needs_relayout():
-                return
-            self._thread = Thread(target=self._run_relayouts, name="diptych-index", daemon=True)
-            self._thread.start()
-
-    def close(self) -> None:
-        """Begin no more, and wait for a relayout in progress: seconds for a million pictures."""
-        with self._lock:
-            self._over = True
-        if self._thread is not None:
-            self._thread.join()
-
-    def _run_relayouts(self) -> None:
-        try:
-            self.index.relayout(self.store)
-            self.save()
-            _give_back_memory()
-            where, size, lists = self.store.directory, len(self.index), self.index.lists
-            logger.info("%s: %d pictures in the index, in %d lists", where, size, lists)
-        except Exception as error:
-            # What there is still answers; trying again with every change would fail as often.
-            self._over = True
-            logger.warning("%s: the index was not made anew and stays as it is: %s", self.store.directory, error)
-
-
-def _give_back_memory() -> None:
-    """Let glibc give back the memory of the old index, which it would keep for good: a millisecond for 100 MB."""
-    with suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def find_differences(one: Mapping[int, int], other: Mapping[int, int]) -> set[int]:

@@ -245,7 +245,7 @@ class MilvusBackend:
 
     def index_facts(self) -> dict[str, Any]:
         """The facts of the index that Milvus keeps."""
-        return {"kind": "hnsw", "asked": "auto", "count": self.count(), "dimension": self.layout.dimension}
+        return {"kind": "hnsw", "count": self.count(), "dimension": self.layout.dimension}
 
     def nearest(self, embedding: np.ndarray, count: int, where: Filter | None) -> tuple[np.ndarray, np.ndarray]:
         """Ids (n,) and cosines float32 (n,) of the n <= `count` nearest that meet a condition; equals by id.
@@ -414,8 +414,6 @@ def rebuild_collection(address: Address, work: Rebuild) -> RebuildReport:
 
     Raises StoreError.
     """
-    if work.index is not None:
-        raise StoreError(f"{address} has the index that Milvus keeps; leave --index out")
     server, name = Server(address), address.collection
     try:
         _finish_renaming(server, name)

@@ -15,7 +15,7 @@ import numpy as np
 from diptych.errors import ModelMismatchError, StoreError
 from diptych.store.filters import Filter
 from diptych.store.index import cache
-from diptych.store.index.candidates import CandidateIndex, Relayout
+from diptych.store.index.candidates import CandidateIndex
 from diptych.store.other_model import ways_out
 from diptych.store.rebuild import Rebuild, RebuildReport
 from diptych.store.records import NewPicture, VerifyReport
@@ -68,11 +68,8 @@ class SqliteBackend(Store):
                 f"{ways_out(self.directory, runtime.revision, others, partly=count < whole)}"
             )
         self._index = CandidateIndex.open(self, runtime.embedding_dim, runtime.revision)
-        self.renewal = Relayout(self._index, self, self._save_index)
-        if not self.read_only:
-            if self._index.saved_generation != self._index.generation:
-                self._save_index()
-            self.renewal.maybe_start()
+        if not self.read_only and self._index.saved_generation != self._index.generation:
+            self._save_index()
 
     @property
     def name(self) -> str:
@@ -92,12 +89,8 @@ class SqliteBackend(Store):
         return self._index
 
     def close(self) -> None:
-        """Write the index cache and let the next writer in; without that the next start takes longer.
-
-        Waits for an index that is being made anew.
-        """
+        """Write the index cache and let the next writer in; without that the next start takes longer."""
         if self._index is not None and not self._closed:
-            self.renewal.close()
             with self.changing:
                 if not self.read_only and self._index.saved_generation != self._index.generation:
                     self._save_index()
@@ -125,7 +118,7 @@ class SqliteBackend(Store):
         found = self.index.search(embedding, count, None if where is None else self.rows(where))
         if self._has_strays(found[0]):
             logger.warning("%s: the index has pictures that the database has not; it is made anew", self.directory)
-            self.index.relayout(self)
+            self.index.refill(self)
             found = self.index.search(embedding, count, None if where is None else self.rows(where))
         return found
 
@@ -134,7 +127,7 @@ class SqliteBackend(Store):
         if self.present_identity() != self.identity:
             with self._restored:  # who comes meanwhile waits for the index of the present state
                 if (identity := self.present_identity()) != self.identity:
-                    self.index.relayout(self)
+                    self.index.refill(self)
                     self.identity = self.index.identity = identity
         self.index.catch_up(self)
 
@@ -158,14 +151,13 @@ class SqliteBackend(Store):
         """The state of the index; without a model, that of the saved one."""
         if self._index is None:
             manifest, _ = cache.read_manifest(self.directory)
-            saved = {key: manifest[key] for key in ("kind", "lists", "probes", "recall", "made_for") if key in manifest}
-            return {"asked": self.index_kind(), **saved}
+            return {"kind": "exact", **{key: manifest[key] for key in ("count", "generation") if key in manifest}}
         return {
+            "kind": "exact",
             "count": len(self.index),
             "dimension": self.index.dimension,
             "generation": self.index.generation,
             "saved_generation": self.index.saved_generation,
-            **self.index.layout(),
         }
 
     def check(self) -> None:
@@ -182,9 +174,7 @@ class SqliteBackend(Store):
         """Embed damaged pictures anew, and make the index from the database alone."""
         with self.changing:
             report = reembed_pictures(self, work)
-            if work.index is not None:
-                self.set_index_kind(work.index)
-            self.index.relayout(self)
+            self.index.refill(self)
             self._save_index()
         return report
 
@@ -199,7 +189,6 @@ class SqliteBackend(Store):
             self._index.catch_up(self)
             if self._index.generation - self._index.saved_generation >= max(_SAVE_AFTER, len(self._index) // 8):
                 self._save_index()
-            self.renewal.maybe_start()
 
     def _save_index(self) -> None:
         # The cache before the journal: a kill between leaves steps too many, and never a cache that lacks some.

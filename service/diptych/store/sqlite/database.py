@@ -5,23 +5,21 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from pydantic import TypeAdapter
 
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.store.filters import Filter, to_sql
-from diptych.store.index.layout import KINDS, Kind
 from diptych.store.lock import LOCK, WriterLock
 from diptych.store.records import Change, FileStamp, NewPicture, Record
 from diptych.store.sqlite.labels import Labels
 from diptych.store.sqlite.schema import DATABASE, DIGESTS, FACTS, missing_error, prepare_tables, row_checksum
 from diptych_runtime.atomic import disk_bytes, sync_folder
-from diptych_runtime.errors import ArgumentError
 from diptych_runtime.manifest import PANEL_GRAPH, Manifest
 from diptych_runtime.parsing import parse_json
 
@@ -423,19 +421,6 @@ class Store(Labels):
         query = "SELECT revision, count(*) AS n FROM pictures GROUP BY revision ORDER BY n DESC"
         return dict(map(tuple, self._fetch_all(query)))
 
-    def replace_tokens(self, tokens: Mapping[int, bytes]) -> None:
-        """Keep tokens in another way, by row number, in one transaction."""
-        with self._transaction() as connection:
-            for row, kept in tokens.items():
-                connection.execute("UPDATE pictures SET tokens=? WHERE row=?", (kept, row))
-                connection.execute("UPDATE digests SET tokens=crc32(?) WHERE row=?", (kept, row))
-
-    def tokens_of_size(self, revision: str, size: int, after: int, limit: int) -> dict[int, bytes]:
-        """Tokens of a revision by row number behind row `after` that take so many bytes and are whole."""
-        whole = "row > ? AND p.revision = ? AND length(p.tokens) = ? AND crc32(p.tokens) IS d.tokens"
-        query = f"SELECT row, p.tokens FROM {_JOINED} WHERE {whole} ORDER BY row LIMIT ?"
-        return {row["row"]: row["tokens"] for row in self._fetch_all(query, (after, revision, size, limit))}
-
     def list_outdated(self, revision: str, sizes: tuple[int, int], after: int, limit: int) -> list[tuple[int, Record]]:
         """(row, record) behind row `after` of another revision or with damaged features; `sizes` are those of whole
         ones: the bytes of the embedding, and the numbers of the tokens.
@@ -457,17 +442,6 @@ class Store(Labels):
     def find_damage(self) -> list[str]:
         """The faults that SQLite's own integrity check finds; empty if all is well."""
         return [text for (text,) in self._fetch_all("PRAGMA integrity_check") if text != "ok"]
-
-    def index_kind(self) -> Kind:
-        """The requested kind of candidate index, by default "auto"."""
-        return cast("Kind", self._read_fact("index") or "auto")
-
-    def set_index_kind(self, kind: Kind) -> None:
-        """Ask for a kind of candidate index, which is kept here as the index is only a cache. Raises ArgumentError."""
-        if kind not in KINDS:
-            raise ArgumentError(f"expected a kind of index of {', '.join(KINDS)}, got {kind!r}")
-        with self._transaction() as connection:
-            connection.execute("INSERT OR REPLACE INTO facts VALUES ('index', ?)", (kind,))
 
     def stats(self) -> dict[str, Any]:
         """Counts and sizes: pictures, kept (pictures with bytes), revisions, sequence, disk_bytes."""

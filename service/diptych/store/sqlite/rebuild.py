@@ -14,7 +14,6 @@ from diptych.store.index.candidates import CandidateIndex
 from diptych.store.rebuild import BATCH, Rebuild, RebuildReport
 from diptych.store.sqlite.database import AdoptedModel, Store
 from diptych_runtime.paths import shell_word
-from diptych_runtime.runtime import Runtime
 
 logger = logging.getLogger(__name__)
 
@@ -28,12 +27,9 @@ def rebuild_folder(directory: Path, work: Rebuild, adopted: AdoptedModel | None 
     with _explain_damage(directory), Store.open(directory) as store:
         if adopted is not None:
             store.adopt_model(adopted, ())
-        report.compacted = _compact_tokens(store, runtime)
         reembed_pictures(store, work)
         report.foreign = sum(n for revision, n in store.count_revisions().items() if revision != runtime.revision)
         report.mended = _mend_database(store)
-        if work.index is not None:
-            store.set_index_kind(work.index)
         CandidateIndex.rebuilt(store, runtime.embedding_dim, runtime.revision).save(store.directory)
     return report
 
@@ -51,20 +47,6 @@ def reembed_pictures(store: Store, work: Rebuild) -> RebuildReport:
         work.count_batch(len(found), len(good))
     work.report.pictures = store.count()
     return work.report
-
-
-def _compact_tokens(store: Store, runtime: Runtime) -> int:
-    """Keep tokens that an earlier version of Diptych kept in float16 as the model has them; returns of how many.
-
-    No picture is read for it.
-    """
-    codec, after, count = runtime.codec, 0, 0
-    if not codec.byte_channels:
-        return 0
-    while found := store.tokens_of_size(runtime.revision, codec.float16_nbytes, after, BATCH):
-        store.replace_tokens(dict(zip(found, codec.pack_tokens(codec.unpack_tokens([*found.values()])), strict=True)))
-        after, count = max(found), count + len(found)
-    return count
 
 
 @contextmanager

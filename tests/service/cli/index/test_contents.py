@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 from embedded import BEFORE_5
 
-from diptych import Collection
 from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration, OwnQuestion, released_digest
 
 
@@ -72,24 +70,6 @@ def test_verify_exits_with_1_on_damage(diptych, store):
     shown = diptych("index", "verify", "--store", store).out
     assert shown.startswith("1 problem in 12 pictures\n")
     assert f"`diptych index rebuild --store {store}` mends what the files still allow" in shown
-
-
-def test_the_index_is_of_the_kind_that_was_asked_for_until_another_one_is(diptych, store, model, scorer):
-    def kind() -> tuple[str, str]:
-        index = diptych("index", "stats", "--store", store, "--json").json["index"]
-        return index["asked"], index["kind"]
-
-    assert kind() == ("auto", "exact")
-    assert diptych("index", "rebuild", "--store", store, "--index", "ivf", *model).code == 0
-    shown = diptych("index", "stats", "--store", store).out
-    assert re.search(r"index     ivf, 4 lists, [\d.]+% of the exact .* \(ivf asked for\)", shown)
-    assert diptych("index", "rebuild", "--store", store, *model).code == 0
-    (store / "candidates.faiss").unlink()
-    with Collection.open(store, scorer):
-        pass
-    assert kind() == ("ivf", "ivf"), "it outlives the cache"
-    assert diptych("index", "rebuild", "--store", store, "--index", "auto", *model).code == 0
-    assert kind() == ("auto", "exact")
 
 
 def test_verify_names_files_that_changed_or_are_missing(diptych, store, gallery, photo_bytes):

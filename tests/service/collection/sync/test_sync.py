@@ -52,24 +52,6 @@ def test_half_of_a_large_folder_may_not_go_unasked_though_other_pictures_came(te
     assert counts(sync(many, "--allow-removal")) == {"new": 1, "removed": 21, "unchanged": 9}
 
 
-def test_one_picture_in_the_place_of_many_is_asked_about_and_an_edit_of_each_is_not(
-    text, sync, many, store, photo_bytes
-):
-    sync(many)
-    for seed in range(30):
-        put(many / f"{seed}.png", photo_bytes(100 + seed, (40, 40), "PNG"))
-    assert counts(sync(many)) == {"changed": 30}
-    before = held(store)
-    for seed in range(30):
-        put(many / f"{seed}.png", photo_bytes(99, (40, 40), "PNG"))
-    for _ in range(2):
-        result = text(many)
-        assert result.code == 1
-        assert "29 of the 3" in result.err
-        assert held(store).items() >= before.items()
-    assert counts(sync(many, "--allow-removal")) == {"changed": 30, "unchanged": 1, "copies": 29}
-
-
 def test_a_renamed_folder_is_no_removal(sync, many, store, cost):
     sync(many)
     (many / "all").mkdir()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
 import json
 import re
 import time
@@ -19,7 +18,6 @@ from diptych import Collection, Scorer
 from diptych.dedupe.duplicates import Group, Member
 from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.groups import group_items, matches_of
-from diptych.dedupe.hashes.find import duplicates_by_hash
 from diptych.dedupe.keeper import preference_order
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.report.page import SIDE, make_thumbnails, page_data, write_page
@@ -178,32 +176,6 @@ def test_the_page_says_why_each_picture_is_kept_as_the_table_does(visit, found):
     assert "the one to keep: chosen by you" in page.inner_text(".group .copy.keeper .tag")
 
 
-def test_a_report_by_hash_counts_bits(visit, found, tmp_path):
-    pictures, roots = found[0].pictures, found[1]
-    first, near, far = sorted({one.id for one in pictures})[:3]
-    hashes = {one.id: None for one in pictures} | {first: 0, near: 0b11, far: 0b1111}
-    hashed = duplicates_by_hash(pictures, hashes)
-    write_page(tmp_path / "r.html", hashed, roots, "By digest and perceptual hash")
-    page = visit(tmp_path / "r.html")
-    assert {keeper: set(others) for keeper, *others in shown(page)} == {
-        group.keeper.path: {member.picture.path for member in group.others} for group in hashed.groups
-    }
-    assert page.inner_text("label[for=threshold]") == "Bits that may differ"
-    assert page.inner_text("#threshold-value") == "4"
-    assert "likely, 2 of 64 bits differ" in page.inner_text("#groups")
-    proven = set(hashed.to_remove)
-    assert set(page.evaluate("state.groups.flatMap(going).map((picture) => picture.path)")) == proven
-    assert (len(proven) > 0, hashed.undecided > 0) == (True, True)
-    assert "Only exact copies are selected. The other pictures have similar hashes, but no model" in page.inner_text(
-        "#unseen"
-    )
-    assert page.inner_text("#told-by") == "By digest and perceptual hash"
-    everything = sum(map(len, shown(page)))
-    slide(page, 1 - 1e-9)
-    assert page.inner_text("#threshold-value") == "0"
-    assert sum(map(len, shown(page))) < everything
-
-
 def with_reference(group: Group) -> Group:
     """The group with its picture of `copies/` as a reference, if it has one: that stands for the others."""
     pictures = [group.keeper, *(member.picture for member in group.others)]
@@ -238,19 +210,14 @@ def test_nothing_in_a_reference_folder_can_be_selected(visit, found, tmp_path):
     assert page.evaluate(alone) == 0, "two references are no copies to be shown"
 
 
-def test_the_suggested_selection_is_saved_as_a_list_and_as_a_table(visit, found):
+def test_the_suggested_selection_is_saved_as_a_list(visit, found):
     duplicates, _ = found
-    others = {m.picture.path: m.replaced_by.path for g in duplicates.groups for m in g.others if m.replaced_by}
+    others = {member.picture.path for group in duplicates.groups for member in group.others if member.replaced_by}
     page = visit()
     with page.expect_download() as saved:
         page.click("#save-list")
     assert saved.value.suggested_filename == "duplicates.txt"
-    assert set(Path(saved.value.path()).read_text().splitlines()) == set(others)
-    with page.expect_download() as saved:
-        page.click("#save-table")
-    with Path(saved.value.path()).open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert {row["path"]: row["keeper"] for row in rows} == others
+    assert set(Path(saved.value.path()).read_text().splitlines()) == others
 
 
 def test_another_keeper_stays_what_matches_it_goes_and_what_does_not_is_marked(visit):
@@ -317,24 +284,6 @@ def test_a_thumbnail_is_a_small_webp_in_its_place_and_what_cannot_be_read_is_emp
     assert none == b""
     assert [Image.open(BytesIO(one)).size for one in (large, small)] == [(SIDE, 128), (60, 40)]
     assert len(large) < 10_000
-
-
-@pytest.mark.slow
-def test_keys_go_from_group_to_group_and_a_space_selects(visit):
-    page = visit()
-    page.keyboard.press("j")
-    page.keyboard.press("j")
-    assert page.evaluate("document.activeElement.dataset.place") == "1"
-    page.keyboard.press("k")
-    assert page.evaluate("document.activeElement.dataset.place") == "0"
-    page.keyboard.press("Tab")
-    while page.evaluate("document.activeElement.type") != "checkbox":
-        page.keyboard.press("Tab")
-    before = page.evaluate("document.activeElement.checked")
-    page.keyboard.press("Space")
-    assert page.evaluate("document.activeElement.checked") != before, "the focus stays where it was"
-    page.fill("#words", "jjj")
-    assert page.input_value("#words") == "jjj"
 
 
 @pytest.mark.slow

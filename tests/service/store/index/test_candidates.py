@@ -2,22 +2,21 @@ import json
 import logging
 import os
 import re
+import struct
+import threading
 
-import faiss
 import numpy as np
 import pytest
 from embedded import SIZE, new, tamper, unit
 
 from diptych.store.index.cache import CACHE, MANIFEST, cache_digest
-from diptych.store.index.candidates import FORMAT, CandidateIndex
+from diptych.store.index.candidates import CandidateIndex
 from diptych.store.sqlite.database import Store
 
 
-@pytest.fixture(params=["exact", "ivf"])
-def store(tmp_path, request):
-    """A store whose index is of the one and the other kind; of lists as small as these, each has one or two vectors."""
+@pytest.fixture
+def store(tmp_path):
     with Store.open(tmp_path / "store", create=True) as store:
-        store.set_index_kind(request.param)
         store.insert([new(number) for number in range(1, 8)])
         yield store
 
@@ -34,14 +33,6 @@ def saved(store: Store) -> CandidateIndex:
 
 def rows(index: CandidateIndex, count: int = 100) -> list[int]:
     return sorted(index.search(unit(1), count)[0].tolist())
-
-
-def test_the_kind_that_was_asked_for_is_made_and_said(store):
-    index = saved(store)
-    assert index.layout()["kind"] == json.loads((store.directory / MANIFEST).read_text())["kind"] == store.index_kind()
-    assert (index.lists > 1) == (store.index_kind() == "ivf") == (opened(store).lists > 1)
-    with pytest.raises(ValueError, match="of auto, exact, ivf, got 'hnsw'"):
-        store.set_index_kind("hnsw")
 
 
 def test_a_query_that_is_not_finite_is_refused(store):
@@ -68,13 +59,20 @@ def test_a_right_cache_is_loaded_without_a_word_and_newer_changes_are_replayed(s
     assert not caplog.records
     assert index.saved_generation == 7
     assert index.generation == store.sequence()
-    assert (index.lists > 1) == (store.index_kind() == "ivf")
 
 
 def flip_a_bit(directory):
     data = bytearray((directory / CACHE).read_bytes())
     data[len(data) // 2] ^= 4
     (directory / CACHE).write_bytes(data)
+
+
+def write_lists(directory):
+    """A cache in several lists, as versions before 0.3 wrote it of large collections, with a digest that is right."""
+    data = bytearray((directory / CACHE).read_bytes())
+    struct.pack_into("<q", data, 16, 2)
+    (directory / CACHE).write_bytes(data)
+    change_manifest("lists", 2)(directory)
 
 
 def make_pipe(path):
@@ -93,13 +91,6 @@ def change_manifest(key, value, *, signed=True):
     return change
 
 
-def write_with_faiss(directory):
-    """An index as earlier versions wrote it, with a digest that is right."""
-    index = faiss.IndexFlatIP(SIZE)
-    faiss.write_index(index, str(directory / CACHE))
-    change_manifest("format", FORMAT)(directory)
-
-
 DAMAGE = {
     "checksum is wrong": flip_a_bit,
     r"checksum is wrong \(": lambda directory: (directory / CACHE).write_bytes(b""),
@@ -112,9 +103,7 @@ DAMAGE = {
     "manifest is damaged; ": change_manifest("count", None),
     "made for revision 'old'": change_manifest("revision", "old"),
     "made for identity 'other'": change_manifest("identity", "other"),
-    r"cannot be read \(its head is wrong\)": write_with_faiss,
-    r"cannot be read \('list' object": change_manifest("probes", []),
-    "(?:)manifest is damaged; ": change_manifest("recall", "high"),
+    r"cannot be read \(it has several lists, as of an earlier version\)": write_lists,
     "made for format None": change_manifest("format", None),
     "made for metric 'L2'": change_manifest("metric", "L2"),
     "made for dimension 6": change_manifest("dimension", 6),
@@ -160,3 +149,42 @@ def test_a_cache_of_other_pictures_is_found_out_though_number_and_count_are_righ
         index = opened(store)
     assert index.embedding(3).tobytes() == unit(30).tobytes()
     assert "1 of its entries are not the database's, the first of row 3; rebuilt" in caplog.text
+
+
+def test_searches_adds_and_removals_go_on_while_it_is_made_anew_and_nothing_is_lost_or_comes_back(store):
+    store.insert([new(number) for number in range(8, 201)])
+    index = opened(store)
+    over, faults, gone = threading.Event(), [], set()
+    steady = set(range(101, 201))
+
+    def guarded(work):
+        def run():
+            try:
+                while not over.is_set():
+                    work()
+            except Exception as error:
+                faults.append(repr(error))
+
+        return threading.Thread(target=run)
+
+    def search():
+        before = set(gone)
+        found = set(rows(index, 10_000))
+        if not steady <= found:
+            faults.append(f"{sorted(steady - found)} were not found")
+        if before & found:
+            faults.append(f"{sorted(before & found)} came back")
+
+    threads = [guarded(search), guarded(search), guarded(lambda: index.refill(store))]
+    for thread in threads:
+        thread.start()
+    for number in range(1, 101):
+        store.insert([new(1000 + number)])
+        store.remove([new(number).id])
+        index.catch_up(store)
+        gone.add(number)
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert rows(index, 10_000) == list(range(101, 301))

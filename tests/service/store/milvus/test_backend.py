@@ -152,20 +152,6 @@ def test_another_handle_finds_at_once_what_one_added_and_no_more_what_it_removed
             reader.remove(filled.list(1)[0].id)
 
 
-def test_a_filter_leaves_exactly_the_pictures_that_meet_it(filled, photo_bytes):
-    for condition, wanted in [
-        ({"kind": "a"}, range(0, COUNT, 3)),
-        ({"n": {"$gte": 10, "$lt": 12}}, (10, 11)),
-        ({"kind": {"$ne": "a"}, "n": {"$lt": 9}}, (1, 2, 4, 5, 7, 8)),
-        ({"$not": {"n": {"$gt": 1}}}, (0, 1)),
-        ({"none": {"$exists": True}}, ()),
-    ]:
-        assert sorted(record.metadata["n"] for record in filled.list(1000, filter=condition)) == list(wanted)
-        for candidates in (0, 100):
-            found = filled.search(photo_bytes(0), top=COUNT, candidates=candidates, filter=condition)
-            assert sorted(match.metadata["n"] for match in found.matches) == list(wanted)
-
-
 def test_pictures_of_another_model_are_refused_with_the_command_that_embeds_them_anew(filled, place, other):
     before = [(r.id, r.metadata) for r in filled.list(1000)]
     filled.close()

@@ -52,7 +52,7 @@ def test_a_picture_that_is_removed_while_it_is_found_is_no_reason_to_make_the_in
         return found
 
     monkeypatch.setattr(index, "search", search_and_remove)
-    monkeypatch.setattr(index, "relayout", None)
+    monkeypatch.setattr(index, "refill", None)
     assert len(collection.search(gallery / "01.jpg", top=12, candidates=3).matches) == 11
 
 
@@ -95,14 +95,14 @@ def behind(collection, scorer, photo_bytes, short_journal):
 
 def test_searches_of_such_a_reader_that_come_at_once_make_the_index_anew_once(behind, photo_bytes, monkeypatch):
     reader, held = behind
-    made, relayout = [], reader.index.relayout
+    made, refill = [], reader.index.refill
 
     def slowly(store):
         made.append(store)
         time.sleep(0.2)
-        relayout(store)
+        refill(store)
 
-    monkeypatch.setattr(reader.index, "relayout", slowly)
+    monkeypatch.setattr(reader.index, "refill", slowly)
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(lambda _: found(reader, photo_bytes), range(4))) == [held] * 4
     assert len(made) == 1
