@@ -205,7 +205,7 @@ def explain(
             "--output",
             parser=given_path,
             metavar="OUT.png",
-            help="both pictures with the links drawn over them, and the outline of each in the other, .png or .jpg",
+            help="both pictures with the links drawn over them, and the outline of each in the other",
         ),
     ] = None,
     links: Annotated[
@@ -231,8 +231,8 @@ def explain(
     from diptych_runtime.decoder import open_picture
 
     if output:
-        if Path(output).suffix.lower() not in explanation.ENDINGS:
-            raise BadParameter(f"-o must end in {', '.join(explanation.ENDINGS)}, as it is a picture; got {output}")
+        if Path(output).suffix.lower() != ".png":
+            raise BadParameter(f"-o must end in .png, as it is a picture; got {output}")
         options.check_output(output, (a, b), picture=True)
     sides = options.read_pictures([a, b], urls=urls)
     scorer = options.open_scorer(model, provider, threads, question=question, urls=urls)
@@ -243,8 +243,7 @@ def explain(
     )
     if output:
         opened = (scorer.decoder.run(partial(open_picture, side, scorer.limits)) for side in sides)
-        drawn = explanation.draw_overlay(found, *opened, format=explanation.ENDINGS[Path(output).suffix.lower()])
-        write_atomic(Path(output), drawn)
+        write_atomic(Path(output), explanation.draw_overlay(found, *opened))
     places = [(found.place(link.first), found.place(link.second), link.share) for link in found.links]
     lines = _explanation_lines(found, places, every=links is not None) + ([f"drawn: {output}"] if output else [])
     console = Console(as_json, quiet)

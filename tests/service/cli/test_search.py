@@ -155,14 +155,14 @@ def test_rerank_takes_folders_and_says_what_cannot_be_read_in_them(diptych, gall
 
 
 def test_explain_lists_links_and_draws_them(diptych, gallery, model, tmp_path):
-    out, pair = tmp_path / "out.JPG", (gallery / "01.jpg", gallery / "02.jpg")
+    out, pair = tmp_path / "out.PNG", (gallery / "01.jpg", gallery / "02.jpg")
     said = diptych("explain", *pair, "-o", out, "--links", 3, *model)
     assert said.code == 0
     assert len([line for line in said.out.splitlines() if re.match(r"\d+,\d", line)]) == 3
     with Image.open(out) as picture:
-        assert (picture.format, picture.width) == ("JPEG", 2 * 480 + 24)
-    text = diptych("explain", *pair, "-o", tmp_path / "out.txt", *model)
-    assert (text.code, (tmp_path / "out.txt").exists()) == (2, False)
+        assert (picture.format, picture.width) == ("PNG", 2 * 480 + 24)
+    text = diptych("explain", *pair, "-o", tmp_path / "out.jpg", *model)
+    assert (text.code, (tmp_path / "out.jpg").exists()) == (2, False)
     words = diptych("explain", *pair, *model).out.splitlines()
     assert words[0].startswith("match  0.")
     assert "of the network's attention goes to the other picture" in words[1]

@@ -88,7 +88,7 @@ def test_too_few_or_one_sided_labels_and_those_that_contradict_the_scores_are_re
     unsure = replace(all_same, pairs=[replace(pair, answer="cannot tell") for pair in all_same.pairs])
     for given, told in (
         (observed(12), r"too few labels .*'match' needs at least 20 answers and 5 each .*, and has \d+ same"),
-        (all_same, "has 300 same and 0 different. Label more with"),
+        (all_same, "has 300 same and 0 different. Label more"),
         (unsure, "has 0 same and 0 different"),
         (observed(300, -1.0, 0.0), r"no calibration of 'match' can be made: .* mixed up"),
     ):
