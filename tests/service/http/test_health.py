@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -19,7 +18,7 @@ from stuck import hang
 from diptych.collection.registry import Collections
 from diptych.errors import DeadlineError, StoreError
 from diptych.http import app, health
-from diptych.http.health import Probe, warm_up
+from diptych.http.health import warm_up
 from diptych.http.settings import Settings
 from diptych.scoring.decode_pool import DecodePool, _Worker
 from diptych.scoring.scorer import Scorer
@@ -121,31 +120,26 @@ def test_a_collection_that_cannot_be_searched_makes_the_service_unready_and_scor
 
 
 class Counted:
-    """A decoder that waits for its gate."""
+    """A decoder that counts what it is asked for."""
 
     def __init__(self) -> None:
-        self.count, self.gate, self.answered = 0, threading.Event(), 0.0
+        self.count, self.answered = 0, 0.0
 
     def run(self, call: Any) -> Any:
         self.count += 1
-        self.gate.wait(10)
         return call()
 
     def run_all(self, calls: Any) -> Any:
         return [call() for call in calls]
 
 
-def test_however_many_ask_one_picture_is_decoded_at_a_time_and_one_a_second(scorer):
+def test_however_many_ask_one_picture_is_decoded_a_second(running, scorer):
     decoder = Counted()
-    asked = Probe(Scorer(scorer.runtime, decoder=decoder))
-    first = [asked.start_probe() for _ in range(1000)]
-    assert len(set(map(id, first))) == 1
-    decoder.gate.set()
-    assert first[0].result(10)
-    assert asked.start_probe() is first[0]
-    time.sleep(1.1)
-    assert asked.start_probe().result(10)
-    assert decoder.count == 2
+    with running(None, Scorer(scorer.runtime, decoder=decoder)) as client, ThreadPoolExecutor(8) as pool:
+        before = decoder.count
+        time.sleep(1.1)
+        assert all(pool.map(is_ready, [client] * 16))
+        assert decoder.count == before + 1
 
 
 def test_stopped_decoders_are_answered_in_time_said_by_readyz_and_replaced(
@@ -181,23 +175,16 @@ def test_stopped_decoders_are_answered_in_time_said_by_readyz_and_replaced(
 
 
 @pytest.mark.parametrize("others", [True, False])
-def test_a_pool_that_is_busy_with_the_pictures_of_others_is_ready(scorer, others):
+def test_a_pool_that_is_busy_with_the_pictures_of_others_is_ready(running, scorer, others):
     class Busy(Counted):
         def run(self, call: Any) -> Any:
             self.answered = time.monotonic() if others else 0.0
             raise DeadlineError("no process was free")
 
-    assert Probe(Scorer(scorer.runtime, decoder=Busy())).start_probe().result(5) is others
-
-
-def test_readyz_says_why_when_nothing_is_decoded(running, scorer, monkeypatch):
-    monkeypatch.setattr(health, "PROBE_SECONDS", 1.0)
-    decoder = Counted()
-    with running(None, Scorer(scorer.runtime, decoder=decoder), warm=False) as client:
-        wait_until(lambda: "decoded within 1 s" in client.get("/readyz").text)
+    with running(None, Scorer(scorer.runtime, decoder=Busy())) as client:
+        assert is_ready(client) is others
+        assert ("decoded within 3 s" in client.get("/readyz").text) is not others
         assert client.get("/healthz").status_code == 200
-        decoder.gate.set()
-        wait_until(lambda: is_ready(client))
 
 
 class Hanging:
