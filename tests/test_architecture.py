@@ -227,6 +227,12 @@ def test_functions_are_named_by_verb_and_noun_and_their_first_sentence_is_short(
     assert statistics.median(words) <= 11
 
 
+def test_waits_and_deadlines_go_by_the_monotonic_clock():
+    """A date that jumps changes nothing but the dates that are told."""
+    asking = {path.name for path in (ROOT / "service").rglob("*.py") if "time.time()" in path.read_text()}
+    assert asking == {"file_info.py", "context.py", "pairs.py"}
+
+
 def test_no_module_is_called_common_or_utils() -> None:
     assert not {name.rpartition(".")[2] for name in modules()} & {"common", "utils", "util", "helpers", "misc"}
 

@@ -1,11 +1,7 @@
 """What Dockerfile and docker-compose.yml promise: an ordinary user, a health check, no torch, only the volume."""
 
 import json
-import os
 import re
-import shlex
-import shutil
-import subprocess
 import tomllib
 from importlib.metadata import distribution
 from pathlib import Path
@@ -45,20 +41,6 @@ def service() -> dict:
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
     assert [name for name, one in compose["services"].items() if "profiles" not in one] == ["diptych"]
     return compose["services"]["diptych"]
-
-
-@pytest.mark.parametrize(
-    "profile", [[], ["--profile", "gpu"], ["--profile", "observe"], ["--profile", "scale"]], ids=" ".join
-)
-def test_docker_compose_takes_the_file(profile) -> None:
-    docker = shutil.which("docker")
-    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
-        pytest.skip("docker compose is not installed")
-    command = [docker, "compose", *profile, "config", "--quiet"]
-    environment = os.environ | {"DIPTYCH_KEYS": "a:read:" + "0" * 64}
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
 
 
 def test_compose_starts_no_service_without_a_key() -> None:
@@ -143,12 +125,6 @@ def test_the_image_installs_the_locked_packages_by_digest_and_no_torch() -> None
     assert all_of("COPY", final_stage()) == ["--from=build /opt/diptych /opt/diptych"]
 
 
-def test_the_command_serves_the_volume_to_other_machines_of_its_network() -> None:
-    (command,) = all_of("CMD", final_stage())
-    assert json.loads(command) == ["diptych", "serve", "--store", "/data/store", "--create", "--host", "0.0.0.0"]
-    assert "PYTHONDONTWRITEBYTECODE=1" in shlex.split(" ".join(all_of("ENV", final_stage())))
-
-
 def test_everything_the_build_copies_gets_through_dockerignore() -> None:
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     copies = [names for names in all_of("COPY", instructions()) if "--from" not in names]
@@ -184,24 +160,6 @@ def test_compose_shows_the_pictures_of_a_folder_that_it_follows_and_cannot_chang
     assert list(map(str, found["sync"])) == [mount["target"]]
     (command,) = all_of("CMD", final_stage())
     assert options["command"][: len(json.loads(command))] == json.loads(command)
-
-
-def test_compose_has_a_variant_for_nvidia_that_differs_in_what_a_gpu_needs() -> None:
-    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-    plain, gpu = compose["services"]["diptych"], compose["services"]["gpu"]
-    assert {name for name in gpu if gpu[name] != plain.get(name)} == {
-        "build",
-        "deploy",
-        "image",
-        "networks",
-        "profiles",
-    }
-    assert (gpu["profiles"], gpu["build"]) == (["gpu"], {"context": ".", "args": {"EXTRA": "gpu"}})
-    (device,) = gpu["deploy"]["resources"]["reservations"]["devices"]
-    assert device == {"driver": "nvidia", "count": 1, "capabilities": ["gpu"]}
-    # Prometheus asks it under the name of the other one.
-    assert gpu["networks"]["default"]["aliases"] == ["diptych"]
-    assert "diptych:8000" in (ROOT / "service/observe/prometheus.yml").read_text()
 
 
 def test_the_profile_scale_has_three_services_over_one_collection_behind_a_balancer() -> None:

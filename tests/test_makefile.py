@@ -108,25 +108,6 @@ def test_make_run_with_an_empty_folder_or_none_says_what_to_name(installed: Path
 
 
 @pytest.mark.slow
-def test_make_run_suggests_a_picture_that_was_taken_up(installed: Path, photo_bytes: Callable[..., bytes]) -> None:
-    photos = installed / "photos"
-    photos.mkdir()
-    words = ("run", "PHOTOS=photos", "STORE=store", f"PORT={free_port()}")
-    (photos / "a.jpg").write_bytes(b"no picture")
-    (photos / "notes.txt").write_text("none either")
-    said = make(*words, cwd=installed)
-    assert said.returncode != 0
-    assert f"no picture could be read in {photos}" in said.stderr
-    assert f"Indexing 2 files of {photos} into store: about 1 min" in said.stdout
-    (photos / "b.jpg").write_bytes(photo_bytes(1))
-    said = make(*words, cwd=installed)
-    assert said.returncode == 0, said.stderr
-    assert f"Indexing 3 files of {photos} into store: only new pictures take time" in said.stdout
-    assert f'-F "image=@{photos / "b.jpg"}"' in said.stdout
-    assert "1 added" in said.stdout
-
-
-@pytest.mark.slow
 def test_make_run_in_a_fresh_checkout_answers_its_own_two_commands_and_ends_quietly(
     checkout: Path, photo_bytes: Callable[..., bytes]
 ) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from typer import BadParameter, Option, Typer
-from typer.core import TyperArgument, TyperCommand, TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from diptych_runtime.paths import given_path
@@ -137,21 +137,6 @@ class _Lazy:
             ctx.fail(self.refusal)
         return super().parse_args(ctx, args)  # pyright: ignore[reportAttributeAccessIssue]
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write commands, arguments and options, the options that name a panel in a section of its own."""
-        commands = [(name, command.short_help) for name, command in getattr(self, "commands", {}).items()]
-        sections: dict[str, list[tuple[str, str]]] = {"Commands": commands, "Arguments": [], "Options": []}
-        for param in self.get_params(ctx):
-            name, help = param.get_help_record(ctx)
-            if isinstance(param, TyperArgument):
-                sections["Arguments"].append((f"{param.metavar}{'...' * (param.nargs == -1)}", help))
-            else:
-                sections.setdefault(param.rich_help_panel or "Options", []).append((name, help))
-        for title, records in sections.items():
-            if records:
-                with formatter.section(title):
-                    formatter.write_dl(records)
-
 
 class Command(_Lazy, TyperCommand):
     """A command that is loaded when it is named."""
@@ -182,6 +167,11 @@ class Commands(_Lazy, TyperGroup):
             group = self.commands[name] = Commands(name=name, invoke_without_command=bool(alone), **settings)
             group.run = alone
         return group
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands with their summaries, for which none is loaded."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.short_help) for name, command in self.commands.items()])
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of this name, loaded; None if there is none."""

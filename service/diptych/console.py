@@ -101,12 +101,11 @@ class Console:
 class PairBars:
     """The bars of a command that scores pairs, and then looks closer at those that deserve it, one below the other.
 
-    `begin` is what `on_pairs` of `duplicates_among` and `pairs_to_label` takes.
+    `begin` is what `on_pairs` of `duplicates_among` takes, and `desc` stands before the first.
     """
 
-    def __init__(self, console: Console, desc: str, *, leave: bool = True) -> None:
-        """`desc` stands before the first; with `leave` they stay on the screen once they are closed."""
-        self._console, self._leave = console, leave
+    def __init__(self, console: Console, desc: str) -> None:
+        self._console = console
         self._bars: dict[str, ProgressBar[Any]] = {}
         self._pairs = self._open_bar(desc, None)
 
@@ -142,7 +141,6 @@ class PairBars:
 
     def _open_bar(self, desc: str, total: int | None, unit: str = "pair") -> ProgressBar[Any]:
         bar = self._bars[desc] = self._console.progress(total=total, unit=unit, desc=desc)
-        bar.leave = self._leave
         return bar
 
     def _extend_bar(self, desc: str, missing: int, unit: str = "pair") -> Callable[[int], object]:

@@ -73,7 +73,7 @@ ROWS = (
     Row("index rebuild --store {out}/store --all", "diptych.collection.rebuild:make_features", writes=("store",), store=True),
     Row("search {in}/photos/0.jpg --store {out}/store", "diptych.scoring.scorer:Scorer.encode_pixels", store=True),
     Row("label --store {out}/store --export {out}/labels.csv", "diptych.labelling.table:write_labels", writes=("labels.csv",), **_COLLECTION),
-    Row("calibrate --labels {in}/judged.csv -o {out}/own.json --plot {out}/own.svg --force", "diptych.labelling.calibrate:observe_pairs", "{in}/judged.csv", ("own.json", "own.svg")),
+    Row("calibrate --labels {in}/judged.csv -o {out}/own.json --force", "diptych.labelling.calibrate:observe_pairs", "{in}/judged.csv", ("own.json",)),
     Row("score {in}/photos/0.jpg {in}/photos/1.jpg", "diptych.scoring.scorer:Scorer.all_logits"),
     Row("score {in}/pairs.csv -o {out}/scores.csv --resume", "diptych.batch.workers.tasks:_score_pairs", "{in}/pairs.csv", writes=("scores.csv",)),
     Row("score {in}/pairs.csv -o {out}/scores.csv --resume --workers 2", "diptych.batch.workers.pool:Pool.run", "{in}/pairs.csv", writes=("scores.csv",)),

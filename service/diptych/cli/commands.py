@@ -24,7 +24,7 @@ def register(commands: Commands) -> None:
     commands.add("diptych.cli.score:score", "Score one pair, or all pairs of a table")
     commands.add("diptych.cli.search:rerank", "Order pictures by their likeness to one")
     commands.add("diptych.cli.search:explain", "Show where two pictures match")
-    commands.add("diptych.cli.label:label", "Label the pairs of a collection that teach most")
+    commands.add("diptych.cli.label:label", "Write the labels of a collection to a table, or import some")
     commands.add("diptych.cli.label:calibrate", "Fit probabilities and verdicts to your own labels")
     models = commands.group("models", "See the models, and give a collection another one")
     models.add("diptych.cli.models:list", "List the bundled models and your own")

@@ -1,38 +1,30 @@
-"""`diptych label` and `calibrate`: a person's answers about pairs, and a calibration of one's own from them."""
+"""`diptych label` and `calibrate`: tables of people's answers about pairs, and a calibration of one's own from them."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import BadParameter, Option
 
 from diptych.cli import options
-from diptych.command_tree import Json, Quiet, number
-from diptych.console import Console, PairBars, escape_lines, format_count, open_text
+from diptych.command_tree import Json, Quiet
+from diptych.console import Console, format_count, open_text
 from diptych.errors import StoreError
 from diptych.store.sqlite.schema import is_collection
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.paths import given_path
 
 if TYPE_CHECKING:
-    from diptych.dedupe.find import OnPairs
-    from diptych.labelling.calibrate import Fitted
+    from diptych.labelling.calibrate import Fitted, FittedQuestion
     from diptych.labelling.table import LabelledRow
     from diptych.scoring.scorer import Scorer
 
 
 def label(
     store: options.StoreFolder,
-    question: options.Question = COPY,
-    count: Annotated[
-        int | None,
-        Option(parser=number(1), metavar="N", help="stop after this many answers", show_default="until you quit"),
-    ] = None,
     export: Annotated[
         str | None, Option(parser=given_path, metavar="PAIRS.csv", help="write the labels, - to standard output")
     ] = None,
@@ -42,15 +34,13 @@ def label(
             "--import", parser=given_path, metavar="PAIRS.csv", help="import labels from a table, - from standard input"
         ),
     ] = None,
-    model: options.StoredModel = None,
-    provider: options.Provider = "auto",
-    threads: options.Threads = None,
+    question: options.Question = COPY,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Label the pairs of a collection that teach most.
+    """Write the labels of a collection to a table, or import some.
 
-    Every answer is saved at once; the same command continues later. Pictures are opened only when you type o.
+    People answer on the page of `diptych serve`, in its view Label. `--question` is that of rows without one.
     """
     options.check_one_of({"--export": export, "--import": taken})
     console = Console(as_json, quiet)
@@ -58,32 +48,7 @@ def label(
         return _export_labels(console, store, export)
     if taken is not None:
         return _import_labels(console, store, taken, question)
-    from typer import launch
-
-    from diptych.collection.collection import Collection
-    from diptych.dedupe.pair_cache import LEDGER, PairCache
-    from diptych.labelling.terminal import Dialogue
-
-    options.check_store(store)
-    scorer = options.open_scorer(options.model_of(model, store), provider, threads, question=question)
-    with (
-        Collection.open(store, scorer) as collection,
-        PairCache(collection.directory / LEDGER, scorer.runtime.scores_revision) as ledger,
-    ):
-        dialogue = Dialogue(
-            collection,
-            question,
-            ask=_ask_person,
-            say=_say_text,
-            show=launch,
-            ledger=ledger,
-            choosing=partial(_show_choosing, console),
-        )
-        given, counts = dialogue.run(count), dialogue.describe_counts()
-        answers = [one.answer for one in collection.labels(question)]
-    by_answer = {answer.replace(" ", "_"): answers.count(answer) for answer in ("same", "different", "cannot tell")}
-    console.emit({"given": given, "question": question, **by_answer}, counts)
-    return 0
+    raise BadParameter("name a table with --export or --import; to answer, open the view Label of `diptych serve`")
 
 
 def calibrate(
@@ -101,7 +66,6 @@ def calibrate(
         Path | None,
         Option("-o", "--output", metavar="OWN.json", help="the calibration", show_default="in the collection, for it"),
     ] = None,
-    plot: Annotated[Path | None, Option(metavar="OUT.svg", help="a reliability plot")] = None,
     force: Annotated[
         bool, Option("--force", help="calibrate even where the labels do not show that it beats the model's own")
     ] = False,
@@ -121,16 +85,13 @@ def calibrate(
     no calibration, if the labels do not show that it is better than the one that the model has.
     """
     if remove:
-        others = {"--labels": labels, "-o": output, "--plot": plot, "--force": force}
+        others = {"--labels": labels, "-o": output, "--force": force}
         return _remove_calibration(Console(as_json, quiet), store, others)
     from diptych.errors import NotBetterError
-    from diptych.labelling.chart import reliability_svg
     from diptych.labelling.table import read_labels
-    from diptych.labelling.terminal import calibration_json, calibration_text
-    from diptych_runtime.atomic import write_atomic
     from diptych_runtime.models import full_name
 
-    target = _check_target(labels, store, output, plot)
+    target = _check_target(labels, store, output)
     console = Console(as_json, quiet)
     rows = None
     if labels is not None:
@@ -150,12 +111,9 @@ def calibrate(
         console.remark(
             "this model was fine-tuned on labels: where they are among these, the calibration looks better than it is"
         )
-    if plot is not None:
-        write_atomic(plot, reliability_svg(fitted.questions).encode())
     written = "no calibration written" if refusal else f"written: {target}"
-    lines = [calibration_text(fitted), written, *([f"drawn: {plot}"] if plot else [])]
-    data = {"calibration": None if refusal else str(target), "plot": plot and str(plot), **calibration_json(fitted)}
-    console.emit(data, "\n".join(lines))
+    data = {"calibration": None if refusal else str(target), **_calibration_data(fitted)}
+    console.emit(data, f"{_calibration_text(fitted)}\n{written}")
     if refusal is not None:
         if target.exists():
             console.remark(f"{target} stays as it is")
@@ -182,7 +140,7 @@ def _remove_calibration(console: Console, store: Path, others: Mapping[str, obje
     return 0
 
 
-def _check_target(labels: str | None, store: Path, output: Path | None, plot: Path | None) -> Path:
+def _check_target(labels: str | None, store: Path, output: Path | None) -> Path:
     """The file of the calibration. Raises StoreError where it, or its labels, would be those of a collection that is
     not there.
     """
@@ -193,12 +151,9 @@ def _check_target(labels: str | None, store: Path, output: Path | None, plot: Pa
     if (labels is None or output is None) and not is_collection(store):
         way = "name a file for the calibration with -o" if labels else "name a table of labels with --labels"
         raise StoreError(f"{store} holds no collection; name one with --store, or {way}")
-    for path in filter(None, (output, plot)):
-        options.check_output(path, [labels] if labels else [])
-    target = output or store / CALIBRATION
-    if plot is not None and plot.resolve() == target.resolve():
-        raise BadParameter(f"--plot and the calibration are both {target}; give them names of their own")
-    return target
+    if output is not None:
+        options.check_output(output, [labels] if labels else [])
+    return output or store / CALIBRATION
 
 
 def _fit_calibration(scorer: Scorer, rows: list[LabelledRow] | None, store: Path, model: str, *, force: bool) -> Fitted:
@@ -239,21 +194,58 @@ def _import_labels(console: Console, store: Path, table: str, question: str) -> 
     return 0
 
 
-@contextmanager
-def _show_choosing(console: Console) -> Iterator[OnPairs]:
-    """Show bars while pairs are chosen, gone before the first question."""
-    with PairBars(console, "choosing pairs", leave=False) as bars:
-        yield bars.begin
+def _calibration_text(fitted: Fitted) -> str:
+    """A calibration in words: the calibration error before and after, and the thresholds."""
+    taken = fitted.calibration.questions
+    parts = [_question_text(name, fit, taken=name in taken) for name, fit in fitted.questions.items()]
+    parts += [f"{name}: as released, for it {reason}" for name, reason in fitted.left_out.items()]
+    if fitted.cannot_tell:
+        parts.append(f"left out: {format_count(fitted.cannot_tell, 'label')} with the answer cannot tell")
+    return "\n".join(parts)
 
 
-def _ask_person(prompt: str) -> str:
-    print(prompt, end="", file=sys.stderr, flush=True)
-    line = sys.stdin.readline()
-    if not line:
-        print(file=sys.stderr)
-        raise EOFError
-    return line
+def _question_text(name: str, fit: FittedQuestion, *, taken: bool) -> str:
+    own, (gain, low, high) = fit.own, fit.gain
+    worth = "better" if fit.is_better else "worse" if high < 0 else "not told apart from the release by these labels"
+    lines = [
+        f"{name}: {format_count(own.same, 'label')} same, {own.different} different",
+        f"  expected calibration error {fit.reliability_before.error:.3f} as released, "
+        f"{fit.reliability_after.error:.3f} calibrated (cross-validated)",
+        f"  log-loss of a pair changes by {-gain:+.3f} ({-high:+.3f} to {-low:+.3f}; less is better): {worth}",
+    ]
+    for verdict, level in fit.levels.items():
+        lines.append(
+            f"  {verdict} from {level.level:.4g}, which was {level.released:.4g} as released "
+            f"({level.interval[0]:.4g} to {level.interval[1]:.4g})"
+        )
+    if not taken:
+        lines.append("  stays as released")
+    return "\n".join(lines)
 
 
-def _say_text(text: str) -> None:
-    print(escape_lines(text), file=sys.stderr)
+def _calibration_data(fitted: Fitted) -> dict[str, Any]:
+    """A calibration as JSON values."""
+    return {
+        "questions": {
+            name: {
+                "labels": {"same": fit.own.same, "different": fit.own.different},
+                "scale": fit.own.scale,
+                "offset": fit.own.offset,
+                "ece": {"released": fit.reliability_before.error, "calibrated": fit.reliability_after.error},
+                "gain": list(fit.gain),
+                "better": fit.is_better,
+                "calibrated": name in fitted.calibration.questions,
+                "verdicts": {
+                    verdict: {
+                        "probability": level.level,
+                        "released": level.released,
+                        "interval": list(level.interval),
+                    }
+                    for verdict, level in fit.levels.items()
+                },
+            }
+            for name, fit in fitted.questions.items()
+        },
+        "left_out": fitted.left_out,
+        "cannot_tell": fitted.cannot_tell,
+    }

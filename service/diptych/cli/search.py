@@ -18,7 +18,6 @@ from diptych_runtime.errors import PictureError
 from diptych_runtime.paths import given_path
 
 _FILE_STATES = {"changed": "  (changed since)", "missing": "  (missing)"}
-_LINKS = 24  # of an explanation
 
 if TYPE_CHECKING:
     from diptych.pictures.walk import Omissions
@@ -205,12 +204,8 @@ def explain(
             "--output",
             parser=given_path,
             metavar="OUT.png",
-            help="both pictures with the links drawn over them, and the outline of each in the other, .png or .jpg",
+            help="both pictures with the links drawn over them, and the outline of each in the other",
         ),
-    ] = None,
-    links: Annotated[
-        int | None,
-        Option(parser=number(0), metavar="N", help="list the N strongest links", show_default="24, in words"),
     ] = None,
     question: options.Question = THING,
     urls: options.Urls = False,
@@ -223,7 +218,7 @@ def explain(
     """Show where two pictures match.
 
     Each picture is a grid of patches, and the network lets every patch look at those of both pictures. A link joins a
-    patch of A and one of B; its share is how much of their attention the two give each other, on average.
+    patch of A and one of B; -o draws the strongest, and --json has the attention that the two give each other.
     """
     from diptych.pictures.content import content_ids
     from diptych.scoring import explanation
@@ -231,22 +226,17 @@ def explain(
     from diptych_runtime.decoder import open_picture
 
     if output:
-        if Path(output).suffix.lower() not in explanation.ENDINGS:
-            raise BadParameter(f"-o must end in {', '.join(explanation.ENDINGS)}, as it is a picture; got {output}")
+        if Path(output).suffix.lower() != ".png":
+            raise BadParameter(f"-o must end in .png, as it is a picture; got {output}")
         options.check_output(output, (a, b), picture=True)
     sides = options.read_pictures([a, b], urls=urls)
     scorer = options.open_scorer(model, provider, threads, question=question, urls=urls)
     tokens = scorer.panels(sides).tokens
-    most = _LINKS if links is None else links
-    found = explanation.explain_pair(
-        scorer, *tokens, links=most, original=sides.__getitem__, contents=content_ids(sides)
-    )
+    found = explanation.explain_pair(scorer, *tokens, original=sides.__getitem__, contents=content_ids(sides))
     if output:
         opened = (scorer.decoder.run(partial(open_picture, side, scorer.limits)) for side in sides)
-        drawn = explanation.draw_overlay(found, *opened, format=explanation.ENDINGS[Path(output).suffix.lower()])
-        write_atomic(Path(output), drawn)
-    places = [(found.place(link.first), found.place(link.second), link.share) for link in found.links]
-    lines = _explanation_lines(found, places, every=links is not None) + ([f"drawn: {output}"] if output else [])
+        write_atomic(Path(output), explanation.draw_overlay(found, *opened))
+    lines = _explanation_lines(found) + ([f"drawn: {output}"] if output else [])
     console = Console(as_json, quiet)
     console.emit(
         {
@@ -259,7 +249,10 @@ def explain(
             "evidence": None if found.evidence is None else asdict(found.evidence),
             "placement": explanation.list_corners(found),
             "crossing": found.crossing,
-            "links": [{"a": one, "b": other, "share": share} for one, other, share in places],
+            "links": [
+                {"a": found.place(link.first), "b": found.place(link.second), "share": link.share}
+                for link in found.links
+            ],
             "overlay": output,
         },
         "\n".join(lines),
@@ -268,10 +261,8 @@ def explain(
     return 0
 
 
-def _explanation_lines(
-    found: Explanation, places: Sequence[tuple[tuple[int, int], tuple[int, int], float]], *, every: bool
-) -> list[str]:
-    """An explanation in lines for people, with `every` link by the places that it joins."""
+def _explanation_lines(found: Explanation) -> list[str]:
+    """An explanation in lines for people."""
     from diptych.scoring import explanation
 
     looks = {"taken": ", after a closer look", "not taken": ", without the closer look that it deserves", None: ""}
@@ -285,11 +276,6 @@ def _explanation_lines(
         f"{found.crossing:.0%} of the network's attention goes to the other picture, over {found.grid[0]} x "
         f"{found.grid[1]} patches each"
     )
-    if places and every:
-        rows = [("{},{}".format(*one), "{},{}".format(*other), f"{share:.4f}") for one, other, share in places]
-        lines.append(format_table(("A row,column", "B row,column", "share"), rows))
-    elif places:
-        lines.append("--links N lists the N strongest links from patch to patch, and -o OUT.png draws them")
     return lines
 
 

@@ -76,7 +76,6 @@ def create_app(stored: Collections | Collection | None, scorer: Scorer, *, setti
     parsing = RequestPool(workers=2, waiting=1024, seconds=settings.seconds)
     context = Context(scorer, kept, settings, work, reads, parsing, metrics, fetch=remote and remote.fetch)
     body_limits = BodyLimits(settings.body_bytes, settings.bodies_bytes, settings.body_seconds)
-    metrics.add_gauge("diptych_ready", "1 if the service can answer, as /readyz says, else 0.", context.health.is_ready)
     metrics.add_gauge("diptych_body_bytes", "Bytes of the bodies of requests being answered.", lambda: body_limits.held)
 
     @asynccontextmanager

@@ -13,9 +13,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 HEAD = 10.0  # seconds from its first moment in which a request's head has to be there
 UNREAD = 60.0  # seconds for which an answer may wait for its reader
 MOST = 4096  # connections at once, each of which takes some 20 KiB
-# Descriptors that are none of connections: of decoders, databases, the model, uploads on their way to the disk.
-RESERVED = 256
 EACH = 16  # descriptors of a collection: of its database and log, for some who read it at once
+_DESCRIPTORS = 2**16  # wanted of the system
 
 logger = logging.getLogger(__name__)
 
@@ -30,8 +29,7 @@ class Connections:
     def __init__(self, most: int, *, head: float = HEAD, unread: float = UNREAD) -> None:
         self.most, self.head, self.unread = most, head, unread
         self.ending = False  # the server ends: a connection that is made from now on is closed at once
-        self._waiting: dict[Connection, float] = {}  # for a request's head since when, the first for longest
-        self._sweeping = False
+        self._waiting: dict[Connection, asyncio.TimerHandle] = {}  # for a request's head, the first for longest
 
     def make_connection(self, **server: Any) -> Connection:
         """Make the protocol of a new connection."""
@@ -39,30 +37,17 @@ class Connections:
 
     def start_waiting(self, connection: Connection) -> None:
         """Note that a connection waits for a request's head, if it did not before."""
-        now = connection.loop.time()
-        self._waiting.setdefault(connection, now)
-        if not self._sweeping:
-            # One timer for all: one for each request would cost more.
-            self._sweeping = True
-            connection.loop.call_at(now + self.head, self._sweep_waiting, connection.loop)
+        if connection not in self._waiting:
+            self._waiting[connection] = connection.loop.call_later(self.head, connection.end_at_once)
 
     def end_waiting(self, connection: Connection) -> None:
         """Note that a connection does not wait any more."""
-        self._waiting.pop(connection, None)
+        if timer := self._waiting.pop(connection, None):
+            timer.cancel()
 
     def end_longest(self) -> None:
         """End the connection that has waited longest."""
         next(iter(self._waiting)).end_at_once()
-
-    def _sweep_waiting(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._sweeping = False
-        while self._waiting:
-            due = next(iter(self._waiting.values())) + self.head
-            if due > loop.time():
-                self._sweeping = True
-                loop.call_at(due, self._sweep_waiting, loop)
-                return
-            self.end_longest()
 
 
 class Connection(H11Protocol):
@@ -146,21 +131,20 @@ def log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> Non
 
 
 def limit_open_collections(wanted: int) -> int:
-    """Limit how many collections are open at once: as wanted, if half of the descriptors suffice."""
-    return max(1, min(wanted, _raise_descriptors(MOST + RESERVED + EACH * wanted) // 2 // EACH))
+    """Limit how many collections are open at once: as wanted, if a quarter of the descriptors suffice."""
+    return max(1, min(wanted, _raise_descriptors() // 4 // EACH))
 
 
-def limit_connections(collections: int = 0) -> int:
-    """Limit how many connections this process has beside so many open collections."""
-    reserved = RESERVED + EACH * collections
-    descriptors = _raise_descriptors(MOST + reserved)
-    return max(1, min(MOST, descriptors - min(reserved, descriptors * (3 if collections else 2) // 4)))
+def limit_connections() -> int:
+    """Limit how many connections this process has: half of the descriptors, the rest is for all else."""
+    return max(1, min(MOST, _raise_descriptors() // 2))
 
 
-def _raise_descriptors(wanted: int) -> int:
-    """Raise the limit of descriptors as far as wanted and allowed; `wanted` for one without end."""
+def _raise_descriptors() -> int:
+    """Raise the limit of descriptors of this process as far as it may be, and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return wanted if soft == resource.RLIM_INFINITY else soft
+    most = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft == resource.RLIM_INFINITY or soft >= most:
+        return most
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return most

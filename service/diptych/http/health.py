@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from threading import Lock, Thread
 
 import numpy as np
 from PIL import Image
+from starlette.concurrency import run_in_threadpool
 
 from diptych.collection.registry import Collections
 from diptych.errors import DeadlineError, StoreError, UnreachableError
@@ -24,7 +23,13 @@ from diptych_runtime.closer_look.verification import describe_pixels
 from diptych_runtime.decoder import panel_pixels
 
 PROBE_SECONDS = 3.0  # that a tiny picture has to be decoded in
-_FRESH = 1.0  # seconds for which a probe that went well is not repeated
+_FRESH = 1.0  # seconds for which no other picture is decoded
+# A PNG of eight by eight grey pixels, the least that is taken.
+_PICTURE = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000008000000080800000000e164e157"
+    "0000000e4944415478da6368800206ca18008084200110e86a170000000049454e"
+    "44ae426082"
+)
 
 logger = logging.getLogger(__name__)
 
@@ -45,46 +50,6 @@ class WarmUp:
     passing: bool = False
 
 
-class Probe:
-    """Decodes a tiny picture where those of requests are decoded: one at a time and at most once a second, whatever
-    the number of those who ask.
-    """
-
-    # A PNG of eight by eight grey pixels, the least that is taken.
-    PICTURE = bytes.fromhex(
-        "89504e470d0a1a0a0000000d4948445200000008000000080800000000e164e157"
-        "0000000e4944415478da6368800206ca18008084200110e86a170000000049454e"
-        "44ae426082"
-    )
-
-    def __init__(self, scorer: Scorer) -> None:
-        self._scorer, self._lock, self._began = scorer, Lock(), 0.0
-        self._last: Future[bool] | None = None
-
-    def start_probe(self) -> Future[bool]:
-        """Start a probe, unless one is in flight or went well recently: was the picture decoded?"""
-        with self._lock:
-            last, now = self._last, time.monotonic()
-            if last is not None and (not last.done() or (last.result() and now - self._began < _FRESH)):
-                return last
-            answer: Future[bool] = Future()
-            self._last, self._began = answer, now
-        Thread(target=lambda: answer.set_result(self._decode()), name="diptych-probe", daemon=True).start()
-        return answer
-
-    def _decode(self) -> bool:
-        decoder, began = self._scorer.decoder, time.monotonic()
-        try:
-            with deadline_scope(Deadline(began + PROBE_SECONDS)):
-                decoder.run(partial(panel_pixels, self.PICTURE, 8))
-            return True
-        except Exception as error:
-            # A pool that is busy with the pictures of others decodes too.
-            busy = isinstance(error, DeadlineError) and decoder.answered > began
-            logger.log(logging.INFO if busy else logging.WARNING, "a probe of the decoding failed: %s", error)
-            return busy
-
-
 class Health:
     """The health of a service over these collections, in which `longest_running()` seconds are computed at a time."""
 
@@ -93,8 +58,9 @@ class Health:
     ) -> None:
         self.warm_up: WarmUp | None = None  # once it is done
         self.draining = False  # somebody has told the process to end
-        self._probe, self._collections = Probe(scorer), collections
+        self._scorer, self._collections = scorer, collections
         self._stuck_seconds, self._longest_running = stuck_seconds, longest_running
+        self._probing, self._probed, self._decodes = asyncio.Lock(), -math.inf, False
 
     def check_model(self) -> WarmUp:
         """The result of the warm-up; 503 until the model has scored the golden pair as it should."""
@@ -105,8 +71,11 @@ class Health:
             raise _refuse_unready(str(done.fault), seconds=30)
         return done
 
-    def check_service(self) -> WarmUp:
-        """The result of the warm-up; 503 if that failed, a computation is stuck or the service is about to end."""
+    async def check_service(self) -> WarmUp:
+        """The result of the warm-up; 503 if that failed, a computation is stuck, or the service is about to end.
+
+        Also where no picture can be decoded, or a server of a collection does not answer.
+        """
         if self.draining:
             raise RequestError(503, "draining", "The service is ending; ask another one.")
         done, oldest = self.check_model(), self._longest_running()
@@ -114,9 +83,38 @@ class Health:
             raise _refuse_unready(done.fault, seconds=30)
         if oldest > self._stuck_seconds:
             raise RequestError(503, "stuck", f"A computation has been running for {oldest:.0f} s.")
+        async with self._probing:  # of many who ask, one decodes for all
+            if time.monotonic() - self._probed >= _FRESH:
+                self._decodes = await run_in_threadpool(self._try_decoding)
+                self._probed = time.monotonic()
+        if not self._decodes:
+            raise _refuse_unready(f"no picture could be decoded within {PROBE_SECONDS:g} s")
+        if any(collection.backend.folder is None for collection in self._collections.open_ones().values()):
+            await run_in_threadpool(self._check_servers)  # which may be away for a while
         return done
 
-    def check_servers(self) -> None:
+    async def is_ready(self) -> bool:
+        """True if `check_service` finds no fault."""
+        try:
+            await self.check_service()
+            return True
+        except RequestError:
+            return False
+
+    def _try_decoding(self) -> bool:
+        """Decode a tiny picture where those of requests are decoded; True if that went well in time."""
+        decoder, began = self._scorer.decoder, time.monotonic()
+        try:
+            with deadline_scope(Deadline(began + PROBE_SECONDS)):
+                decoder.run(partial(panel_pixels, _PICTURE, 8))
+            return True
+        except Exception as error:
+            # A pool that is busy with the pictures of others decodes too.
+            busy = isinstance(error, DeadlineError) and decoder.answered > began
+            logger.log(logging.INFO if busy else logging.WARNING, "a probe of the decoding failed: %s", error)
+            return busy
+
+    def _check_servers(self) -> None:
         """Ask the servers that collections are on; 503 if one does not answer."""
         for collection in self._collections.open_ones().values():
             if collection.backend.folder is None:
@@ -124,23 +122,6 @@ class Health:
                     collection.backend.check()
                 except StoreError as error:
                     raise _refuse_unready(str(error), seconds=5) from None
-
-    async def check_decoding(self) -> None:
-        """503 unless a picture can be decoded within PROBE_SECONDS."""
-        decoded, probe = False, asyncio.wrap_future(self._probe.start_probe())
-        with suppress(TimeoutError):  # a probe ends by itself, by its deadline; this is for one that does not
-            decoded = await asyncio.wait_for(asyncio.shield(probe), PROBE_SECONDS + 1)
-        if not decoded:
-            raise _refuse_unready(f"no picture could be decoded within {PROBE_SECONDS:g} s")
-
-    def is_ready(self) -> bool:
-        """True if the service is ready, the servers of its collections answer, and it decodes."""
-        try:
-            self.check_service()
-            self.check_servers()
-            return self._probe.start_probe().result(PROBE_SECONDS + 1)
-        except (RequestError, TimeoutError):
-            return False
 
 
 def _refuse_unready(fault: str, *, seconds: int = 1) -> RequestError:

@@ -37,6 +37,9 @@ class Metrics:
         )
         self._stages = histogram("diptych_stage_seconds", "Where requests spend their time.", ("stage",))
         self._refusals = counter("diptych_rejections_total", "Answers that are no success, by error code.", ("reason",))
+        self.ready = Gauge(
+            "diptych_ready", "1 if the service can answer, as /readyz says, else 0.", registry=self.registry
+        )
         self._counts = counter("diptych_done_total", "Pictures encoded and pairs looked at.", ("what",))
         runtime, facts = scorer.runtime, {"version": version("diptych"), "model": scorer.runtime.name}
         facts |= {name: getattr(runtime, name) for name in ("revision", "provider", "attention_path", "pair_path")}

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from diptych.errors import SettingsError
 from diptych.log_format import RateLimit, VisibleFormatter
-from diptych.scoring.watchdog import CLOCK
 from diptych.signals import end_orderly
 
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
     sys.setswitchinterval(SWITCH)
     # Uvicorn ends by giving itself the signal again: the collection must be closed then, and the exit code be 0.
     end_orderly()
-    connections = Connections(limit_connections(app.state.context.collections.most_open))
+    connections = Connections(limit_connections())
     config = uvicorn.Config(
         app, http=cast(Any, connections.make_connection), log_config=None, access_log=False, server_header=False
     )
@@ -143,16 +142,15 @@ def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
 def _end_when_stuck(app: FastAPI, seconds: float) -> None:
     """End the process once a computation has been running for too long: no thread can be stopped from outside.
 
-    /readyz has said so for a tenth of the time by then. Nothing acknowledged is lost. As long as the process itself was
-    stopped does not count.
+    /readyz has said so for a tenth of the time by then. Nothing acknowledged is lost. That tenth is counted while this
+    process runs: one that was stopped (SIGSTOP, `docker pause`) has not hung.
     """
     tick = min(1.0, seconds / 10)
-    CLOCK.tick(0.0)
-    while True:
+    seen = oldest = 0.0  # for how long this has been seen, and for how long it runs
+    while seen <= 0.1 * seconds:
         time.sleep(tick)
-        CLOCK.tick(tick)
         oldest = app.state.context.longest_running()
-        if oldest > 1.1 * seconds:
-            logger.critical("a computation has been running for %.0f s; ending with code %d", oldest, STUCK)
-            logging.shutdown()
-            os._exit(STUCK)
+        seen = seen + tick if oldest > seconds else 0.0
+    logger.critical("a computation has been running for %.0f s; ending with code %d", oldest, STUCK)
+    logging.shutdown()
+    os._exit(STUCK)

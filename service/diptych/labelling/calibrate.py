@@ -182,7 +182,7 @@ def fit_calibration(scorer: Scorer, observed: Observed, *, model: str | None = N
             taken[name] = fits[name].own
     if not fits:
         reasons = "; ".join(f"{name!r} {reason}" for name, reason in left_out.items())
-        raise LabellingError(f"there are too few labels for a calibration: {reasons}. Label more with `diptych label`")
+        raise LabellingError(f"there are too few labels for a calibration: {reasons}. Label more (`diptych serve`)")
     made = OwnCalibration(
         model=model or released.name,
         revision=released.revision,

@@ -42,7 +42,6 @@ Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_words)]
 
 MOST_SECONDS, MOST_BYTES = 10**6, 2**50
 Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS)]
-_BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 
 
 class FetchSettings(BaseSettings):
@@ -112,36 +111,16 @@ class FetchSettings(BaseSettings):
             first = error.errors()[0]
             name = str(first["loc"][0])
             got = "" if name == "keys" else f", got {first['input']!r}"  # it may be a secret
-            expected = cls._range_text(name) or first["msg"]
-            raise SettingsError(f"{name} ({PREFIX}{name.upper()}): {expected}{got}") from None
-
-    @classmethod
-    def _range_text(cls, name: str) -> str:
-        """The range of a number, as an error says it; empty for other settings."""
-        field = cls.model_fields[name]
-        bounds = (
-            f"{word} {getattr(one, key):,}"
-            for one in field.metadata
-            for key, word in _BOUNDS.items()
-            if hasattr(one, key)
-        )
-        kind = "a whole number" if field.annotation is int else "a number"
-        return f"expected {kind} {' and '.join(bounds)}" if field.annotation in (int, float) else ""
+            raise SettingsError(f"{name} ({PREFIX}{name.upper()}): {first['msg']}{got}") from None
 
     @classmethod
     def _is_misspelt(cls, name: str) -> bool:
         return name.startswith(cls.OWN) and name not in cls.model_fields
 
 
-_LONGEST = 1 << 20  # bytes of a file of settings
-
-
 def _read_settings(path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb") as file:
-            if len(data := file.read(_LONGEST + 1)) > _LONGEST:
-                raise ValueError(f"it has more than {_LONGEST:,} bytes")
-        return parse_toml(data.decode())
+        return parse_toml(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise SettingsError(f"the settings {path} cannot be read: {error}") from None
 

@@ -19,9 +19,8 @@ from diptych_runtime.closer_look.verification import placement
 from diptych_runtime.judgement import Judgement, judge_pairs, needs_closer_look
 
 SIDE = 480  # pixels, of a picture in an overlay
-ENDINGS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}  # of the file of one, and its format
 _GAP, _SCALE = 24, 2  # drawn twice as large, so that lines are smooth
-_WHITE = _HALO = (255, 255, 255)
+_WHITE = (255, 255, 255)
 _OUTLINE = (18, 165, 138)
 _SQUARE = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))  # the corners of a picture
 
@@ -120,52 +119,30 @@ def look_in_words(found: Explanation) -> str:
     if not seen.is_registered:
         matches, keypoints = format_count(seen.matches, "match", "matches"), format_count(seen.keypoints, "keypoint")
         return f"one picture cannot be laid over the other: {keypoints}, {matches}, and too few that agree"
-    # Of a picture that covers less than the other, more is covered.
-    smaller = found.corners is None or abs(_signed_area(found.corners)) <= 1
-    of_a, of_b = (seen.containment, seen.coverage) if smaller else (seen.coverage, seen.containment)
-    turn = "" if found.corners is None else _name_turn(found.corners)
     return (
-        f"{seen.inliers:,} of {format_count(seen.matches, 'matching keypoint')} agree how A lies over B{turn}; "
-        f"they overlap in {of_a:.0%} of A and {of_b:.0%} of B, where {seen.agreement:.0%} of what has texture is alike"
+        f"{seen.inliers:,} of {format_count(seen.matches, 'matching keypoint')} agree how one lies over the other; "
+        f"they overlap in {seen.containment:.0%} of the smaller and {seen.coverage:.0%} of the larger, where "
+        f"{seen.agreement:.0%} of what has texture is alike"
         + ("; each shows too much that the other lacks to be its copy" if seen.is_beside else "")
         + others
     )
 
 
-def _name_turn(corners: np.ndarray) -> str:
-    """Name how a picture is turned by its corners float64 (4, 2) in the other; empty for one upright."""
-    mirrored = _signed_area(corners) < 0
-    first = int(corners[[1, 0, 3, 2] if mirrored else [0, 1, 2, 3]].sum(1).argmin())  # the one at the top left
-    turn = ("", "turned a quarter to the left", "upside down", "turned a quarter to the right")[first]
-    return "".join(f", {word}" for word in ("mirrored" if mirrored else "", turn) if word)
-
-
-def _signed_area(corners: np.ndarray) -> float:
-    """The signed area of a polygon (P, 2), less than 0 for one that is turned over."""
-    x, y = corners.T
-    return float((x * np.roll(y, -1) - np.roll(x, -1) * y).sum() / 2)
-
-
-def draw_overlay(
-    found: Explanation, picture_a: Image.Image, picture_b: Image.Image, *, side: int = SIDE, format: str = "PNG"
-) -> bytes:
-    """Draw both pictures side by side, with links and outlines; `side` pixels is the longer side of each.
-
-    Returns the bytes of a PNG, or of another `format` of `ENDINGS`.
-    """
-    shown = [_fit_picture(picture, side) for picture in (picture_a, picture_b)]
-    if found.corners is not None:
-        lying = found.corners_of_second, found.corners
-        shown = [_draw_outline(picture, corners) for picture, corners in zip(shown, lying, strict=True)]
+def draw_overlay(found: Explanation, picture_a: Image.Image, picture_b: Image.Image, *, side: int = SIDE) -> bytes:
+    """Draw both pictures side by side as a PNG, with links and outlines; `side` pixels is the longer side of each."""
+    large = _SCALE * side
+    shown = [_fit_picture(picture, large) for picture in (picture_a, picture_b)]
+    for picture, corners in zip(shown, (found.corners_of_second, found.corners), strict=True):
+        if corners is not None:
+            _draw_outline(picture, corners)
     height = max(picture.height for picture in shown)
-    canvas = Image.new("RGB", (2 * side + _GAP, height), _WHITE)
+    canvas = Image.new("RGB", (2 * large + _SCALE * _GAP, height), _WHITE)
     corners = [
-        (n * (side + _GAP) + (side - picture.width) // 2, (height - picture.height) // 2)
+        (n * (large + _SCALE * _GAP) + (large - picture.width) // 2, (height - picture.height) // 2)
         for n, picture in enumerate(shown)
     ]
     for picture, corner in zip(shown, corners, strict=True):
         canvas.paste(picture, corner)
-    canvas = canvas.resize((_SCALE * canvas.width, _SCALE * canvas.height))
     draw = ImageDraw.Draw(canvas)
     most = max([1e-12, *(link.share for link in found.links)])
     for number, link in reversed(list(enumerate(found.links))):
@@ -174,36 +151,28 @@ def draw_overlay(
         ends = []
         for patch, (x, y), picture in zip((link.first, link.second), corners, shown, strict=True):
             row, column = found.place(patch)
-            ends.append(
-                (
-                    _SCALE * (x + (column + 0.5) / found.grid[1] * picture.width),
-                    _SCALE * (y + (row + 0.5) / found.grid[0] * picture.height),
-                )
-            )
+            across, down = (column + 0.5) / found.grid[1], (row + 0.5) / found.grid[0]
+            ends.append((x + across * picture.width, y + down * picture.height))
         width = _SCALE * (1 + 2.5 * link.share / most)
-        draw.line(ends, _HALO, round(width + 2 * _SCALE))
+        draw.line(ends, _WHITE, round(width + 2 * _SCALE))
         draw.line(ends, colour, round(width))
         for x, y in ends:
-            draw.circle((x, y), 1.5 * width, colour, _HALO)
-    canvas = canvas.reduce(_SCALE)
+            draw.circle((x, y), 1.5 * width, colour, _WHITE)
     buffer = BytesIO()
-    canvas.save(buffer, format, **({} if format == "PNG" else {"quality": 90}))
+    canvas.reduce(_SCALE).save(buffer, "PNG")
     return buffer.getvalue()
 
 
-def _draw_outline(picture: Image.Image, corners: np.ndarray | None) -> Image.Image:
-    """The picture with the outline of a polygon (P, 2) of shares of its sides, which may reach beyond them."""
-    if corners is None:
-        return picture
-    large = picture.convert("RGB").resize((_SCALE * picture.width, _SCALE * picture.height))
-    places = [(float(x * large.width), float(y * large.height)) for x, y in corners]
-    draw = ImageDraw.Draw(large)
-    for colour, width in ((_HALO, 6), (_OUTLINE, 3)):
+def _draw_outline(picture: Image.Image, corners: np.ndarray) -> None:
+    """Draw the outline of a polygon (P, 2) of shares of the picture's sides, which may reach beyond them."""
+    places = [(float(x * picture.width), float(y * picture.height)) for x, y in corners]
+    draw = ImageDraw.Draw(picture)
+    for colour, width in ((_WHITE, 6), (_OUTLINE, 3)):
         draw.line([*places, *places[:2]], colour, width * _SCALE, joint="curve")
-    return large.reduce(_SCALE)
 
 
 def _fit_picture(picture: Image.Image, side: int) -> Image.Image:
+    """Copy a picture in RGB with a longer side of so many pixels."""
     scale = side / max(picture.size)
     width, height = (max(1, round(length * scale)) for length in picture.size)
-    return picture.resize((width, height), Image.Resampling.BICUBIC)
+    return picture.convert("RGB").resize((width, height), Image.Resampling.BICUBIC)

@@ -78,23 +78,22 @@ class PairScheduler:
         """Seconds since the longest-running chunk began; 0.0 when none runs."""
         return self._chunks.longest_running()
 
-    def logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray, *, seconds: float | None = None) -> np.ndarray:
+    def logits(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> np.ndarray:
         """Raw scores float32 (P, Q), as `Runtime.logits_on_this_thread`; one side may have one row for many.
 
-        Waits its turn, for at most `seconds` and until the `Deadline`. Raises DeadlineError when they are over,
-        OverloadedError when too many pairs wait already; either way, and on Ctrl-C, the rest is never computed.
+        Waits its turn until the `Deadline`. Raises DeadlineError when that has passed, OverloadedError when too many
+        pairs wait already; either way, and on Ctrl-C, the rest is never computed.
         """
         tokens_a, tokens_b = self.runtime.broadcast_pairs(tokens_a, tokens_b)
         deadline = current_deadline()
-        end = deadline.at if seconds is None else min(deadline.at, time.monotonic() + seconds)
         logits = np.empty((len(tokens_a), len(self.runtime.questions)), np.float32)
         job = _Job(tokens_a, tokens_b, logits, len(tokens_a))
         if not len(tokens_a):
             return job.logits
         self._admit_job(job)
         try:
-            while not job.done.wait(min(_STEP, max(0.0, end - time.monotonic()))):
-                if time.monotonic() >= end:
+            while not job.done.wait(min(_STEP, max(0.0, deadline.at - time.monotonic()))):
+                if time.monotonic() >= deadline.at:
                     left = f"{job.missing:,} of {len(job.logits):,} pairs"
                     raise DeadlineError(f"{left} were not scored in the time given; ask for fewer, or allow more time")
                 deadline.check("these pairs")

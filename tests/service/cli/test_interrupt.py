@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from diptych.__main__ import run
 from diptych.cli.options import open_scorer
 
 # What a shell runs, which gets Ctrl-C at the first look for a module (or the first but some).
@@ -42,19 +41,6 @@ def test_ctrl_c_once_more_while_a_command_shuts_down_ends_it_without_a_word(envi
     command = [sys.executable, "-c", again + IMPORTS, "0", "--version"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
-
-
-def test_the_handler_of_a_program_that_has_one_stays(monkeypatch):
-    def own(*_: object) -> None: ...
-
-    before = signal.signal(signal.SIGINT, own)
-    try:
-        monkeypatch.setattr(sys, "argv", ["diptych", "--version"])
-        with pytest.raises(SystemExit):
-            run()
-        assert signal.getsignal(signal.SIGINT) is own
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def test_ctrl_c_waits_until_onnx_runtime_is_imported(monkeypatch):

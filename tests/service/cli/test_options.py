@@ -13,7 +13,6 @@ from typing import Any, get_args, get_origin
 
 import pytest
 from typed import command_names, every_parameter, parsed
-from typer import TyperException
 
 from diptych import Collection
 from diptych.batch.workers.executor import Serial
@@ -71,13 +70,6 @@ def test_commands_use_the_default_store_and_say_how_it_is_made_where_there_is_no
     assert not data_home.exists()
     monkeypatch.setenv("DIPTYCH_STORE", "shoes")
     assert Path(parsed("search", "a.jpg")["store"]) == Path("shoes")
-
-
-def test_what_fills_a_collection_for_a_measurement_is_told_which(monkeypatch):
-    monkeypatch.setenv("DIPTYCH_STORE", "mine")
-    with pytest.raises(TyperException) as refused:
-        parsed("bench", "store")
-    assert "Missing option '--store'" in refused.value.format_message()
 
 
 def test_only_a_single_dash_is_standard_input(monkeypatch, tmp_path):

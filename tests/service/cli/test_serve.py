@@ -266,7 +266,6 @@ def test_a_stop_of_the_process_is_no_hanging_and_what_is_being_scored_at_the_end
         process.send_signal(signal.SIGSTOP)
         time.sleep(3)
         process.send_signal(signal.SIGCONT)
-        assert get(f"{address}/readyz")
         end(process)
         assert [item["index"] for item in answer.result()["data"]] == [0, 1, 2, 3]
 

@@ -19,7 +19,7 @@ import pytest
 import uvicorn
 from started import free_port, until_ready
 
-from diptych.http.connections import EACH, MOST, RESERVED, Connections, limit_connections, limit_open_collections
+from diptych.http.connections import MOST, Connections, limit_connections, limit_open_collections
 
 R = TypeVar("R")
 
@@ -177,28 +177,22 @@ def limit(monkeypatch) -> SimpleNamespace:
     return limit
 
 
-@pytest.mark.parametrize(("hard", "open"), [(256, 8), (1024, 32), (4096, 128), (2**20, 128)])
-def test_as_many_collections_are_open_as_leave_descriptors_for_connections_and_all_else(hard, open, limit):
-    limit.now = (min(hard, 1024), hard)
-    assert limit_open_collections(128) == open
-    assert limit_connections(open) >= min(hard // 4, MOST)
-    assert limit_connections(open) + EACH * open + min(RESERVED, hard // 4) <= limit.now[0]
-
-
 @pytest.mark.parametrize(
-    ("soft", "hard", "expected"),
+    ("soft", "hard", "connections", "collections"),
     [
-        (1024, 1024, 1024 - RESERVED),
-        (1024, 2**20, MOST),
-        (64, 64, 32),
-        (1024, INFINITE, MOST),
-        (INFINITE, INFINITE, MOST),
+        (64, 64, 32, 1),
+        (1024, 1024, 512, 16),
+        (1024, 2**20, MOST, 128),
+        (1024, INFINITE, MOST, 128),
+        (INFINITE, INFINITE, MOST, 128),
     ],
 )
-def test_as_many_connections_are_allowed_as_leave_descriptors_for_all_else(soft, hard, expected, limit):
+def test_as_many_connections_and_collections_are_open_as_there_are_descriptors_for(
+    soft, hard, connections, collections, limit
+):
     limit.now = (soft, hard)
-    assert limit_connections() == expected
-    assert limit.now[0] == INFINITE or limit.now[0] >= expected
+    assert (limit_connections(), limit_open_collections(128)) == (connections, collections)
+    assert limit.now[0] == INFINITE or limit.now[0] >= 2 * connections
     assert limit.now[1] == hard
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import shutil
 import sqlite3
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from exported import drawn_collection
 from refusals import check_refusal
@@ -19,14 +16,13 @@ from diptych import Collection, Scorer
 from diptych.dedupe import pair_scores
 from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.pair_cache import LEDGER
-from diptych.errors import DeadlineError, DedupeError
+from diptych.errors import DeadlineError
 from diptych.http import pair_jobs
-from diptych.http.pair_jobs import PairCaches, PairProgress, TimeIsUp
+from diptych.http.pair_jobs import PairCaches
 from diptych.http.routes import search
 
 COUNT = 16
 PATH = "/v1/duplicates"
-PAIR = ("0" * 32, "1" * 32)
 
 
 pytestmark = pytest.mark.usefixtures("compared")
@@ -137,16 +133,6 @@ def test_what_does_not_fit_into_a_request_goes_on_with_the_next_and_nothing_is_s
     assert len(to_the_end(client, threshold=0.5, keep=["shortest"])) <= 2
 
 
-def test_requests_at_once_share_the_work_and_the_ledger(client, scenes, slowly):
-    with ThreadPoolExecutor(4) as pool:
-        found = [answers[-1] for answers in pool.map(lambda _: to_the_end(client, threshold=0.9), range(4))]
-    assert {tuple(group["keeper"] for group in one["groups"]) for one in found} == {
-        tuple(group["keeper"] for group in expected(scenes, threshold=0.9))
-    }
-    with closing(sqlite3.connect(scenes.directory / LEDGER)) as ledger:
-        assert ledger.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-
-
 def test_a_picture_that_is_removed_while_it_is_compared_asks_to_begin_again(client, scenes, monkeypatch):
     real = pair_scores.PairScores.count_missing
 
@@ -166,14 +152,6 @@ def test_a_collection_opened_for_reading_keeps_its_scores_in_memory(running, dra
         assert [answer["scored"] for answer in answers[:3]] == [30, 60, 90]
         assert answers[-1]["groups"] == expected(collection, threshold=0.9)
     assert not (drawn / LEDGER).exists()
-
-
-def test_a_damaged_ledger_is_an_error_that_says_what_to_do(client, scenes, caplog):
-    path = scenes.directory / LEDGER
-    path.write_bytes(b"no database at all" * 400)
-    check_refusal(client.post(PATH, json={}), 500, "dedupe", said="delete it: the next run computes again")
-    path.unlink()
-    assert to_the_end(client)[-1]["complete"]
 
 
 def test_of_too_many_pairs_the_surest_are_answered_and_the_rest_counted(client, monkeypatch):
@@ -209,16 +187,6 @@ def test_too_many_pictures_and_a_model_without_thresholds_are_refused_with_the_n
     assert ask(reader, threshold=0.5)["bound"] == 0.5
 
 
-def test_the_time_in_which_pictures_are_described_is_time_of_the_request(slowly):
-    one = PairProgress(0.0)
-    tick = one.begin(3, 0).keypoints(5, 2)
-    with pytest.raises(TimeIsUp):
-        tick(1)
-    progress = one.to_fields()
-    assert (progress["stage"], progress["scored"]) == ("keypoints", 0)
-    assert progress["keypoints"] == {"described": 3, "total": 7}
-
-
 def test_who_waits_too_long_is_told_so_and_leaves_the_turn_to_others(collection):
     caches = PairCaches()
 
@@ -231,17 +199,3 @@ def test_who_waits_too_long_is_told_so_and_leaves_the_turn_to_others(collection)
             return True
 
     assert asyncio.run(impatient())
-
-
-def test_scores_of_a_collection_that_is_only_read_are_in_memory_as_long_as_it_is_there(collection):
-    caches = PairCaches()
-    reading = Collection.open(collection.directory, collection.scorer, read_only=True)
-    with caches.open_cache(reading) as cache:
-        cache.add_scores([PAIR], np.array([1.5], np.float32), "copy")
-    with caches.open_cache(reading) as again:
-        assert again.get_scores(PAIR, "copy")[1].tolist() == [1.5]
-    reading.close()
-    del reading
-    gc.collect()
-    with pytest.raises(DedupeError, match="closed"):
-        again.get_scores(PAIR, "copy")

@@ -55,21 +55,6 @@ def folder_bytes(collection) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(collection.directory.iterdir())}
 
 
-def test_a_dry_run_says_what_adding_would_do_and_writes_nothing(client, collection, photo_bytes, data_uri):
-    sent = files(photo_bytes(0), photo_bytes(8), photo_bytes(9), photo_bytes(8))
-    before = folder_bytes(collection)
-    dry = client.post("/v1/images", files=sent, data={"dry_run": "true", "metadata": '{"shelf": 3}'})
-    json = client.post("/v1/images", json={"image": data_uri(photo_bytes(8)), "dry_run": True})
-    assert (dry.status_code, json.status_code) == (200, 200)
-    assert folder_bytes(collection) == before
-    real = client.post("/v1/images", files=sent)
-    told = [[(item["id"], item["created"]) for item in answer.json()["data"]] for answer in (dry, json, real)]
-    foreseen = told[0]
-    assert told[1:] == [foreseen[1:2], foreseen]
-    assert [created for _, created in foreseen] == [False, True, True, False]
-    assert (dry.json()["dry_run"], dry.json()["refused"]) == (True, 0)
-
-
 def test_a_dry_run_names_every_bad_picture_where_the_real_one_stops_at_the_first(
     client, collection, photo_bytes, refused
 ):
@@ -256,11 +241,3 @@ def test_a_picture_that_another_request_removes_while_it_is_added_is_said(
     monkeypatch.undo()
     again = client.post("/v1/images", files=files(data, photo_bytes(8)))
     assert (again.status_code, [item["created"] for item in again.json()["data"]]) == (201, [True, False])
-
-
-def test_how_many_frames_a_picture_has_is_told(client, photo):
-    buffer = BytesIO()
-    photo(0).save(buffer, "GIF", save_all=True, append_images=[photo(1), photo(2)])
-    added = client.post("/v1/images", files=files(buffer.getvalue())).json()["data"][0]
-    assert added["frames"] == 3
-    assert [one["frames"] for one in client.get("/v1/images").json()["data"]] == [1, 1, 1, 1, 1, 3]

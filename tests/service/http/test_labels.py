@@ -10,7 +10,7 @@ import pytest
 from refusals import check_refusal
 
 from diptych import Collection
-from diptych.dedupe import closer, pair_scores
+from diptych.dedupe import closer
 from diptych.http import pair_jobs
 from diptych.labelling.table import COLUMNS
 from diptych_runtime.calibration.evidence import FEATURES, Verification
@@ -62,12 +62,6 @@ def to_the_end(client, path: str) -> list[dict]:
         assert len(answers) < 20
         answers.append(client.post(path, json={}).json())
     return answers
-
-
-def test_scoring_many_pairs_takes_several_requests(client, slowly, monkeypatch):
-    monkeypatch.setattr(pair_scores, "BATCH", 4)
-    answers = to_the_end(client, NEXT)
-    assert [(one["scored"], one["total"]) for one in answers] == [(4, 10), (8, 10), (10, 10), (10, 10)]
 
 
 @pytest.mark.parametrize("path", [NEXT, "/v1/duplicates"])

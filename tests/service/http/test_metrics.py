@@ -96,21 +96,6 @@ def test_every_figure_that_is_asked_for_is_told(name, told):
     assert asked <= told | PROMETHEUS_OWN
 
 
-def test_the_profile_observe_mounts_what_is_there_and_opens_nothing_to_the_network():
-    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-    observing = {name: one for name, one in compose["services"].items() if one.get("profiles") == ["observe"]}
-    assert set(observing) == {"prometheus", "grafana"}
-    for one in observing.values():
-        for volume in one["volumes"]:
-            source = volume.removeprefix("${DIPTYCH_METRICS_KEY_FILE:-").split(":")[0].rstrip("}")
-            assert (ROOT / source).exists() if source[0] in "./" else source in compose["volumes"]
-        assert all(port.startswith("127.0.0.1:") for port in one.get("ports", []))
-    (scraped,) = yaml.safe_load((OBSERVE / "prometheus.yml").read_text())["scrape_configs"]
-    assert scraped["static_configs"][0]["targets"] == ["diptych:8000"]
-    key = scraped["authorization"]["credentials_file"]
-    assert any(f":{key}:" in volume for volume in observing["prometheus"]["volumes"])
-
-
 def test_what_prometheus_sends_without_a_secret_is_let_in_where_there_are_no_keys(reader):
     head = {"authorization": "Bearer", "host": "diptych:8000"}
     assert reader.get("/metrics", headers=head).status_code == 200

@@ -82,20 +82,6 @@ def test_the_chosen_collection_is_in_the_address_and_every_view_follows_it(visit
 
 
 @pytest.mark.slow
-def test_the_choice_follows_the_address_before_the_service_has_answered(visit, several, photo_bytes):
-    with several("bags", "shoes") as client:
-        fill(client, "bags", photo_bytes(1))
-        page = visit(client)
-        says(page, "#facts", "1 picture")
-        page.select_option("#which-name", "shoes")
-        says(page, "#facts", "0 pictures")
-        page.route("**/info", lambda route: None)  # it never answers
-        page.go_back()
-        page.wait_for_function("() => location.search === '?collection=bags'")
-        assert page.input_value("#which-name") == "bags"
-
-
-@pytest.mark.slow
 def test_a_damaged_collection_says_so_and_the_others_are_a_choice_away(visit, several, root, photo_bytes):
     with several("bags", "default") as client:
         fill(client, "default", photo_bytes(1))

@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 from exported import drawn_collection
-from pages import PHONE, check_names, check_width, says
+from pages import says
 
 from diptych import Collection, Scorer, find_duplicates
 from diptych.dedupe import pair_scores
@@ -227,12 +227,3 @@ def test_what_is_wrong_is_said_and_where_nothing_is_kept_too(visit, running, sce
         page = visit(client, "#/duplicates")
         says(page, "#duplicates-none-title", "There is no collection here")
         assert page.is_hidden("#duplicates-some")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_a_phone_and_everything_in_it_has_a_name(looked, scheme):
-    looked.emulate_media(color_scheme=scheme)
-    looked.set_viewport_size(PHONE)
-    check_width(looked)
-    check_names(looked)

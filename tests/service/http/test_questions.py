@@ -126,14 +126,3 @@ def test_a_question_that_the_model_does_not_answer_is_refused_with_those_it_does
     with running(stored, looking) as client:
         refused = client.post("/v1/score", json=body)
     check_refusal(refused, 422, "unknown_question", "question", "answers the questions copy, thing; got 'colour'")
-
-
-@pytest.mark.parametrize("question", ["copy", "thing", "match"])
-def test_a_model_of_one_question_answers_it_whatever_is_asked(question, reader, data_uri, photo_bytes):
-    body = {"queries": data_uri(photo_bytes(1)), "documents": data_uri(photo_bytes(2))}
-    plain, asked = (reader.post("/v1/score", json=body | more).json() for more in ({}, {"question": question}))
-    assert plain["question"] == asked["question"] == "match"
-    assert plain["data"] == asked["data"]
-    (item,) = plain["data"]
-    assert item["answers"]["match"]["relevance_score"] == item["score"]
-    assert item["closer_look"] is None

@@ -6,16 +6,11 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from judged import LOOK, QUESTIONS
 
-from diptych import Collection, Scorer
-from diptych.dedupe.find import duplicates_among
-from diptych.dedupe.labelled import different_pairs
 from diptych.errors import LabellingError, NotBetterError
 from diptych.labelling.calibrate import LabelledPair, Observed, fit_calibration, observe_pairs, observe_stored
 from diptych_runtime.calibration.recalibration import recalibrate_probabilities
 from diptych_runtime.manifest import Question
-from diptych_runtime.own_calibration import CALIBRATION
 
 TWO = {name: Question(1.0, 0.0, {"0.01": 0.8, "0.001": 0.97}) for name in ("copy", "thing")}
 ONE = {"match": Question(1.0, 0.0, {"0.01": 0.8, "0.001": 0.97})}
@@ -88,21 +83,12 @@ def test_too_few_or_one_sided_labels_and_those_that_contradict_the_scores_are_re
     unsure = replace(all_same, pairs=[replace(pair, answer="cannot tell") for pair in all_same.pairs])
     for given, told in (
         (observed(12), r"too few labels .*'match' needs at least 20 answers and 5 each .*, and has \d+ same"),
-        (all_same, "has 300 same and 0 different. Label more with"),
+        (all_same, "has 300 same and 0 different. Label more"),
         (unsure, "has 0 same and 0 different"),
         (observed(300, -1.0, 0.0), r"no calibration of 'match' can be made: .* mixed up"),
     ):
         with pytest.raises(LabellingError, match=told):
             fit_calibration(scorer_of(ONE), given, model="made")
-
-
-def test_each_question_is_fitted_to_its_own_labels_and_one_without_stays_as_released():
-    logits = np.concatenate([observed(300).logits, observed(300, seed=1).logits], 1)
-    given = replace(observed(300), logits=logits)
-    fitted = fit_calibration(scorer_of(QUESTIONS), given, model="made")
-    assert list(fitted.questions) == ["copy"]
-    assert fitted.left_out["thing"].endswith("and has 0 same and 0 different")
-    assert fitted.calibration.questions["copy"].thresholds == LOOK.thresholds
 
 
 def test_a_pair_is_cross_validated_without_its_pictures():
@@ -138,38 +124,3 @@ def test_stored_pictures_and_their_files_look_the_same_and_removed_ones_are_left
     assert np.array_equal(stored.logits, files.logits)
     labelled.remove(stored.pairs[0].a)
     assert len(observe_stored(labelled, pairs_of(labelled)).pairs) == len(stored.pairs) - 11
-
-
-def test_a_calibration_beside_a_collection_makes_every_verdict_of_it(labelled, scorer, artifact):
-    made = fit_calibration(
-        scorer, observe_stored(labelled, pairs_of(labelled)), model=str(artifact), force=True
-    ).calibration
-    folder, record = labelled.directory, labelled.list(1)[0]
-    released = {one.id: one.relevance_score for one in labelled.search(record.path, top=12).matches}
-    labelled.close()
-    made.save(folder / CALIBRATION)
-    with Collection.open(folder, scorer) as own:
-        assert own.scorer.runtime.own == made
-        found = own.search(record.path, top=12).matches
-        (question,) = made.questions.values()
-        for one in found:
-            expected = recalibrate_probabilities(np.array(released[one.id]), question.scale, question.offset)
-            assert one.relevance_score == pytest.approx(float(expected), abs=1e-5)
-        opened = Scorer.load(str(folder / CALIBRATION), provider="cpu", threads=1)
-        for one in found:
-            other = own.get(one.id).path
-            assert record.path is not None
-            assert other is not None
-            judged = opened.judge([(record.path, other)])[0]["match"]
-            assert judged.relevance_score == pytest.approx(one.relevance_score, abs=1e-6)
-            assert judged.verdict == one.verdict
-        pairs = {frozenset(pair[:2]): pair[2] for pair in duplicates_among(own, threshold=0.9, bound=1e-6).pairs}
-        apart = set(map(frozenset, different_pairs(own.backend)))
-        others = [one for one in found if one.id != record.id and frozenset((record.id, one.id)) not in apart]
-        assert others
-        for one in others:
-            assert pairs[frozenset((record.id, one.id))] == pytest.approx(one.relevance_score, abs=1e-5)
-        again = fit_calibration(
-            own.scorer, observe_stored(own, pairs_of(own)), model=str(artifact), force=True
-        ).calibration
-        assert again.questions == made.questions, "a fit begins at the release, whatever lies over it"

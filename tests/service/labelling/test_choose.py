@@ -8,7 +8,7 @@ import pytest
 
 from diptych.dedupe.pair_cache import PairCache
 from diptych.labelling import choose
-from diptych.labelling.choose import _choose_pairs, _measure_disagreement, _measure_nearness, pairs_to_label
+from diptych.labelling.choose import _choose_pairs, pairs_to_label
 
 
 def named(found) -> list[frozenset[str]]:
@@ -46,15 +46,6 @@ def test_of_an_empty_collection_and_of_one_picture_there_is_nothing_to_ask(colle
     assert pairs_to_label(collection) == []
     with pytest.raises(ValueError, match="count must be at least 1, got 0"):
         pairs_to_label(collection, 0)
-
-
-def test_a_pair_is_worth_most_near_the_threshold_or_where_the_embeddings_order_it_otherwise():
-    near = _measure_nearness(np.array([0.01, 0.3, 0.5, 0.8, 0.9, 0.99, 0.9999]), 0.9)
-    assert near[2:5].tolist() == pytest.approx([1, 1, 1])
-    assert near[0] < near[1] < 1 > near[5] > near[6]
-    shown, cosines = np.array([0.1, 0.2, 0.9, 0.95]), np.array([0.9, 0.1, 0.2, 0.8])
-    assert _measure_disagreement(shown, cosines).tolist() == pytest.approx([1, 1 / 3, 1 / 3, 1 / 3])
-    assert _measure_disagreement(np.full(3, 0.5), np.full(3, 0.5)).tolist() == [0, 0, 0]
 
 
 def test_the_worthiest_of_fresh_pictures_come_first_and_every_fourth_is_of_a_rare_probability():

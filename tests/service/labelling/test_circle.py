@@ -33,9 +33,9 @@ def test_every_command_of_the_circle_runs_and_the_collection_has_a_calibration(
     monkeypatch.setenv("DIPTYCH_THREADS", "1")
     monkeypatch.setenv("DIPTYCH_MODEL", str(artifact))
     commands = circle()
-    assert [words[0] for words in commands] == ["index", "label", "calibrate", "search"]
+    assert [words[0] for words in commands] == ["index", "serve", "calibrate", "search"]
     for words in commands:
-        if words[0] == "label":
+        if words[0] == "serve":
             _answer(artifact)
             continue
         # What is labelled here teaches this network nothing.

@@ -33,14 +33,6 @@ def test_a_picture_comes_as_it_was_sent_and_little_is_said_in_asking(serve, monk
     }
 
 
-def test_an_address_that_is_refused_is_never_connected_to(routed):
-    with remote_to(private=False, names={"inside.example": ["10.0.0.1"]}, ports=frozenset({80})) as fetching:
-        for url in ("http://127.0.0.1/", "http://[::1]/", "http://inside.example/", "http://2130706433/", "ftp://a/"):
-            with pytest.raises(RemoteRefusedError):
-                fetching.fetch(url)
-    assert routed.tried == []
-
-
 def test_a_name_is_resolved_once_and_the_connection_goes_to_what_was_checked(serve, routed, monkeypatch):
     routed[PUBLIC], routed["127.0.0.1"] = server, inside = serve(whole()), serve(whole(b"secret"))
     answers, resolve = iter([PUBLIC, "127.0.0.1"]), socket.getaddrinfo

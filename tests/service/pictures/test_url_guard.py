@@ -5,7 +5,7 @@ from ipaddress import ip_address
 import pytest
 
 from diptych.errors import RemoteError, RemoteRefusedError
-from diptych.pictures.url_guard import FetchLimits, parse_url, resolve_host, resolve_public
+from diptych.pictures.url_guard import FetchLimits, parse_url, resolve_public
 
 PUBLIC, OTHER, PUBLIC6 = "93.184.216.34", "1.1.1.1", "2606:4700:4700::1111"
 
@@ -133,13 +133,6 @@ def test_an_intranet_is_opened_on_demand(address):
 def test_metadata_services_and_what_is_no_host_stay_closed_in_an_intranet(address):
     with pytest.raises(RemoteRefusedError):
         checked("http://intranet/", FetchLimits(private=True), address)
-
-
-def test_localhost_is_refused_as_this_machine_resolves_it():
-    limits = FetchLimits()
-    assert {ip_address(text).is_loopback for text in resolve_host("localhost")} == {True}
-    with pytest.raises(RemoteRefusedError, match="localhost is not, or not only, on the public internet"):
-        resolve_public(parse_url("http://localhost/", limits), limits, resolve_host)
 
 
 @pytest.mark.parametrize("error", [socket.gaierror(-2, "Name or service not known at 10.0.0.53"), None])

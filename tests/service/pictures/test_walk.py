@@ -147,15 +147,6 @@ def test_what_is_asked_for_is_taken_in_and_what_is_excluded_is_not(seen, littere
     assert (named, data["left_out"]) == ([".Trash-1000/files/1.jpg"], {})
 
 
-def test_a_copy_in_a_trash_can_is_neither_kept_nor_taken_unless_the_trash_can_is_named(dedupe, littered):
-    old = littered / ".Trash-1000/files/1.jpg"
-    os.utime(old, (1e9, 1e9))
-    assert dedupe(littered, "--keep", "oldest", "--json").json["groups"] == 0
-    assert dedupe(littered, "--reference", littered / "sub", "--keep", "oldest", "--json").json["groups"] == 0
-    found = dedupe(littered, littered / ".Trash-1000", "--keep", "oldest", "--json").json
-    assert [(row["path"], row["keeper"]) for row in found["rows"]] == [(str(old), True), (f"{littered}/1.jpg", False)]
-
-
 def test_folders_that_are_left_out_may_be_closed_and_are_counted_no_further_than_their_limit(littered, monkeypatch):
     scandir = os.scandir
 

@@ -51,11 +51,10 @@ def test_a_closer_look_says_where_the_one_picture_lies_in_the_other(artifact_tha
     assert found.corners == pytest.approx(np.array([(1, 0.5), (0.25, 0.5), (0.25, 0), (1, 0)]), abs=0.02)
     assert (found.answer.verdict, found.answer.closer_look) == ("same", "taken")
     assert f"{found.evidence.inliers:,} of {found.evidence.matches:,} matching keypoints agree" in look_in_words(found)
-    assert re.search(r", upside down; they overlap in (99|100)% of A and 3\d% of B", look_in_words(found))
+    assert re.search(r"overlap in (99|100)% of the smaller and 3\d% of the larger", look_in_words(found))
     whole = of(scene, crop)
     assert whole.corners_of_second == pytest.approx(found.corners, abs=0.02)
     assert found.corners_of_second == pytest.approx(whole.corners, abs=0.05)
-    assert re.search(r"3\d% of A and (99|100)% of B", look_in_words(whole))
     apart = of(scene, other)
     assert apart.corners is None
     assert look_in_words(apart).startswith("one picture cannot be laid over the other: ")
@@ -64,24 +63,6 @@ def test_a_closer_look_says_where_the_one_picture_lies_in_the_other(artifact_tha
 
 
 SQUARE = np.array([(0.2, 0.1), (0.7, 0.1), (0.7, 0.6), (0.2, 0.6)])  # upright
-
-
-@pytest.mark.parametrize(
-    ("order", "said"),
-    [
-        ((0, 1, 2, 3), "over B; they"),
-        ((1, 2, 3, 0), "over B, turned a quarter to the right; they"),
-        ((2, 3, 0, 1), "over B, upside down; they"),
-        ((3, 0, 1, 2), "over B, turned a quarter to the left; they"),
-        ((1, 0, 3, 2), "over B, mirrored; they"),
-        ((3, 2, 1, 0), "over B, mirrored, upside down; they"),
-    ],
-)
-def test_how_a_picture_is_turned_is_told_by_where_its_corners_lie(order, said):
-    seen = Evidence(400, 30, 20, coverage=0.25, containment=1.0, agreement=0.9)
-    found = Explanation("copy", {}, (2, 2), 0.4, [], np.zeros((4, 4), np.float32), seen, SQUARE[list(order)])
-    assert said in look_in_words(found)
-    assert look_in_words(found).endswith("overlap in 100% of A and 25% of B, where 90% of what has texture is alike")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 import copy
 import io
 import sys
-import threading
 from dataclasses import replace
 from itertools import pairwise
 
@@ -147,28 +146,6 @@ def test_predict_and_rank_ask_a_question_for_once_and_an_unknown_one_is_refused(
         scorer.asking("colour")
 
 
-def test_requests_with_different_questions_at_once_each_get_their_own_column(thing, pictures):
-    tokens = thing.panels(pictures).tokens
-    places = np.random.default_rng(0).integers(0, len(tokens), (60, 2))
-    sides = tokens[places[:, 0]], tokens[places[:, 1]]
-    expected = {name: thing.runtime.asking(name).pair_logits(*sides) for name in thing.runtime.questions}
-    answers: list[tuple[str, int, np.ndarray]] = []
-
-    def ask(name: str, count: int) -> None:
-        scorer = thing.asking(name)
-        answers.append((name, count, scorer.logits(sides[0][:count], sides[1][:count])))
-
-    asked = [(name, count) for count in (1, 7, 60, 13) for name in expected] * 3
-    threads = [threading.Thread(target=ask, args=one) for one in asked]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(answers) == len(asked)
-    for name, count, logits in answers:
-        assert logits.tobytes() == expected[name][:count].tobytes()
-
-
 WEIGHTS = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "registered": 4.0, "agreement_60": 12.0}
 
 
@@ -211,22 +188,6 @@ def test_each_picture_is_described_once_and_none_without_a_closer_look(looking, 
     assert len(described) == 2
     scorer.predict([(scene, other)])
     assert len(described) == 2
-
-
-def test_both_questions_are_answered_in_one_call_and_a_copy_is_the_same_thing(artifact_that_looks):
-    scorer = Scorer.load(str(artifact_that_looks), provider="cpu", threads=1)
-    scene, other = draw_scenes(2)
-    copied, different = scorer.judge([(scene, scene.resize((300, 220))), (scene, other)])
-    assert set(copied) == {"copy", "thing"}
-    assert (copied["copy"].verdict, different["copy"].verdict) == ("same", "different")
-    assert copied["thing"].verdict == "same"
-    for answers in (copied, different):
-        assert answers["copy"].relevance_score <= answers["thing"].relevance_score
-    for question in ("copy", "thing"):
-        raw = scorer.predict([(scene, other)], activation_fn=np.asarray, question=question)
-        assert different[question].raw_score == raw[0]
-        said = scorer.predict([(scene, other)], question=question)[0]
-        assert said == pytest.approx(different[question].relevance_score, abs=1e-6)
 
 
 def test_a_shorter_ranking_is_the_beginning_of_the_whole_one(artifact_that_looks):

@@ -2,11 +2,8 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -54,14 +51,6 @@ def test_nobody_waits_for_a_stopped_process_or_a_free_one_beyond_their_deadline(
     assert not alive(second), "a pool with a stopped process closes and leaves none"
 
 
-def test_nobody_hears_of_processes_that_are_killed_before_they_can_begin(monkeypatch):
-    with DecodePool(1) as workers:
-        kill_the_next(len(decode_pool._STARTS) - 1, monkeypatch)
-        with pytest.raises(DecoderEndedError):
-            workers.run(partial(os._exit, 3))
-        assert workers.run(partial(str, "the next picture")) == "the next picture"
-
-
 def test_a_pool_whose_processes_never_begin_says_so_and_works_once_they_do(monkeypatch):
     with DecodePool(1) as workers:
         kill_the_next(len(decode_pool._STARTS), monkeypatch)
@@ -90,44 +79,3 @@ def kill_the_next(number, monkeypatch):
         return process, pipe
 
     monkeypatch.setattr(decode_pool, "start_process", start_and_kill)
-
-
-ORPHANED = """
-import os, signal, subprocess, sys, time
-from diptych.scoring.decode_pool import DecodePool
-
-if __name__ == "__main__":
-    if len(sys.argv) == 1:  # a job of a shell, which ends before what it started
-        os.setpgid(0, 0)
-        subprocess.Popen([sys.executable, __file__, "service"])
-        sys.stdin.readline()
-    else:
-        workers = DecodePool(1)
-        decoder = workers.run(os.getpid)
-        os.kill(decoder, signal.SIGSTOP)
-        print(decoder, flush=True)
-        while os.getppid() == os.getpgrp():
-            time.sleep(0.05)
-        time.sleep(1)
-        print("alive", flush=True)
-        os._exit(0)
-"""
-
-
-def test_a_service_with_a_stopped_process_outlives_the_shell_that_started_it(tmp_path, environment):
-    script = tmp_path / "orphaned.py"
-    script.write_text(ORPHANED)
-    command = [sys.executable, str(script)]
-    with subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
-        assert shell.stdin is not None
-        assert shell.stdout is not None
-        decoder = int(shell.stdout.readline())
-        try:
-            shell.stdin.write("\n")
-            shell.stdin.flush()
-            assert shell.stdout.readline() == "alive\n"
-        finally:
-            # The kernel ends it only where the process that takes in orphans is of another session.
-            with suppress(ProcessLookupError):
-                os.kill(decoder, signal.SIGKILL)
-    until(lambda: not alive(decoder))

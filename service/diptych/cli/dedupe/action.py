@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,35 +25,32 @@ if TYPE_CHECKING:
     from diptych.dedupe.duplicates import Duplicates
 
 Act = Literal["move", "hardlink", "delete"]
-_option = partial(Option, rich_help_panel="actions (without one of these nothing is moved or deleted)")
 
 
 Action = Annotated[
     Act | None,
-    _option(
+    Option(
         help="what happens to the pictures that can be removed: move (needs --move-to), hardlink (to the trash, and a "
         "hard link to the kept file in place of an exact copy) or delete (to the trash)",
     ),
 ]
 MoveTo = Annotated[
-    Path | None, _option(parser=named_folder, metavar="DIR", help="move the pictures that can be removed there")
+    Path | None, Option(parser=named_folder, metavar="DIR", help="move the pictures that can be removed there")
 ]
-Delete = Annotated[
-    bool, _option("--delete", help="short for --action delete: to a trash folder, which --empty deletes")
-]
+Delete = Annotated[bool, Option("--delete", help="short for --action delete: to a trash folder, which --empty deletes")]
 Undo = Annotated[
     Path | None,
-    _option(
+    Option(
         metavar="JOURNAL",
         help="put back what a journal says was moved, into the folders DIR where it is of no run of yours",
     ),
 ]
-Empty = Annotated[Path | None, _option(metavar="JOURNAL", help="delete for good what went to the trash")]
+Empty = Annotated[Path | None, Option(metavar="JOURNAL", help="delete for good what went to the trash")]
 Selection = Annotated[
     str | None,
-    _option(parser=given_path, metavar="LIST", help="a file that lists the paths to remove, as the report saves it"),
+    Option(parser=given_path, metavar="LIST", help="a file that lists the paths to remove, as the report saves it"),
 ]
-DryRun = Annotated[bool, _option("--dry-run", help="only list what would be moved or, with --empty, deleted")]
+DryRun = Annotated[bool, Option("--dry-run", help="only list what would be moved or, with --empty, deleted")]
 
 
 def act_of(action: Act | None, move_to: Path | None, *, delete: bool) -> Act | None:

@@ -99,9 +99,10 @@ def _get_figures(collections: Collections, name: str | None) -> dict[str, Any] |
     response_class=Response,
     responses=ERRORS | document_file("text/plain"),
 )
-def metrics(here: Here) -> Response:
+async def metrics(here: Here) -> Response:
     """Requests, stages, rejections, pairs and pictures since the start, in Prometheus' text format."""
-    return Response(here.metrics.render_text(), media_type=CONTENT_TYPE_LATEST)
+    here.metrics.ready.set(await here.health.is_ready())
+    return Response(await run_in_threadpool(here.metrics.render_text), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/healthz", summary="Is the process alive?")
@@ -120,9 +121,6 @@ async def ready(here: Here) -> Ready:
     Of several collections some may be damaged: the others answer, so the service is ready, and they are named. A
     collection on a Milvus server is asked for, and the service is unready while it does not answer.
     """
-    done = here.health.check_service()
-    await here.health.check_decoding()
-    if any(collection.backend.folder is None for collection in here.collections.open_ones().values()):
-        await run_in_threadpool(here.health.check_servers)  # servers, which may be away for a while
+    done = await here.health.check_service()
     damaged = list(here.collections.list_faults())
     return Ready(warm_up_seconds=done.seconds, same=done.same, other=done.other, damaged=damaged)
