@@ -8,7 +8,7 @@ from cached import cached
 
 _EXPORTED: dict[str, Any] = {
     "sources": (__file__, "model", "export"),
-    "packages": ("numpy", "onnx", "onnxruntime", "onnxscript", "openvino", "torch"),
+    "packages": ("numpy", "onnx", "onnxruntime", "onnxscript", "torch"),
 }
 _DRAWN: dict[str, Any] = {"sources": ("service/diptych/bench/demo",), "packages": ("numpy", "pillow")}
 

@@ -31,12 +31,6 @@ def test_a_place_names_what_a_mixer_cannot_do_there() -> None:
         Place(3, 5, 2, 2, bias="concatenated").require_supported("x", bias=("panel", "none"))
 
 
-def test_a_place_with_a_stride_gives_it_to_every_scale_and_multiplies_their_own() -> None:
-    msac = Msac((Scale(1, 1), Scale(3, 3))).build(Place(7, 5, 6, 9, stride=3))
-    assert [sac.scale.stride for sac in msac.sacs] == [3, 3]
-    assert msac(torch.zeros(1, 6, 9, 7)).shape == (1, 2, 3, 5)
-
-
 def test_a_convolution_facing_another_panel_sees_the_same_window_there() -> None:
     made = PlainConvolution(3, 2).build(Place(3, 7, 4, 5, panels=2)).double()
     assert isinstance(made, Convolution)

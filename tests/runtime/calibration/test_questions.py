@@ -35,12 +35,6 @@ def test_one_calibration_for_all_becomes_that_of_the_one_question_and_other_keys
         upgrade_to_questions({"calibration": {"offset": 1.0}})
 
 
-@pytest.mark.parametrize(("scale", "offset"), [(0.0, 0.0), (-1.0, 0.0), (np.inf, 0.0), (1.0, np.nan)])
-def test_a_calibration_that_is_none_is_refused(scale, offset):
-    with pytest.raises(ValueError, match="calibration must be a positive 'scale' and an 'offset'"):
-        Question(scale, offset)
-
-
 def test_a_model_of_one_question_answers_any_with_it_and_others_only_their_own():
     for asked in ("copy", "thing", "match"):
         assert resolve_question(asked, ["match"], "old") == "match"

@@ -10,8 +10,8 @@ from torch import nn
 
 from diptych_export.graphs import export_graphs
 from diptych_export.parity import compare_graphs
-from diptych_model.flops import count_flops
 from diptych_model.mixers import Place, PlainConvolution
+from diptych_studies.flops import count_flops
 from diptych_studies.mixers import MIXERS, StandAlone
 
 KINDS = [kind for kind in MIXERS if kind not in ("msac", "convolution")]

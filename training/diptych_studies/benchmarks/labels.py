@@ -94,9 +94,11 @@ def measure(folder: Path, setting: Setting, say: Callable[[str], object] = lambd
         "strength": trained["questions"][scorer.runtime.question]["strength"],
         "pairs": len(released.labels),
         "matches": int(released.labels.sum()),
-        "ways": {name: figures(way, tuned.runtime.effective_thresholds) for name, way in ways.items()},
+        "ways": {
+            name: figures(way, tuned.runtime.question_settings.effective_thresholds) for name, way in ways.items()
+        },
         "gains": {
-            name: gains(released, way, tuned.runtime.effective_thresholds)
+            name: gains(released, way, tuned.runtime.question_settings.effective_thresholds)
             for name, way in ways.items()
             if way is not released
         },
