@@ -97,7 +97,7 @@ def _export_tiny(directory: Path) -> None:
         make_tiny_network(),
         directory,
         questions={"match": Question(1.5, -0.25, {"0.01": 0.9, "0.001": 0.97, "0.0001": 0.99})},
-        training={"note": "random weights"},
+        metadata={"metrics": {"note": "random weights"}},
         pairs=400,
     )
 

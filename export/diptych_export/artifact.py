@@ -78,9 +78,7 @@ def export_checkpoint(
         directory,
         name=name,
         questions=questions,
-        training=metadata.get("metrics"),
-        card=metadata.get("card"),
-        history=metadata | {"released": checkpoint if checkpoint in bundled_models() else None},
+        metadata=metadata | {"released": checkpoint if checkpoint in bundled_models() else None},
         opset=opset,
         check=check,
         weights=weights,
@@ -147,9 +145,7 @@ def export_artifact(
     *,
     name: str | None = None,
     questions: Mapping[str, Question] | None = None,
-    training: Mapping[str, Any] | None = None,
-    card: str | None = None,
-    history: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
     opset: int = OPSET,
     check: bool = True,
     weights: bool = False,
@@ -160,7 +156,7 @@ def export_artifact(
     on_pairs: OnPairs = lambda total: lambda count: None,
 ) -> Manifest:
     """Write a network as an artifact: `panel.onnx`, `pair.onnx`, `manifest.json`, `CARD.md` and, where there is such a
-    thing, `explain.onnx`. Without a `card` one is made, with what the checkpoint's metadata say as its `history`
+    thing, `explain.onnx`. `metadata` are the checkpoint's, with its `metrics` and `card`; without one a card is made
     (`make_card`), unless somebody has written one there. An artifact that is there is replaced as a whole, unless other
     files would be lost, or weights without new ones in their place; any other non-empty directory is refused.
 
@@ -171,7 +167,7 @@ def export_artifact(
     `precision` is one of `PRECISIONS`; int8 is written unless it finds edits of the `pictures`, a folder, worse (see
     `make_int8`). That is never left out. A `panel` graph that is kept is written as it is.
     """
-    target = Path(directory).absolute()
+    target, metadata = Path(directory).absolute(), metadata or {}
     _refuse_to_overwrite(target, weights=weights)
     answered = _own_questions(network.config.questions, network.config.parts, questions or {})
     judges = _read_judges(precision, pictures, network.config.pixels)
@@ -204,15 +200,15 @@ def export_artifact(
         digests=digests,
         questions=answered,
         parity=parity.to_dict() if parity else {},
-        metrics=dict(training or {}),
+        metrics=dict(metadata.get("metrics") or {}),
         flops=flops,
         precision=panel.manifest.precision if panel else precision,
         ranking=ranking,
         package=_package_version(),
         byte_channels=network.config.byte_channels,
     )
-    if card or written_here(target):
-        files[CARD] = (card or make_card(manifest, history or {})).encode()
+    if metadata.get("card") or written_here(target):
+        files[CARD] = (metadata.get("card") or make_card(manifest, metadata)).encode()
     if weights:
         kept = {
             "questions": {name: asdict(question) for name, question in answered.items()},

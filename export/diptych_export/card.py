@@ -12,13 +12,13 @@ from diptych_runtime.models import bundled_models
 WRITTEN = "<!-- written by diptych export, which writes it anew; remove this line to keep what you change -->"
 
 
-def make_card(manifest: Manifest, history: Mapping[str, Any]) -> str:
-    """The card as Markdown; `history` is the metadata of the checkpoint, of which it takes `step` and `recipe`, and the
-    name of the `released` model that this was one of.
+def make_card(manifest: Manifest, metadata: Mapping[str, Any]) -> str:
+    """The card as Markdown; of the checkpoint's `metadata` it takes `step` and `recipe`, and the name of the `released`
+    model that this was one of.
 
     No path is in it: a card goes where the artifact goes.
     """
-    parts = [_describe_model(manifest, history), _scores_section(manifest), _cost_section(manifest)]
+    parts = [_describe_model(manifest, metadata), _scores_section(manifest), _cost_section(manifest)]
     if figures := {name: value for name, value in manifest.metrics.items() if isinstance(value, int | float)}:
         rows = "\n".join(f"| {name} | {value:.3f} |" for name, value in figures.items())
         parts.insert(1, f"## Figures\n\nMeasured on what training held out.\n\n| figure | value |\n|---|---:|\n{rows}")
@@ -31,18 +31,18 @@ def written_here(directory: Path) -> bool:
     return not path.is_file() or path.read_bytes().startswith(WRITTEN.encode())
 
 
-def _describe_model(manifest: Manifest, history: Mapping[str, Any]) -> str:
+def _describe_model(manifest: Manifest, metadata: Mapping[str, Any]) -> str:
     asked = " and ".join(f"*{question}*" for question in manifest.questions)
     said = [f"A pair scorer of Diptych {manifest.package}, revision {manifest.revision}, that answers {asked}."]
-    if released := history.get("released"):
+    if released := metadata.get("released"):
         said.append(f"It was exported from the released `{released}`, whose card has the figures.")
-    recipe = history.get("recipe") or {}
+    recipe = metadata.get("recipe") or {}
     if start := recipe.get("start"):
         known = start in bundled_models() or start == "imagenet"
         said.append(f"It started from {f'`{start}`' if known else 'a model of your own'}.")
     if tasks := recipe.get("tasks"):
         kinds = ", ".join(dict.fromkeys(f"`{task['kind']}`" for task in tasks))
-        said.append(f"It learned from {kinds} for {history.get('step', 0):,} steps (docs/training.md).")
+        said.append(f"It learned from {kinds} for {metadata.get('step', 0):,} steps (docs/training.md).")
     return " ".join(said)
 
 

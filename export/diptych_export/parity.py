@@ -111,9 +111,7 @@ def compare_graphs(
     network: PairNetwork,
     graphs: Graphs,
     *,
-    batches: tuple[int, ...] = BATCHES,
     pairs: int = PAIRS,
-    seed: int = 0,
     on_pairs: OnPairs = lambda total: lambda count: None,
 ) -> Parity:
     """Compare the outputs of torch with every way in which the graphs are run.
@@ -125,7 +123,8 @@ def compare_graphs(
     """
     network = freeze_network(network)
     asked = max(1, math.isqrt(pairs))
-    pixels = drawn_pixels(max(*batches, asked) + 1, network.config.pixels, seed)
+    most = max(BATCHES)
+    pixels = drawn_pixels(max(most, asked) + 1, network.config.pixels, seed=0)
     with torch.no_grad():
         parts = [network.encode(part.permute(0, 3, 1, 2) / 255) for part in torch.from_numpy(pixels).split(_CHUNK)]
         tokens, embeddings = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
@@ -133,7 +132,6 @@ def compare_graphs(
         raise ArtifactError(
             f"tokens reach {np.abs(tokens).max():.3g}: they must be finite and fit float16 to be stored"
         )
-    most = max(*batches, 2)
     # Each picture with its neighbour: row i is one pair, whichever batch it comes in.
     feeds = {"tokens_a": tokens[:most], "tokens_b": tokens[1 : most + 1]}
     relate = _torch_runner(network.relate)
@@ -151,7 +149,7 @@ def compare_graphs(
     differences: list[Difference] = []
     for way in ways:
         given = {"pixels": pixels[:most]} if way.graph == "panel" else feeds
-        tried = batches if way.tries_all else (2,)
+        tried = BATCHES if way.tries_all else (2,)
         largest = _measure_differences(way, given, wanted[way.graph], tried)
         counted = 0
         if way in ranked:

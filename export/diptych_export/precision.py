@@ -115,11 +115,10 @@ def make_int8(
     ranking = compare_ranking(graphs, made, pictures, questions)
     ranking.require()
     try:
-        library = load_kernel()
-        pair = in_bytes(made.pair) if library.byte_instructions else None
+        library, pair = load_kernel(), in_bytes(made.pair)
     except (KernelError, ArtifactError):  # without the kernel nobody could judge it; or nothing of it can be in 8 bits
-        pair = None
-    if pair is None:
+        return made, {}, asdict(ranking)
+    if not library.byte_instructions:
         return made, {}, asdict(ranking)
     of_pairs = compare_ranking(made, made._replace(pair=pair), pictures, questions, library=library)
     of_pairs.require(PAIR_LOSS)

@@ -57,7 +57,7 @@ def test_a_refused_export_leaves_the_artifact_that_was_there(artifact, tiny_netw
 
 def test_an_artifact_is_replaced_as_a_whole_and_keeps_its_card(tiny_network, written_graphs, tmp_path):
     target = tmp_path / "model"
-    export_artifact(tiny_network, target, check=False, card="# Card\n")
+    export_artifact(tiny_network, target, check=False, metadata={"card": "# Card\n"})
     export_artifact(tiny_network, target, name="second", check=False)
     files = {"panel.onnx", "pair.onnx", "explain.onnx", "manifest.json", CARD}
     assert {path.name for path in target.iterdir()} == files

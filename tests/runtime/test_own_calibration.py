@@ -34,11 +34,12 @@ def test_of_a_question_that_takes_no_closer_look_every_probability_is_on_the_lin
 
 @pytest.mark.parametrize("apart", [None, {"bias": -0.5, "odds": 0.8}])
 def test_of_a_question_with_a_closer_look_what_was_looked_at_is_on_the_line_and_the_rest_below_its_thresholds(apart):
-    questions = dict(QUESTIONS) | {"copy": replace(QUESTIONS["copy"], verification=replace(LOOK, apart=apart))}
+    look = replace(LOOK, apart=apart)
+    questions = dict(QUESTIONS) | {"copy": replace(QUESTIONS["copy"], verification=look)}
     logits, seen = drawn(questions), evidence()
     own = over(questions, "copy")
     before, after = (question_probabilities(each, logits, seen)["copy"] for each in (questions, own))
-    worth = questions["copy"].verification.needs_look(questions["copy"].relevance(logits[:, 0]))
+    worth = look.needs_look(questions["copy"].relevance(logits[:, 0]))
     looked = worth & np.array([one is not None and one.is_registered and not one.is_beside for one in seen])
     unlooked = worth & np.array([one is None for one in seen])
     sure = looked & (before > 1e-5) & (before < 1 - 1e-5)
@@ -48,7 +49,7 @@ def test_of_a_question_with_a_closer_look_what_was_looked_at_is_on_the_line_and_
     assert unlooked.any()
     assert (after[unlooked] < least["same"]).all()
     assert (after[~worth] < least["likely"]).all()
-    free = ~worth & (before > 1e-5) & (before < questions["copy"].verification.limit_without_look) & (after < 0.69)
+    free = ~worth & (before > 1e-5) & (before < look.limit_without_look) & (after < 0.69)
     assert free.sum() > 50
     assert log_odds(after[free]) == pytest.approx(0.7 * log_odds(before[free]) - 0.4, abs=0.02)
     said = [one.verdict for one, chosen in zip(judge_pairs(own, logits, seen)["copy"], unlooked, strict=True) if chosen]

@@ -18,6 +18,7 @@ from diptych_runtime.calibration.evidence import (
     Verification,
     feature_rows,
 )
+from diptych_runtime.calibration.recalibration import log_odds
 from diptych_runtime.closer_look.verification import describe, placement, verify
 
 WORDS = re.findall(
@@ -235,8 +236,8 @@ HIDDEN = {"features": ("registered", "spot"), "weights": ((1.0, -2.0), (0.5, 1.0
 )
 def test_a_hidden_layer_adds_to_the_odds_and_one_that_is_none_is_refused(wrong, message):
     plain, seen = verification(), [Evidence(300, 100, 60, 0.4, spot=0.3)]
-    added = replace(plain, hidden=Hidden(**HIDDEN))._fitted_odds(np.array([0.95]), seen)
-    assert added - plain._fitted_odds(np.array([0.95]), seen) == pytest.approx([max(0, 1 - 2 * 0.3) - (0.5 + 0.3)])
+    one, other = (each.relevance(np.array([0.95]), seen) for each in (replace(plain, hidden=Hidden(**HIDDEN)), plain))
+    assert log_odds(one) - log_odds(other) == pytest.approx([max(0, 1 - 2 * 0.3) - (0.5 + 0.3)])
     with pytest.raises(ValueError, match=message):
         Hidden(**(HIDDEN | wrong))
 

@@ -100,26 +100,6 @@ def test_a_correspondence_is_what_the_definition_says(nodes, rows, cols, merge, 
         np.testing.assert_allclose(mine, known, atol=5e-5)
 
 
-def test_the_definition_is_what_the_network_computes():
-    import torch
-
-    from diptych_model.config import PairConfig
-    from diptych_model.correspondence import Correspondence
-
-    config = PairConfig(pixels=64, correspondence=True, merge=2, width=10, embedding=8, channels=16)
-    module = Correspondence(config)
-    a, b = drawn(2, config.grid, config.grid, 12)
-    unit_a, _, s = module._compare_tokens(torch.from_numpy(a)[None], torch.from_numpy(b)[None])
-    x, y = np.meshgrid(*[(np.arange(config.grid) + 0.5) * 2 / config.grid - 1] * 2)
-    place = np.stack([x.ravel(), y.ravel()], 1).astype(np.float32)
-    made = reference_correspondence(a, b, place, sharpness=module.sharpness.exp().item(), width=10, merge=2)
-    np.testing.assert_allclose(made[2], s.amax(2)[0].detach(), atol=1e-5)
-    np.testing.assert_allclose(made[4], unit_a.mean(1)[0].detach(), atol=1e-5)
-    merged = torch.from_numpy(made[0].astype(np.float32)) @ module.merge.weight.T + module.merge.bias + module.position
-    expected = module(torch.from_numpy(a)[None], torch.from_numpy(b)[None])[0][0]
-    np.testing.assert_allclose(merged.detach(), expected.detach(), atol=1e-4)
-
-
 def run_node(
     library: Library, name: str, inputs: list[np.ndarray], outputs: int = 1, **attributes: Any
 ) -> list[np.ndarray]:

@@ -4,17 +4,20 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torch.nn.functional as F
+from drawing import draw
 from laws import LAWS, network
 from networks import small_network
 from torch import nn
 
 from diptych_export.graphs import export_graphs
 from diptych_export.parity import compare_graphs
-from diptych_model.mixers import Place, PlainConvolution
+from diptych_model.mixers import Place
 from diptych_studies.flops import count_flops
 from diptych_studies.mixers import MIXERS, StandAlone
+from diptych_studies.mixers.convolution import Convolution, PlainConvolution
 
-KINDS = [kind for kind in MIXERS if kind not in ("msac", "convolution")]
+KINDS = [kind for kind in MIXERS if kind != "msac"]
 ATTENTIVE = {"attention_augmented", "decoder", "non_local", "transformer"}
 
 
@@ -25,7 +28,7 @@ def test_a_law_holds_for_the_mixer(law: Callable[[str], None], kind: str) -> Non
 
 
 def test_the_mixers_that_attend_from_patch_to_patch_are_these() -> None:
-    assert len(KINDS) == 7
+    assert len(KINDS) == 8
     assert {kind for kind in KINDS if network(kind).has_attention} == ATTENTIVE
 
 
@@ -86,3 +89,18 @@ BY_HAND = {
 def test_the_count_of_an_operator_is_the_one_by_hand(kind: str) -> None:
     mixer = MIXERS[kind]().build(Place(D, D, 6, 5, panels=2))
     assert count_flops(mixer, shape(2, 6, 5, D)) == 2 * BY_HAND[kind]
+
+
+def test_a_convolution_that_cannot_be_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be positive"):
+        PlainConvolution(0)
+
+
+def test_a_convolution_facing_another_panel_sees_the_same_window_there() -> None:
+    made = PlainConvolution(3, 2).build(Place(3, 7, 4, 5, panels=2)).double()
+    assert isinstance(made, Convolution)
+    made.H.data = draw(7, 6, 3, 2)
+    x, result = draw(4, 4, 5, 3, seed=1), made(draw(4, 4, 5, 3, seed=1))
+    for here, there in [(0, 1), (1, 0), (2, 3), (3, 2)]:
+        both = F.pad(torch.cat([x[here], x[there]], -1).permute(2, 0, 1), (0, 1, 1, 1))
+        torch.testing.assert_close(result[here], F.conv2d(both, made.H).permute(1, 2, 0))

@@ -9,8 +9,7 @@ from drawing import draw
 from networks import TINY_MSAC
 
 from diptych_model import MSAC, Msac, Scale
-from diptych_model.mixers import PlainConvolution
-from diptych_model.mixers.convolution import Convolution
+from diptych_studies.mixers.convolution import Convolution, PlainConvolution
 from diptych_studies.networks.classifier import (
     KINDS,
     ClassifierConfig,

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from diptych_model.convolution import convolve, new_filters
 from diptych_model.mixers.mixer import Place
-from diptych_model.panels import join_panels, split_panels, swap_panels
+from diptych_model.panels import join_panels, split_panels
+from diptych_studies.mixers.convolution import swap_panels
 from diptych_studies.mixers.local_attention import LocalAttention
 
 Picture = Float[Tensor, "stacked rows cols d"]

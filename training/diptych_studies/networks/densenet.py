@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from diptych_model.mixers.convolution import Convolution
 from diptych_model.mixers.mixer import Mixer, Place
+from diptych_studies.mixers.convolution import Convolution
 from diptych_studies.mixers.stand_alone import average_pool
 from diptych_studies.networks.resnet import ChannelNorm, ConvolutionStem, mixers_by_stage
 
