@@ -8,7 +8,7 @@ from cached import cached
 
 _EXPORTED: dict[str, Any] = {
     "sources": (__file__, "model", "export"),
-    "packages": ("numpy", "onnx", "onnxruntime", "onnxscript", "openvino", "torch"),
+    "packages": ("numpy", "onnx", "onnxruntime", "onnxscript", "torch"),
 }
 _DRAWN: dict[str, Any] = {"sources": ("service/diptych/bench/demo",), "packages": ("numpy", "pillow")}
 
@@ -97,7 +97,7 @@ def _export_tiny(directory: Path) -> None:
         make_tiny_network(),
         directory,
         questions={"match": Question(1.5, -0.25, {"0.01": 0.9, "0.001": 0.97, "0.0001": 0.99})},
-        training={"note": "random weights"},
+        metadata={"metrics": {"note": "random weights"}},
         pairs=400,
     )
 

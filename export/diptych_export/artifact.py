@@ -10,18 +10,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import torch
 from pydantic import TypeAdapter
-from torch import Tensor
 
-from diptych_export.byte_artifact import byte_pair_if_judged
 from diptych_export.card import make_card, written_here
 from diptych_export.folding import count_graph_flops
-from diptych_export.graphs import OPSET, PREPROCESSING, Graphs, export_graphs
+from diptych_export.graphs import OPSET, PREPROCESSING, export_graphs
 from diptych_export.parity import PAIRS, OnPairs, Parity, compare_graphs
-from diptych_export.precision import PRECISIONS, Pictures, compare_ranking, in_precision
+from diptych_export.precision import PRECISIONS, Pictures, make_int8
 from diptych_model.checkpoint import checkpoint_files, load_checkpoint
-from diptych_model.correspondence import resized_position
 from diptych_model.embedding import weights_of_parts
 from diptych_model.network import PairNetwork
 from diptych_runtime.atomic import replacing_folder
@@ -45,7 +41,6 @@ from diptych_runtime.parsing import check_depth
 FILES = (PANEL_GRAPH, PAIR_GRAPH, PAIR_INT8_GRAPH, EXPLAIN_GRAPH, MANIFEST, CARD, CHECKPOINT)
 FEWER_PAIRS = 400  # compared where the panel graph is one that was
 MOST_FLOPS = 10**12  # of the pairs that each way to run the graphs ranks: half a minute or so
-MOST_PIXELS = 2048  # of a side: a pair of panels has a product of all tokens with all
 
 
 def export_checkpoint(
@@ -56,7 +51,6 @@ def export_checkpoint(
     opset: int = OPSET,
     check: bool = True,
     weights: bool = False,
-    pixels: int | None = None,
     precision: str = "float32",
     pictures: str | os.PathLike[str] | None = None,
     pairs: int = PAIRS,
@@ -65,9 +59,8 @@ def export_checkpoint(
     """Export a checkpoint; the questions' calibrations and thresholds, metrics and card are taken from its metadata.
 
     It is a directory, or an artifact, by name or directory, that has its weights with it. The name defaults to the
-    artifact directory's. `weights` puts the checkpoint, in float16, into the artifact, to train on from. `pixels`
-    writes it for smaller panels: its scores are others, so calibrations, thresholds and metrics, which belong to the
-    network's own size, are left out. Raises ArtifactError like `export_artifact`.
+    artifact directory's. `weights` puts the checkpoint, in float16, into the artifact, to train on from. Raises
+    ArtifactError like `export_artifact`.
     """
     found = find_checkpoint(checkpoint)
     if found.resolve().is_relative_to(Path(directory).resolve()):
@@ -75,24 +68,17 @@ def export_checkpoint(
     try:
         network, metadata = load_checkpoint(found)
         check_depth(metadata)
-        measured = metadata if pixels in (None, network.config.pixels) else {}
-        questions = _measured_questions(measured)
+        questions = _measured_questions(metadata)
     except (OSError, ValueError, KeyError) as error:
         raise ArtifactError(f"{os.fspath(checkpoint)} cannot be exported: {error}") from None
     begun = metadata.get("panel_of")
-    kept = None
-    if begun is not None and pixels is None and precision == "float32":
-        kept = PanelGraph.from_artifact(str(begun), network)
-    if pixels is not None:
-        network = resize_network(network, pixels)
+    kept = PanelGraph.from_artifact(str(begun), network) if begun is not None and precision == "float32" else None
     return export_artifact(
         network,
         directory,
         name=name,
         questions=questions,
-        training=measured.get("metrics"),
-        card=metadata.get("card"),
-        history=metadata | {"released": checkpoint if checkpoint in bundled_models() else None},
+        metadata=metadata | {"released": checkpoint if checkpoint in bundled_models() else None},
         opset=opset,
         check=check,
         weights=weights,
@@ -159,9 +145,7 @@ def export_artifact(
     *,
     name: str | None = None,
     questions: Mapping[str, Question] | None = None,
-    training: Mapping[str, Any] | None = None,
-    card: str | None = None,
-    history: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
     opset: int = OPSET,
     check: bool = True,
     weights: bool = False,
@@ -172,31 +156,32 @@ def export_artifact(
     on_pairs: OnPairs = lambda total: lambda count: None,
 ) -> Manifest:
     """Write a network as an artifact: `panel.onnx`, `pair.onnx`, `manifest.json`, `CARD.md` and, where there is such a
-    thing, `explain.onnx`. Without a `card` one is made, with what the checkpoint's metadata say as its `history`
-    (`make_card`), unless somebody has written one there. An artifact is not replaced where that would lose other files,
-    or weights without new ones in their place.
+    thing, `explain.onnx`. `metadata` are the checkpoint's, with its `metrics` and `card`; without one a card is made
+    (`make_card`), unless somebody has written one there. An artifact that is there is replaced as a whole, unless other
+    files would be lost, or weights without new ones in their place; any other non-empty directory is refused.
 
-    Nothing is written unless torch and every way to run the graphs agree to 1e-5 and rank `pairs` pairs alike (see
+    Nothing is written unless torch and every way to run the graphs agree to 1e-5, over `pairs` pairs too (see
     `compare_graphs`, also for `on_pairs`), or fewer where a pair costs more than 100 MFLOP; `check=False` leaves that
-    out, and the manifest's parity empty. An artifact that is there already is replaced as a whole; any other non-empty
-    directory is refused. `questions` are the network's own, of which one that is not given is not calibrated.
+    out, and the manifest's parity empty. Of `questions`, the network's own, one that is not given is not calibrated.
 
-    `precision` is one of `PRECISIONS`; other than float32 it is written unless it finds edits of the `pictures`, a
-    folder, worse (see `Ranking`). That is never left out. With int8 comes the pair graph in 8 bits, where the processor
-    can judge it. A `panel` graph that is kept is written as it is.
+    `precision` is one of `PRECISIONS`; int8 is written unless it finds edits of the `pictures`, a folder, worse (see
+    `make_int8`). That is never left out. A `panel` graph that is kept is written as it is.
     """
-    target = Path(directory).absolute()
+    target, metadata = Path(directory).absolute(), metadata or {}
     _refuse_to_overwrite(target, weights=weights)
     answered = _own_questions(network.config.questions, network.config.parts, questions or {})
     judges = _read_judges(precision, pictures, network.config.pixels)
     graphs = export_graphs(network, opset=opset)
     flops = count_graph_flops(network)
     pairs = min(pairs, max(FEWER_PAIRS, MOST_FLOPS // max(1, flops["pair"])))
-    parity = _check_parity(network, graphs, pairs, panel, on_pairs) if check else None
-    ranking: dict[str, Any] = {}
-    files: dict[str, bytes] = {}
+    parity = None
+    if check:
+        parity = compare_graphs(network, graphs, pairs=pairs, on_pairs=on_pairs)
+        parity.require()
+        parity = panel.with_panel_parity(parity) if panel else parity
+    files, ranking = {}, {}
     if judges is not None:
-        graphs, files, ranking = _in_fewer_bits(graphs, precision, judges, answered)
+        graphs, files, ranking = make_int8(graphs, judges, answered)
     files |= {
         PANEL_GRAPH: panel.data if panel else graphs.panel.SerializeToString(deterministic=True),
         PAIR_GRAPH: graphs.pair.SerializeToString(deterministic=True),
@@ -215,15 +200,15 @@ def export_artifact(
         digests=digests,
         questions=answered,
         parity=parity.to_dict() if parity else {},
-        metrics=dict(training or {}),
+        metrics=dict(metadata.get("metrics") or {}),
         flops=flops,
         precision=panel.manifest.precision if panel else precision,
         ranking=ranking,
         package=_package_version(),
         byte_channels=network.config.byte_channels,
     )
-    if card or written_here(target):
-        files[CARD] = (card or make_card(manifest, history or {})).encode()
+    if metadata.get("card") or written_here(target):
+        files[CARD] = (metadata.get("card") or make_card(manifest, metadata)).encode()
     if weights:
         kept = {
             "questions": {name: asdict(question) for name, question in answered.items()},
@@ -232,32 +217,6 @@ def export_artifact(
         files |= {f"{CHECKPOINT}/{file}": data for file, data in checkpoint_files(network, kept, half=True).items()}
     _move_into_place(manifest, files, target)
     return manifest
-
-
-def _check_parity(
-    network: PairNetwork, graphs: Graphs, pairs: int, panel: PanelGraph | None, on_pairs: OnPairs
-) -> Parity:
-    """The parity of the graphs, with that of a panel graph that is kept.
-
-    Raises ArtifactError where it falls short.
-    """
-    parity = compare_graphs(network, graphs, pairs=pairs, on_pairs=on_pairs)
-    parity.require()
-    return panel.with_panel_parity(parity) if panel else parity
-
-
-def _in_fewer_bits(
-    graphs: Graphs, precision: str, judges: Pictures, questions: Mapping[str, Question]
-) -> tuple[Graphs, dict[str, bytes], dict[str, Any]]:
-    """The graphs in another precision, the files that come with it, and the ranking metrics as a manifest has them.
-
-    Raises ArtifactError where the pictures are ranked worse.
-    """
-    made = in_precision(graphs, precision, judges.calibration)
-    found = compare_ranking(graphs, made, judges, questions)
-    found.require()
-    files, of_pairs = byte_pair_if_judged(made, judges, questions) if precision == "int8" else ({}, {})
-    return made, files, found.to_dict() | of_pairs
 
 
 def _measured_questions(metadata: Mapping[str, Any]) -> dict[str, Question]:
@@ -334,34 +293,3 @@ def _package_version() -> str:
         return version("diptych")
     except PackageNotFoundError:  # run from a source tree that was never installed
         return "unknown"
-
-
-def resize_network(network: PairNetwork, pixels: int) -> PairNetwork:
-    """A network with the same weights for panels of `pixels` a side.
-
-    Its tables of positions are brought to that size as the network itself does it for other panels. Raises
-    ArtifactError for a size that it does not take.
-    """
-    step = network.config.encoder.divisor
-    if not 0 < pixels <= MOST_PIXELS or pixels % step:
-        raise ArtifactError(
-            f"panels of {pixels} pixels cannot be written: take a multiple of {step} from {step} to {MOST_PIXELS}"
-        )
-    if pixels == network.config.pixels:
-        return network
-    made = PairNetwork(replace(network.config, pixels=pixels))
-    state = made.state_dict()
-    for name, theirs in network.state_dict().items():
-        state[name] = theirs if theirs.shape == state[name].shape else _fit_table(name, theirs, state[name])
-    made.load_state_dict(state)
-    return made.train(network.training)
-
-
-def _fit_table(name: str, theirs: Tensor, mine: Tensor) -> Tensor:
-    if name.endswith(("position", "x_seg", "z_seg")):
-        return resized_position(theirs, mine.shape[0])
-    if name.endswith("bias.table"):
-        # Positions beyond an end of the table have the bias of that end.
-        rows, cols = (torch.arange(mine.shape[axis]).clamp(max=theirs.shape[axis] - 1) for axis in (-2, -1))
-        return theirs.index_select(-2, rows).index_select(-1, cols)
-    raise ArtifactError(f"{name} is made for one size of panel; train a network of the size that you need")

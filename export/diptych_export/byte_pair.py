@@ -73,23 +73,88 @@ class _Rewriter:
     def replace_correspondence(self) -> None:
         """Replace all that computes the correspondence of two panels by one node.
 
-        That is what is made of a matrix of cosines which two softmaxes read in both directions.
+        That is what is made of a matrix of cosines which two softmaxes read in both directions. A graph without one in
+        the form that `Correspondence` is exported in stays as it is.
         """
-        found = _Correspondence.find_in(self)
-        if found is None:
+        try:
+            node, replaced = self._make_correspondence()
+        except (ValueError, KeyError):  # something is missing, or there more than once
             return
-        merged, bests, means = ([f"byte_pair.{name}_{side}" for side in "ab"] for name in ("merged", "best", "mean"))
-        inputs = [
-            *found.tokens,
-            self._add_constant("byte_pair.place", found.place.T),
-            self._add_constant("byte_pair.sharpness", np.array([found.sharpness], np.float32)),
-        ]
-        node = helper.make_node(
-            CORRESPONDENCE, inputs, [*merged, *bests, *means], domain=DOMAIN, width=found.width, merge=found.merge
-        )
         self.nodes.append(node)
-        for old, new in zip((*found.merged, *found.bests, *found.means), node.output, strict=True):
+        for old, new in zip(replaced, node.output, strict=True):
             self._rename_value(old, new, node)
+
+    def _make_correspondence(self) -> tuple[onnx.NodeProto, list[str]]:
+        """The node, and the values in whose place its outputs are. Raises ValueError or KeyError if there is none."""
+        softmaxes = [node for node in self.nodes if node.op_type == "Softmax"]
+        turned = [node for node in softmaxes if self._made_by(node.input[0], "Transpose")]
+        (over_b,) = [node for node in softmaxes if node not in turned]
+        (over_a,) = turned
+        sharp = self._walk_up(over_b.input[0], "Mul")
+        cosines = self._walk_up(sharp.input[0], "MatMul")
+        units = cosines.input[0], self._walk_up(cosines.input[1], "Transpose").input[0]
+        slices = [self._walk_up(unit, "Div", "Reshape", "Slice") for unit in units]
+        tokens = [each.input[0] for each in slices]
+        sharpness, width = self._known_number(sharp.input[1]), int(self._known_number(slices[0].input[2]))
+        if (
+            tokens != [value.name for value in self.source.graph.input]
+            or self._walk_up(over_a.input[0], "Transpose").input[0] != sharp.output[0]
+            or not 0 < sharpness <= _SHARPEST
+        ):
+            raise ValueError("the softmaxes are not those of a correspondence of the inputs")
+        found = [self._constant_value(node.input[1]) for node in self._consumers(over_b.output[0])]
+        (place,) = [value for value in found if value is not None]
+        merged, sizes = zip(*map(self._merged_value, units), strict=True)
+        maxima = [node for node in self._consumers(cosines.output[0]) if node.op_type == "ReduceMax"]
+        best = {int(self._known_number(node.input[1])) % 3: node.output[0] for node in maxima}
+        means = [self._only_reader(unit, "ReduceMean").output[0] for unit in units]
+        names = [f"byte_pair.{name}_{side}" for name in ("merged", "best", "mean") for side in "ab"]
+        inputs = [
+            *tokens,
+            self._add_constant("byte_pair.place", place.T),
+            self._add_constant("byte_pair.sharpness", np.array([sharpness], np.float32)),
+        ]
+        merge = math.isqrt(sizes[0] // (width + EVIDENCE))
+        node = helper.make_node(CORRESPONDENCE, inputs, names, domain=DOMAIN, width=width, merge=merge)
+        return node, [*merged, best[2], best[1], *means]
+
+    def _merged_value(self, unit: str) -> tuple[str, int]:
+        """The output of the nodes that join tokens with their evidence and their neighbours, and its channels."""
+        name, node = self._only_reader(unit, "Mul").output[0], None
+        for kind in ("Concat", "Reshape", "Transpose", "Reshape"):
+            node = self._only_consumer(name)
+            if node is None or node.op_type != kind:
+                raise ValueError(f"expected {kind} alone behind {name}")
+            name = node.output[0]
+        shape = None if node is None else self._constant_value(node.input[1])
+        if shape is None:
+            raise ValueError(f"the shape of {name} is not known")
+        return name, int(shape[-1])
+
+    def _walk_up(self, name: str, *kinds: str) -> onnx.NodeProto:
+        """The last of the nodes of these kinds, each the producer of the first input of the one before it."""
+        node = None
+        for kind in kinds:
+            node = self._producer(name if node is None else node.input[0])
+            if node is None or node.op_type != kind:
+                raise ValueError(f"expected {kind} before {name}")
+        assert node is not None
+        return node
+
+    def _made_by(self, name: str, kind: str) -> bool:
+        node = self._producer(name)
+        return node is not None and node.op_type == kind
+
+    def _only_reader(self, name: str, kind: str) -> onnx.NodeProto:
+        """The only consumer of this kind. Raises ValueError."""
+        (reader,) = [node for node in self._consumers(name) if node.op_type == kind]
+        return reader
+
+    def _known_number(self, name: str) -> float:
+        value = self._constant_value(name)
+        if value is None:
+            raise ValueError(f"{name} is not known before the graph runs")
+        return float(value.ravel()[0])
 
     def replace_filters(self) -> None:
         """Replace depthwise convolutions between two transpositions, which channels last do not need."""
@@ -261,87 +326,6 @@ class _Rewriter:
                 known |= set(node.output)
                 left.remove(node)
                 yield node
-
-
-class _Correspondence:
-    """The correspondence of two panels as a part of a graph, and the values that the rest of the graph takes of it."""
-
-    def __init__(self, rewriter: _Rewriter) -> None:
-        self.graph = rewriter
-        softmaxes = self._nodes_of_kind("Softmax")
-        turned = [node for node in softmaxes if self._made_by(node.input[0], "Transpose")]
-        (over_b,) = [node for node in softmaxes if node not in turned]
-        (over_a,) = turned
-        self.sharp = self._producer_of_kind(over_b.input[0], "Mul")
-        assert self._producer_of_kind(over_a.input[0], "Transpose").input[0] == self.sharp.output[0]
-        cosines = self._producer_of_kind(self.sharp.input[0], "MatMul")
-        sharpness = rewriter._constant_value(self.sharp.input[1])
-        assert sharpness is not None
-        assert 0 < float(sharpness) <= _SHARPEST
-        self.sharpness = float(sharpness)
-        units = (cosines.input[0], self._producer_of_kind(cosines.input[1], "Transpose").input[0])
-        slices = [
-            self._producer_of_kind(
-                self._producer_of_kind(self._producer_of_kind(u, "Div").input[0], "Reshape").input[0], "Slice"
-            )
-            for u in units
-        ]
-        self.tokens = [each.input[0] for each in slices]
-        self.width = self._whole_number(slices[0].input[2])
-        inputs = [value.name for value in rewriter.source.graph.input]
-        assert self.tokens == inputs
-        places = [rewriter._constant_value(node.input[1]) for node in rewriter._consumers(over_b.output[0])]
-        (self.place,) = [value for value in places if value is not None]
-        self.merged = [self._find_merged(unit) for unit in units]
-        self.merge = math.isqrt(self._merged_size // (self.width + EVIDENCE))
-        maxima = [node for node in rewriter._consumers(cosines.output[0]) if node.op_type == "ReduceMax"]
-        axes = {self._whole_number(node.input[1]): node.output[0] for node in maxima}
-        self.bests = [axes.get(2, axes.get(-1, "")), axes[1]]
-        self.means = [self._find_mean(unit) for unit in units]
-
-    @classmethod
-    def find_in(cls, rewriter: _Rewriter) -> _Correspondence | None:
-        """The correspondence in a graph; None unless it has the form that `Correspondence` is exported in."""
-        try:
-            return cls(rewriter)
-        except (AssertionError, ValueError, TypeError, KeyError, StopIteration):
-            return None
-
-    def _whole_number(self, name: str) -> int:
-        value = self.graph._constant_value(name)
-        assert value is not None
-        return int(value.ravel()[0])
-
-    def _nodes_of_kind(self, kind: str) -> list[onnx.NodeProto]:
-        return [node for node in self.graph.nodes if node.op_type == kind]
-
-    def _made_by(self, name: str, kind: str) -> bool:
-        node = self.graph._producer(name)
-        return node is not None and node.op_type == kind
-
-    def _producer_of_kind(self, name: str, kind: str) -> onnx.NodeProto:
-        node = self.graph._producer(name)
-        assert node is not None
-        assert node.op_type == kind
-        return node
-
-    def _find_merged(self, unit: str) -> str:
-        """The output of the nodes that join tokens with their evidence and their neighbours."""
-        (scaled,) = [node for node in self.graph._consumers(unit) if node.op_type == "Mul"]
-        name = scaled.output[0]
-        for kind in ("Concat", "Reshape", "Transpose", "Reshape"):
-            node = self.graph._only_consumer(name)
-            assert node is not None
-            assert node.op_type == kind
-            name = node.output[0]
-        shape = self.graph._constant_value(node.input[1])
-        assert shape is not None
-        self._merged_size = int(shape[-1])
-        return name
-
-    def _find_mean(self, unit: str) -> str:
-        (mean,) = [node for node in self.graph._consumers(unit) if node.op_type == "ReduceMean"]
-        return mean.output[0]
 
 
 def _is_exact_gelu(gelu: onnx.NodeProto) -> bool:

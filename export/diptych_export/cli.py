@@ -21,12 +21,9 @@ if TYPE_CHECKING:
     from diptych_runtime.manifest import Manifest
 
 
-_INT8_PAIRS = (
-    "put a pair graph in 8 bits into an artifact or a released model, judged by --pictures; all else stays as it is"
-)
 _CONFIG = "config.json"  # of a checkpoint, as `diptych_model.checkpoint` calls it
 _ALIGNED, _LOSSES = "aligned.safetensors", "losses.safetensors"  # as `diptych_model.networks` calls their weights
-_OF_PAIRS = ("name", "opset", "pixels", "precision", "pictures", "check", "weights")  # options of a pair network
+_OF_PAIRS = ("name", "opset", "precision", "pictures", "check", "weights")  # options of a pair network
 
 
 def register(commands: Commands) -> None:
@@ -38,18 +35,8 @@ _Checkpoint = Annotated[
     str,
     Argument(parser=given_path, metavar="CHECKPOINT", help="directory that `diptych train` wrote, or a released model"),
 ]
-_Triton = Annotated[
-    str | None,
-    Option(
-        parser=given_path,
-        metavar="DIR",
-        help="put it into this model repository of NVIDIA Triton; without -o what is an artifact or a released model",
-    ),
-]
-
-
 _Output = Annotated[
-    str | None,
+    str,
     Option(
         "-o", "--output", parser=given_path, metavar="ARTIFACT", help="directory to write, as a whole or not at all"
     ),
@@ -59,29 +46,23 @@ _Output = Annotated[
 def export(
     context: Context,
     checkpoint: _Checkpoint,
-    output: _Output = None,
-    triton: _Triton = None,
+    output: _Output,
     name: Annotated[
         str | None, Option(metavar="NAME", help="name in the manifest", show_default="the directory's")
     ] = None,
     opset: Annotated[int, Option(metavar="N", help="ONNX operator set of the graphs")] = 23,
-    pixels: Annotated[
-        int | None,
-        Option(metavar="S", help="side of the panels, for a faster model", show_default="as it was trained"),
-    ] = None,
     precision: Annotated[
-        Literal["float32", "float16", "int8"],
-        Option(help="int8: convolutions in 8 bits, for the CPU; float16: for a GPU"),
+        Literal["float32", "int8"],
+        Option(help="int8: convolutions, and where the processor can judge it the pair graph, in 8 bits for the CPU"),
     ] = "float32",
     pictures: Annotated[
         str | None,
         Option(
             parser=given_path,
             metavar="DIR",
-            help="for another precision: some hundred pictures like those to be compared, to make and judge it by",
+            help="for int8: some hundred pictures like those to be compared, to make and judge it by",
         ),
     ] = None,
-    int8_pairs: Annotated[bool, Option("--int8-pairs", help=_INT8_PAIRS)] = False,
     check: Annotated[
         bool,
         Option(
@@ -97,15 +78,9 @@ def export(
 ) -> int:
     """Write a checkpoint as a model artifact: ONNX graphs and manifest."""
     console = Console(as_json, quiet)
-    document: dict[str, Any] = {}
-    lines: list[str] = []
-    if int8_pairs:
-        if output:
-            raise BadParameter("--int8-pairs changes an artifact in its place; leave out -o, or export first")
-        lines.append(_add_int8_pairs(checkpoint, pictures, document))
-    elif output and any((Path(checkpoint) / weights).is_file() for weights in (_ALIGNED, _LOSSES)):
-        lines.append(_export_look(context, Path(checkpoint), Path(output), document))
-    elif output:
+    if any((Path(checkpoint) / file).is_file() for file in (_ALIGNED, _LOSSES)):
+        document, text = _export_look(context, Path(checkpoint), Path(output))
+    else:
         _check_checkpoint(checkpoint)
         export_checkpoint = _export_checkpoint()
         console.remark("exporting, and comparing every way to run it ..." if check else "exporting ...")
@@ -117,46 +92,19 @@ def export(
                 opset=opset,
                 check=check,
                 weights=weights,
-                pixels=pixels,
                 precision=precision,
                 pictures=pictures,
                 on_pairs=partial(_start_bar, bar),
             )
         document, written = _describe_artifact(manifest, output)
-        lines = [*([] if quiet else _gate_texts(manifest)), written]
-    else:
-        _refuse_what_needs_an_output(context, triton)
-    if triton:
-        from diptych_export.triton import write_repository
-
-        models = write_repository(output or checkpoint, triton)
-        document["triton"] = {"repository": triton, "models": models}
-        lines.append(f"{triton}: the models {', '.join(models)} for Triton")
-    console.emit(document, "\n".join(lines))
+        text = "\n".join([*([] if quiet else _gate_texts(manifest)), written])
+    console.emit(document, text)
     return 0
 
 
 def _start_bar(bar: ProgressBar[Any], total: int) -> Callable[[int], object]:
     bar.total = total
     return bar.update
-
-
-def _add_int8_pairs(model: str, pictures: str | None, document: dict[str, Any]) -> str:
-    from diptych_export.byte_artifact import add_byte_pairs
-    from diptych_runtime.manifest import PAIR_INT8_GRAPH
-
-    if pictures is None:
-        raise BadParameter("--int8-pairs needs --pictures, a folder of some hundred like those to be compared")
-    ranking = add_byte_pairs(model, pictures)
-    document |= {"artifact": model, "ranking": ranking.to_dict()}
-    return f"{ranking.text()}\n{model}: {PAIR_INT8_GRAPH} is written"
-
-
-def _refuse_what_needs_an_output(context: Context, triton: str | None) -> None:
-    if not triton:
-        raise BadParameter("-o/--output is required, or --triton for what is an artifact")
-    if given := _find_changed_options(context, _OF_PAIRS):
-        raise BadParameter(f"--{given[0]} changes what is exported, which needs -o/--output as well")
 
 
 def _find_changed_options(context: Context, names: Sequence[str]) -> list[str]:
@@ -168,10 +116,10 @@ def _find_changed_options(context: Context, names: Sequence[str]) -> list[str]:
     ]
 
 
-def _export_look(context: Context, checkpoint: Path, output: Path, document: dict[str, Any]) -> str:
-    """Write the graph of one of the networks of the closer look."""
+def _export_look(context: Context, checkpoint: Path, output: Path) -> tuple[dict[str, Any], str]:
+    """Write the graph of a network of the closer look, and describe it as JSON and as text."""
     is_aligned = (checkpoint / _ALIGNED).is_file()
-    if given := _find_changed_options(context, (*_OF_PAIRS, "triton")):
+    if given := _find_changed_options(context, _OF_PAIRS):
         kind = "an aligned-pair network" if is_aligned else "a network of losses"
         raise BadParameter(f"--{given[0]} is for a pair network, and {checkpoint} has {kind}")
     _export_checkpoint()
@@ -185,8 +133,8 @@ def _export_look(context: Context, checkpoint: Path, output: Path, document: dic
     name, data = (aligned if is_aligned else comparison).GRAPH, graph.SerializeToString()
     with replacing_folder(output) as fresh:
         (fresh / name).write_bytes(data)
-    document |= {"graph": str(output / name), "bytes": len(data)}
-    return f"{output / name}: a network of the closer look, {len(data) / 1e6:.1f} MB"
+    text = f"{output / name}: a network of the closer look, {len(data) / 1e6:.1f} MB"
+    return {"graph": str(output / name), "bytes": len(data)}, text
 
 
 def _check_checkpoint(checkpoint: str) -> None:
@@ -229,8 +177,8 @@ def _describe_artifact(manifest: Manifest, output: str) -> tuple[dict[str, Any],
 
 
 def _gate_texts(manifest: Manifest) -> list[str]:
-    from diptych_export.byte_artifact import ranking_texts
     from diptych_export.parity import Parity
+    from diptych_export.precision import ranking_texts
 
     parity = [Parity.from_dict(manifest.parity).text()] if manifest.parity else []
     return [*parity, *ranking_texts(manifest.ranking)]

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
+from torch.utils.flop_counter import FlopCounterMode
 
 from diptych_model.attention import relative_attention
-from diptych_model.flops import count_flops
 from diptych_model.network import PairNetwork
 from diptych_model.operators import MSAC, SAC
 from diptych_model.panels import from_sequence, to_sequence
@@ -41,9 +42,21 @@ def count_graph_flops(network: PairNetwork) -> dict[str, int]:
     network = fold_network(network)
     size, tokens = network.config.pixels, torch.empty(1, *network.config.token_shape)
     return {
-        "panel": count_flops(network.panel, torch.empty(1, 3, size, size)),
-        "pair": count_flops(PairModule(network), tokens, tokens),
+        "panel": _count_flops(network.panel, torch.empty(1, 3, size, size)),
+        "pair": _count_flops(PairModule(network), tokens, tokens),
     }
+
+
+def _count_flops(module: nn.Module, *inputs: Tensor) -> int:
+    """The FLOPs of `module(*inputs)`, a multiply-add counted as two; of shapes alone, so nothing is computed."""
+    shapes = {name: _shape_only(tensor) for name, tensor in [*module.named_parameters(), *module.named_buffers()]}
+    with torch.enable_grad(), FlopCounterMode(display=False) as counter:
+        functional_call(module, shapes, tuple(map(_shape_only, inputs)))
+    return counter.get_total_flops()
+
+
+def _shape_only(tensor: Tensor) -> Tensor:
+    return torch.empty_like(tensor, device="meta")
 
 
 class PairModule(nn.Module):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
-import importlib.util
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -38,8 +35,7 @@ OnPairs = Callable[[int], Callable[[int], object]]
 class Difference:
     """The largest |torch - other| of one output over the batch sizes tried, relative to `_error_scale` of torch's.
 
-    Of logits, where `pairs` is not 0, over so many pairs besides, each query's with its candidates; `flips` are those
-    two of one query that torch puts in the other order, and further apart than two errors of the tolerance.
+    Of logits, where `pairs` is not 0, over so many pairs besides, each query's with its candidates.
     """
 
     graph: str
@@ -48,17 +44,13 @@ class Difference:
     batches: tuple[int, ...]
     largest: float
     pairs: int = 0
-    flips: int = 0
 
 
 @dataclass(frozen=True)
 class Parity:
-    """The result of the parity gate: all differences, the change of a logit by keeping tokens in float16 (stated, not
-    judged), and the comparisons left out here, with the reason.
-    """
+    """The result of the parity gate: all differences, and the comparisons left out here, with the reason."""
 
     differences: tuple[Difference, ...]
-    half_precision: float
     tolerance: float = TOLERANCE
     left_out: tuple[str, ...] = ()
 
@@ -68,7 +60,10 @@ class Parity:
         return max(difference.largest for difference in self.differences)
 
     def require(self) -> None:
-        """Raise ArtifactError unless every difference is at most `tolerance`, which a NaN is not, and nothing flips."""
+        """Raise ArtifactError unless every difference is at most `tolerance`, which a NaN is not.
+
+        Then the graphs rank as torch does: only logits that are closer than two errors can change places.
+        """
         bad = [d for d in self.differences if not d.largest <= self.tolerance]
         if bad:
             worst = "; ".join(f"{d.output} by {d.largest:.2g} ({d.graph} graph, {d.against})" for d in bad)
@@ -76,9 +71,6 @@ class Parity:
                 f"the graphs do not compute what torch computes: {worst}; at most {self.tolerance:g} is allowed, "
                 "so nothing was written"
             )
-        if flipped := [d for d in self.differences if d.flips]:
-            worst = "; ".join(f"{d.flips:,} among {d.pairs:,} pairs ({d.against})" for d in flipped)
-            raise ArtifactError(f"the graphs rank other than torch: {worst}; so nothing was written")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, as written into the manifest."""
@@ -86,44 +78,53 @@ class Parity:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Parity:
-        """The parity result that a manifest holds."""
-        differences = tuple(Difference(**difference) for difference in stored["differences"])
-        return cls(differences, stored["half_precision"], stored["tolerance"], tuple(stored.get("left_out", ())))
+        """The parity result that a manifest holds; what earlier versions told besides is left out."""
+        names = Difference.__dataclass_fields__
+        differences = (
+            Difference(**{name: value for name, value in one.items() if name in names}) for one in stored["differences"]
+        )
+        return cls(tuple(differences), stored["tolerance"], tuple(stored.get("left_out", ())))
 
     def text(self) -> str:
         """A table for people."""
         rows = [
             (
                 *(d.graph, d.output, d.against, ",".join(map(str, d.batches)), f"{d.largest:.1e}"),
-                f"{d.flips} in {d.pairs:,} pairs" if d.pairs else "",
+                f"{d.pairs:,}" if d.pairs else "",
             )
             for d in self.differences
         ]
-        lines = format_table(("graph", "output", "against torch", "batches", "largest difference", "rank flips"), rows)
-        left_out = "".join(f"\nnot compared: {text}" for text in self.left_out)
-        return f"{lines}\nfloat16 tokens change a logit by at most {self.half_precision:.1e}{left_out}"
+        lines = format_table(("graph", "output", "against torch", "batches", "largest difference", "pairs"), rows)
+        return lines + "".join(f"\nnot compared: {text}" for text in self.left_out)
+
+
+class _Way(NamedTuple):
+    """A way in which a graph is run: its name, and whether all inputs are tried or only a batch of two."""
+
+    graph: str
+    name: str
+    run: Run
+    tries_all: bool = True
 
 
 def compare_graphs(
     network: PairNetwork,
     graphs: Graphs,
     *,
-    batches: tuple[int, ...] = BATCHES,
     pairs: int = PAIRS,
-    seed: int = 0,
     on_pairs: OnPairs = lambda total: lambda count: None,
 ) -> Parity:
     """Compare the outputs of torch with every way in which the graphs are run.
 
-    ONNX Runtime on the node's body, on its kernel and on the inlined graph, and OpenVINO, where it is installed, on
-    the inlined graph: in each batch size, and the pair graph over `pairs` pairs besides, which are ranked; onnx's
-    reference evaluator in a batch of two. The pictures are drawn at random; the pair and explain graphs get the tokens
-    that torch makes of them. `on_pairs` is told how many pairs will be run to be ranked, torch's among them, and gives
-    what is told how many more were.
+    ONNX Runtime on the node's body, on its kernel and on the inlined graph: in each batch size, and the pair graph
+    over `pairs` pairs besides; onnx's reference evaluator in a batch of two. The pictures are drawn at random; the pair
+    and explain graphs get the tokens that torch makes of them. `on_pairs` is told how many of those pairs will be run,
+    torch's among them, and gives what is told how many more were.
     """
     network = freeze_network(network)
     asked = max(1, math.isqrt(pairs))
-    pixels = drawn_pixels(max(*batches, asked) + 1, network.config.pixels, seed)
+    most = max(BATCHES)
+    pixels = drawn_pixels(max(most, asked) + 1, network.config.pixels, seed=0)
     with torch.no_grad():
         parts = [network.encode(part.permute(0, 3, 1, 2) / 255) for part in torch.from_numpy(pixels).split(_CHUNK)]
         tokens, embeddings = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
@@ -131,27 +132,34 @@ def compare_graphs(
         raise ArtifactError(
             f"tokens reach {np.abs(tokens).max():.3g}: they must be finite and fit float16 to be stored"
         )
-    most = max(*batches, 2)
     # Each picture with its neighbour: row i is one pair, whichever batch it comes in.
     feeds = {"tokens_a": tokens[:most], "tokens_b": tokens[1 : most + 1]}
     relate = _torch_runner(network.relate)
     wanted = {"panel": [tokens[:most], embeddings[:most]], "pair": relate(feeds)}
     if graphs.explain is not None:
         wanted["explain"] = _torch_runner(network.attention)(feeds)
-    paths, left_out = _list_runners(graphs)
-    ranking = [path for path in paths if path[0] == "pair" and path[3] == "all"]
-    ran = on_pairs(asked**2 * (1 + len(ranking)))
+    try:
+        library, left_out = load_kernel(), ()
+    except KernelError as error:
+        library, left_out = None, (f"the kernel: {error}",)
+    ways = list(_list_ways(graphs, library))
+    ranked = [way for way in ways if way.graph == "pair" and way.tries_all]
+    ran = on_pairs(asked**2 * (1 + len(ranked)))
     logits = _all_pairs(tokens[:asked], relate, ran)
     differences: list[Difference] = []
-    for graph, against, run, tried in paths:
-        given = {"pixels": pixels[:most]} if graph == "panel" else feeds
-        found = _measure_differences(graph, against, run, given, wanted[graph], (2,) if tried == "few" else batches)
-        if (graph, against, run, tried) in ranking:
-            found = [_add_rank_flips(found[0], logits, _all_pairs(tokens[:asked], run, ran))]
-        differences += found
-    half = {name: rows.astype(np.float16).astype(np.float32) for name, rows in feeds.items()}
-    halved = float(np.abs(relate(half)[0] - wanted["pair"][0]).max())
-    return Parity(tuple(differences), halved, left_out=tuple(left_out))
+    for way in ways:
+        given = {"pixels": pixels[:most]} if way.graph == "panel" else feeds
+        tried = BATCHES if way.tries_all else (2,)
+        largest = _measure_differences(way, given, wanted[way.graph], tried)
+        counted = 0
+        if way in ranked:
+            apart = np.abs(_all_pairs(tokens[:asked], way.run, ran) - logits) / _error_scale(logits)
+            largest, counted = [float(np.max([*largest, apart.max()]))], asked**2
+        differences += [
+            Difference(way.graph, output, way.name, tried, value, counted)
+            for output, value in zip(_OUTPUTS[way.graph], largest, strict=True)
+        ]
+    return Parity(tuple(differences), left_out=left_out)
 
 
 def _all_pairs(tokens: np.ndarray, run: Run, ran: Callable[[int], object]) -> np.ndarray:
@@ -163,28 +171,10 @@ def _all_pairs(tokens: np.ndarray, run: Run, ran: Callable[[int], object]) -> np
         chunks = []
         for start in range(0, len(tokens), _CHUNK):
             many = tokens[start : start + _CHUNK]
-            chunks.append(run(_pair_feeds(one, many))[0])
+            chunks.append(run({"tokens_a": np.repeat(one[None], len(many), 0), "tokens_b": many})[0])
             ran(len(many))
         rows.append(np.concatenate(chunks))
     return np.stack(rows)
-
-
-def _pair_feeds(one: np.ndarray, many: np.ndarray) -> Feeds:
-    return {"tokens_a": np.repeat(one[None], len(many), 0), "tokens_b": many}
-
-
-def _add_rank_flips(found: Difference, logits: np.ndarray, got: np.ndarray) -> Difference:
-    """The difference over all pairs, with the number of `logits` (n, n) that are ordered otherwise.
-
-    The logits are torch's. Of logits (n, n, Q) each column is a ranking of its own.
-    """
-    size = _error_scale(logits)
-    allowed = TOLERANCE * size
-    # Further apart than both may be wrong.
-    surely = logits[:, :, None] - logits[:, None, :] > allowed[:, :, None] + allowed[:, None, :]
-    flips = int((surely & (got[:, :, None] < got[:, None, :])).sum())
-    largest = float(np.max([found.largest, (np.abs(got - logits) / size).max()]))
-    return replace(found, largest=largest, pairs=got.shape[0] * got.shape[1], flips=flips)
 
 
 def _error_scale(values: np.ndarray) -> np.ndarray:
@@ -204,41 +194,18 @@ def _torch_runner(function: Callable[[Tensor, Tensor], Tensor]) -> Run:
     return run_torch
 
 
-def _list_runners(graphs: Graphs) -> tuple[list[tuple[str, str, Run, str]], list[str]]:
-    """Every way in which a graph is run here, and what is left out.
-
-    A way is the graph, its name, how it is run, and whether all inputs are tried or a few.
-    """
-    paths: list[tuple[str, str, Run, str]] = []
-    left_out = []
-    try:
-        library = load_kernel()
-    except KernelError as error:
-        library = None
-        left_out.append(f"the kernel: {error}")
-    openvino = importlib.util.find_spec("openvino") is not None
-    if not openvino:
-        left_out.append("OpenVINO: it is not installed")
+def _list_ways(graphs: Graphs, library: Library | None) -> Iterator[_Way]:
+    """Every way in which the graphs are run here."""
     for name, graph in zip(Graphs._fields, graphs, strict=True):
         if graph is None:
             continue
-        plain = inline_functions(graph) if graph.functions else graph
-        paths.append((name, "ONNX Runtime", _onnx_runtime_runner(graph), "all"))
+        yield _Way(name, "ONNX Runtime", _onnx_runtime_runner(graph))
         if graph.functions:
             if library is not None:
-                paths.append(
-                    (
-                        name,
-                        f"ONNX Runtime, kernel ({library.instructions})",
-                        _onnx_runtime_runner(graph, library),
-                        "all",
-                    )
-                )
-            paths.append((name, "ONNX Runtime, inlined", _onnx_runtime_runner(plain), "all"))
-        if openvino:
-            paths.append((name, "OpenVINO, inlined" if graph.functions else "OpenVINO", _openvino_runner(plain), "all"))
-        paths.append((name, "reference evaluator", _evaluator_runner(graph), "few"))
-    return paths, left_out
+                kernel = f"ONNX Runtime, kernel ({library.instructions})"
+                yield _Way(name, kernel, _onnx_runtime_runner(graph, library))
+            yield _Way(name, "ONNX Runtime, inlined", _onnx_runtime_runner(inline_functions(graph)))
+        yield _Way(name, "reference evaluator", _evaluator_runner(graph), tries_all=False)
 
 
 def drawn_pixels(count: int, size: int, seed: int) -> np.ndarray:
@@ -259,27 +226,20 @@ def drawn_pixels(count: int, size: int, seed: int) -> np.ndarray:
     return pictures.clip(0, 255).astype(np.uint8)
 
 
-def _measure_differences(
-    graph: str,
-    against: str,
-    run: Run,
-    feeds: Feeds,
-    wanted: list[np.ndarray],
-    batches: tuple[int, ...],
-) -> list[Difference]:
+def _measure_differences(way: _Way, feeds: Feeds, wanted: list[np.ndarray], batches: tuple[int, ...]) -> list[float]:
+    """The largest relative difference of each output. Raises ArtifactError for outputs of another shape."""
     largest = [0.0] * len(wanted)
     for batch in batches:
-        outputs = run({name: rows[:batch] for name, rows in feeds.items()})
+        outputs = way.run({name: rows[:batch] for name, rows in feeds.items()})
         for index, (want, got) in enumerate(zip(wanted, outputs, strict=True)):
             if got.shape != want[:batch].shape:
                 raise ArtifactError(
-                    f"the {graph} graph gives {got.shape} for a batch of {batch}, torch {want[:batch].shape}"
+                    f"the {way.graph} graph gives {got.shape} for a batch of {batch}, torch {want[:batch].shape}"
                 )
             relative = np.abs(got - want[:batch]) / _error_scale(want)[:batch]
             # np.max, unlike max, lets a NaN through to the gate.
             largest[index] = float(np.max([largest[index], relative.max()]))
-    names = _OUTPUTS[graph]
-    return [Difference(graph, name, against, batches, value) for name, value in zip(names, largest, strict=True)]
+    return largest
 
 
 def _onnx_runtime_runner(model: onnx.ModelProto, library: Library | None = None) -> Run:
@@ -289,36 +249,6 @@ def _onnx_runtime_runner(model: onnx.ModelProto, library: Library | None = None)
         options.register_custom_ops_library(str(library.path))
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return lambda feeds: [np.asarray(output) for output in session.run(None, feeds)]
-
-
-def _openvino_runner(model: onnx.ModelProto) -> Run:
-    import openvino
-
-    with _signal_stack_kept():
-        # Its own choice would be bfloat16 where the processor has it.
-        compiled = openvino.Core().compile_model(
-            openvino.Core().read_model(model.SerializeToString()), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
-        )
-    return lambda feeds: [np.asarray(output).copy() for output in compiled(feeds).values()]
-
-
-class _SignalStack(ctypes.Structure):
-    """`stack_t` of the C library: the alternate stack that signals of a thread are handled on."""
-
-    _fields_ = (("sp", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t))
-
-
-@contextmanager
-def _signal_stack_kept() -> Iterator[None]:
-    """Handle the signals of this thread on the same stack as before: OpenVINO 2026.4 leaves it one that it has freed,
-    and the next Ctrl-C would end the process by a segmentation fault.
-    """
-    set_stack, before = ctypes.CDLL(None).sigaltstack, _SignalStack()
-    set_stack(None, ctypes.byref(before))
-    try:
-        yield
-    finally:
-        set_stack(ctypes.byref(before), None)
 
 
 def _evaluator_runner(model: onnx.ModelProto) -> Run:

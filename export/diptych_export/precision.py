@@ -1,4 +1,4 @@
-"""A model in fewer bits, int8 convolutions for the CPU or float16 for a GPU, accepted only if its rankings stay good.
+"""A model in 8 bits for the CPU, accepted only if its rankings stay good.
 
 Norms do not say whether the right picture still comes first, so pictures decide: each is edited, and the edit has to
 find it among all others.
@@ -18,23 +18,24 @@ from typing import Any
 import numpy as np
 import onnx
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
-from onnxruntime.transformers.float16 import convert_float_to_float16
 from PIL import Image
 
 from diptych.console import format_table
-from diptych_export.graphs import Graphs, inline_functions
+from diptych_export.byte_pair import in_bytes
+from diptych_export.graphs import Graphs
 from diptych_runtime.calibration.questions import COPY, MATCH
 from diptych_runtime.decoder import open_picture, panel_pixels
 from diptych_runtime.errors import ArtifactError, PictureError
 from diptych_runtime.folders import pictures_below
-from diptych_runtime.kernel import Library
-from diptych_runtime.manifest import Question
+from diptych_runtime.kernel import KernelError, Library, load_kernel
+from diptych_runtime.manifest import PAIR_INT8_GRAPH, Question
 from diptych_runtime.session import open_session
 
-PRECISIONS = ("float32", "float16", "int8")
-LOSS, PAIR_LOSS = 0.01, 0.003  # of a ranking metric by another precision; of the pair graph by 8 bits
+PRECISIONS = ("float32", "int8")
+LOSS, PAIR_LOSS = 0.01, 0.003  # of a ranking metric by convolutions in 8 bits; by pairs in 8 bits
 MOST, FEWEST = 400, 32  # pictures, half of them to calibrate on and half to judge by
 EXACT = 1 / 8  # of the convolutions, the first ones, stay in float32: what they lose, all others lose too
+RANKED = "pairs_int8"  # in a manifest's `ranking`
 _CHUNK = 16
 
 
@@ -56,13 +57,9 @@ class Ranking:
         for name, (before, after) in (("recall@1", self.recall), ("micro-AP", self.micro_ap)):
             if not after >= before - loss:
                 raise ArtifactError(
-                    f"in fewer bits {name} falls from {before:.3f} to {after:.3f} over {self.pictures} pictures; at "
-                    f"most {loss:g} is allowed, so nothing was written: write it with --precision float32"
+                    f"in 8 bits {name} falls from {before:.3f} to {after:.3f} over {self.pictures} pictures; at most "
+                    f"{loss:g} is allowed, so nothing was written: write it with --precision float32"
                 )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, as written into the manifest."""
-        return asdict(self)
 
     def text(self) -> str:
         """A table for people."""
@@ -75,9 +72,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Pictures:
-    """Pictures to calibrate and judge a model in fewer bits: pixels uint8 (n, S, S, 3) each; `edits` are of
-    `originals`.
-    """
+    """Pictures to calibrate and judge a model in 8 bits: pixels uint8 (n, S, S, 3) each; `edits` are of `originals`."""
 
     calibration: np.ndarray
     originals: np.ndarray
@@ -108,22 +103,27 @@ class Pictures:
         )
 
 
-def in_precision(graphs: Graphs, precision: str, calibration: np.ndarray) -> Graphs:
-    """The graphs in "int8" or "float16".
+def make_int8(
+    graphs: Graphs, pictures: Pictures, questions: Mapping[str, Question]
+) -> tuple[Graphs, dict[str, bytes], dict[str, Any]]:
+    """The graphs with the panel's convolutions in 8 bits, further files of the artifact, and its `ranking`.
 
-    int8 has the panel graph's convolutions in 8 bits, but for the first, with scales from the pixels of `calibration`,
-    and the pair graph as it was: that in 8 bits lies beside it (`byte_pair`). float16 has panel and pair graph in
-    float16 throughout but for the last product and what comes behind it, in standard operators only, with tokens in and
-    out in float16 as they are stored.
+    The first convolutions stay in float32, and so does the pair graph, beside which one in 8 bits lies as a file of
+    its own where this processor can judge it. Raises ArtifactError where the pictures are ranked worse.
     """
-    if precision == "int8":
-        return graphs._replace(panel=_quantize_int8(graphs.panel, calibration))
-    names = [node.name for node in graphs.pair.graph.node]
-    last = max(place for place, node in enumerate(graphs.pair.graph.node) if node.op_type == "Gemm")
-    return graphs._replace(
-        panel=_convert_float16(graphs.panel, ["pixels", "embeddings"], []),
-        pair=_convert_float16(graphs.pair, ["logits"], names[last:]),
-    )
+    made = graphs._replace(panel=quantize_panel(graphs.panel, pictures.calibration))
+    ranking = compare_ranking(graphs, made, pictures, questions)
+    ranking.require()
+    try:
+        library, pair = load_kernel(), in_bytes(made.pair)
+    except (KernelError, ArtifactError):  # without the kernel nobody could judge it; or nothing of it can be in 8 bits
+        return made, {}, asdict(ranking)
+    if not library.byte_instructions:
+        return made, {}, asdict(ranking)
+    of_pairs = compare_ranking(made, made._replace(pair=pair), pictures, questions, library=library)
+    of_pairs.require(PAIR_LOSS)
+    files = {PAIR_INT8_GRAPH: pair.SerializeToString(deterministic=True)}
+    return made, files, asdict(ranking) | {RANKED: asdict(of_pairs)}
 
 
 def compare_ranking(
@@ -147,6 +147,13 @@ def compare_ranking(
     return Ranking(len(pictures.edits), (recall, recall_after), (micro_ap, micro_ap_after))
 
 
+def ranking_texts(ranking: Mapping[str, Any]) -> list[str]:
+    """The tables of a manifest's `ranking`."""
+    whole = {name: value for name, value in ranking.items() if name != RANKED}
+    texts = [Ranking(**whole).text()] if whole else []
+    return [*texts, f"the pair graph in 8 bits:\n{Ranking(**ranking[RANKED]).text()}"] if RANKED in ranking else texts
+
+
 def _edit_picture(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     """A quarter to a half of the picture's area, saved as a poor JPEG."""
     share = np.sqrt(rng.uniform(0.25, 0.5))
@@ -168,7 +175,8 @@ class _Reader(CalibrationDataReader):
         return next(self.feeds, None)  # pyright: ignore[reportReturnType]
 
 
-def _quantize_int8(graph: onnx.ModelProto, calibration: np.ndarray) -> onnx.ModelProto:
+def quantize_panel(graph: onnx.ModelProto, calibration: np.ndarray) -> onnx.ModelProto:
+    """The panel graph with its convolutions in 8 bits, with scales from the pixels of `calibration`."""
     with tempfile.TemporaryDirectory() as folder, _silence_quantiser():
         # A path: given the graph itself, it would move its weights to a file.
         onnx.save(graph, Path(folder, "float32.onnx"))
@@ -188,13 +196,6 @@ def _quantize_int8(graph: onnx.ModelProto, calibration: np.ndarray) -> onnx.Mode
             weight_type=QuantType.QInt8,
         )
         return onnx.load(Path(folder, "int8.onnx"))
-
-
-def _convert_float16(graph: onnx.ModelProto, kept: list[str], blocked: list[str]) -> onnx.ModelProto:
-    plain = inline_functions(graph) if graph.functions else graph
-    # Names as well as a bool, says its documentation; its signature does not.
-    keep: Any = kept
-    return convert_float_to_float16(plain, keep_io_types=keep, node_block_list=blocked)
 
 
 def _measure_ranking(

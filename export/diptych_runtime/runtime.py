@@ -14,7 +14,6 @@ import numpy as np
 
 from diptych_runtime.calibration.evidence import Verification
 from diptych_runtime.calibration.questions import default_question, resolve_question
-from diptych_runtime.calibration.verdicts import Verdict
 from diptych_runtime.errors import ArgumentError, ArtifactError
 from diptych_runtime.kernel import NAME, KernelError, Library, kernel_mode, load_kernel
 from diptych_runtime.kernel.precision import PairGraph, pair_graph, pair_precision
@@ -23,7 +22,7 @@ from diptych_runtime.models import find_artifact, own_calibration
 from diptych_runtime.own_calibration import OwnCalibration
 from diptych_runtime.session import (
     CPU,
-    GPU,
+    CUDA,
     PROVIDERS,
     check_gpu,
     gpu_providers,
@@ -108,8 +107,8 @@ class Runtime:
         """Open a bundled model by name, an artifact directory, or the file of a calibration of one's own over one of
         these, after checking the digests of its graphs.
 
-        `provider` is "cpu", "cuda" or "tensorrt" (an error if it cannot be had: a blank picture is encoded), or "auto"
-        (cuda if it can be had). `threads` defaults to `thread_count()`; `kernel` is "auto", "off" or "require" (see
+        `provider` is "cpu", "cuda" (an error if it cannot be had: a blank picture is encoded), or "auto" (cuda if it
+        can be had). `threads` defaults to `thread_count()`; `kernel` is "auto", "off" or "require" (see
         `kernel_mode`), and `pairs` "auto", "float32" or "int8" (see `pair_precision`). Raises ArtifactError.
         """
         if provider not in PROVIDERS:
@@ -133,15 +132,13 @@ class Runtime:
             )
             return made if own is None else made.with_calibration(own)
 
-        hindrance = "it was asked for" if provider == "cpu" else why_unavailable(provider, ort)
+        hindrance = "it was asked for" if provider == "cpu" else why_unavailable(ort)
         if provider != "cpu" and hindrance is None:
-            asked = gpu_providers(provider, manifest.precision)
+            asked = gpu_providers()
             try:
-                library, path = _choose_attention(mode, f"it is for the CPU, and this runs on {GPU[provider]}")
-                on_gpu = open_runtime(
-                    *asked, ran_on=GPU[provider], reason=f"{provider} found it", library=library, path=path
-                )
-                check_gpu(provider, on_gpu._panel, on_gpu._pair, GPU_PANEL_CHUNK)
+                library, path = _choose_attention(mode, f"it is for the CPU, and this runs on {CUDA}")
+                on_gpu = open_runtime(*asked, ran_on=CUDA, reason=f"{provider} found it", library=library, path=path)
+                check_gpu(on_gpu._panel, on_gpu._pair, GPU_PANEL_CHUNK)
                 return on_gpu
             except ArtifactError as error:
                 for file in (PANEL_GRAPH, PAIR_GRAPH):
@@ -260,38 +257,15 @@ class Runtime:
         """Probabilities float32 in [0, 1] of its question: sigmoid(scale * logit + offset), computed in float64."""
         return self.question_settings.relevance(logits)
 
-    def normalize_logits(self, logits: np.ndarray) -> np.ndarray:
-        """The logits (..., K) of lists of candidates, each normalized by its own rivals (see `normalization`).
-
-        A pair has its score wherever it is asked about; what is said of one in a list depends on the list.
-        """
-        return self.question_settings.normalize_logits(logits)
-
-    def verdict(self, relevance: float) -> Verdict:
-        """*same*, *likely*, *unsure* or *different*, to its question, of a probability that is shown (`judgement`)."""
-        return self.question_settings.verdict(relevance)
-
     @property
     def question_settings(self) -> Question:
         """The settings of its question, as the manifest describes it."""
         return self.manifest.questions[self.question]
 
     @property
-    def effective_thresholds(self) -> dict[str, float]:
-        """The thresholds {false-positive rate: relevance} that verdicts are made by.
-
-        They are those of its question after a closer look, if the model takes one.
-        """
-        return self.question_settings.effective_thresholds
-
-    @property
     def verification(self) -> Verification | None:
         """The calibration of the asked question's scores by a closer look, if the model has one."""
         return self.question_settings.verification
-
-    def logit_shifts(self, pairs: np.ndarray, logits: np.ndarray, count: int) -> np.ndarray:
-        """How much each of `count` pictures lowers the logits (P,) of its pairs int64 (P, 2): float32 (count,)."""
-        return self.question_settings.logit_shifts(pairs, logits, count)
 
     def broadcast_pairs(self, tokens_a: np.ndarray, tokens_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Both sides in float16 with as many rows; one row stands for the other's many, without a copy.

@@ -1,7 +1,7 @@
-"""ONNX Runtime's sessions: the CPU, CUDA or TensorRT that they run on, and the threads that they may use.
+"""ONNX Runtime's sessions: the CPU or CUDA that they run on, and the threads that they may use.
 
-CUDA and TensorRT count only where they really run: ONNX Runtime lists CUDA where there is none, gives a session on the
-CPU instead of an error, and one on CUDA that fails at the first convolution where cuDNN is missing (see `check_gpu`).
+CUDA counts only where it really runs: ONNX Runtime lists it where there is none, gives a session on the CPU instead of
+an error, and one on CUDA that fails at the first convolution where cuDNN is missing (see `check_gpu`).
 """
 
 from __future__ import annotations
@@ -21,24 +21,22 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from diptych_runtime.errors import ArtifactError
-from diptych_runtime.paths import cache_folder
 
 if TYPE_CHECKING:
     from diptych_runtime.kernel import Library
 
 logger = logging.getLogger(__name__)
 
-Provider = Literal["auto", "cpu", "cuda", "tensorrt"]
+Provider = Literal["auto", "cpu", "cuda"]
 PROVIDERS: tuple[Provider, ...] = get_args(Provider)
-CPU, CUDA, TENSORRT = "CPUExecutionProvider", "CUDAExecutionProvider", "TensorrtExecutionProvider"
-GPU = {"auto": CUDA, "cuda": CUDA, "tensorrt": TENSORRT}
+CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 MEMORY = "DIPTYCH_GPU_MEMORY"  # MiB that CUDA may take for each graph, all there is by default
 _OUT_OF_LIMIT = re.compile(r"Available memory of (\d+) is smaller than requested bytes of (\d+)")
 _PREAMBLE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Non-zero status code .*?Status Message: )?")
 _CUDA_FAILURE = re.compile(r"\w+ failure \d+: [^;]*[^;\s]")
 # What lets a graph name other files: the key of a tensor's place, and a node. Either's length has several spellings.
 _OTHER_FILES = re.compile(rb"(?:\x08|\x88\x80*\x00)location|(?:\x09|\x89\x80*\x00)EPContext")
-_DRIVER, _TENSORRT_LIBRARY = "libcuda.so.1", "libnvinfer.so.10"
+_DRIVER = "libcuda.so.1"
 
 
 def open_session(
@@ -100,20 +98,13 @@ def import_onnxruntime() -> ModuleType:
     return onnxruntime
 
 
-def why_unavailable(name: str, ort: ModuleType) -> str | None:
-    """The reason why a GPU's provider is unavailable, as far as it shows before a session is opened; None if it may
-    work.
-    """
+def why_unavailable(ort: ModuleType) -> str | None:
+    """The reason why CUDA is unavailable, as far as it shows before a session is opened; None if it may work."""
     if not _is_loadable(_DRIVER):  # without which another ONNX Runtime would be of no use
         return "there is no NVIDIA driver here"
-    if GPU[name] not in ort.get_available_providers():
-        what = "TensorRT" if GPU[name] == TENSORRT else "CUDA"
-        return (
-            f"the installed onnxruntime has no {what} (`pip uninstall onnxruntime`, then `pip install 'diptych[gpu]'`)"
-        )
+    if CUDA not in ort.get_available_providers():
+        return "the installed onnxruntime has no CUDA (`pip uninstall onnxruntime`, then `pip install 'diptych[gpu]'`)"
     load_libraries(ort)
-    if GPU[name] == TENSORRT and not _is_loadable(_TENSORRT_LIBRARY):
-        return f"{_TENSORRT_LIBRARY} is not here (`pip install tensorrt-cu13`, or the provider cuda)"
     return None
 
 
@@ -128,12 +119,9 @@ def load_libraries(ort: ModuleType) -> str:
     return complaints[0] if complaints else ""
 
 
-def gpu_providers(name: str, precision: str) -> list[Any]:
-    """The providers asked of ONNX Runtime, best first; makes the folder of TensorRT's engines.
-
-    Raises ArtifactError for a memory limit that is no number.
-    """
-    cuda = {
+def gpu_providers() -> list[Any]:
+    """The providers asked of ONNX Runtime, best first. Raises ArtifactError for a memory limit that is no number."""
+    options = {
         "cudnn_conv_algo_search": "HEURISTIC",  # the default tunes again for every new shape
         "arena_extend_strategy": "kSameAsRequested",
         "use_tf32": "0",
@@ -141,28 +129,16 @@ def gpu_providers(name: str, precision: str) -> list[Any]:
     if limit := os.environ.get(MEMORY):
         if not limit.isdecimal() or not 0 < int(limit[:20]) < 2**30:
             raise ArtifactError(f"{MEMORY} must be a whole number of MiB from 1 to {2**30 - 1:,}, got {limit[:80]!r}")
-        cuda["gpu_mem_limit"] = str(int(limit) * 2**20)
-    providers: list[Any] = [(CUDA, cuda), CPU]
-    if GPU[name] == TENSORRT:
-        # Batches have one size, so there is one engine a graph, which takes minutes to build and is kept.
-        kept = cache_folder(otherwise="name a folder for its engines with XDG_CACHE_HOME") / "diptych" / "tensorrt"
-        kept.mkdir(parents=True, exist_ok=True)
-        tensorrt = {
-            "trt_fp16_enable": str(precision == "float16"),
-            "trt_engine_cache_enable": "True",
-            "trt_engine_cache_path": str(kept),
-            "trt_timing_cache_enable": "True",
-        }
-        providers.insert(0, (TENSORRT, tensorrt))
-    return providers
+        options["gpu_mem_limit"] = str(int(limit) * 2**20)
+    return [(CUDA, options), CPU]
 
 
-def check_gpu(name: str, panel: Any, pair: Any, batch: int) -> None:
-    """Compute the panel graph of a batch of blank pictures on the requested GPU, which warms it up too.
+def check_gpu(panel: Any, pair: Any, batch: int) -> None:
+    """Compute the panel graph of a batch of blank pictures on the GPU, which warms it up too.
 
     Raises ArtifactError with the reason if that fails, or if one of the two sessions runs on the CPU instead.
     """
-    if not all(session.get_providers()[0] == GPU[name] for session in (panel, pair)):
+    if not all(session.get_providers()[0] == CUDA for session in (panel, pair)):
         reason = load_libraries(import_onnxruntime()) or "its log says why"
         raise ArtifactError(f"ONNX Runtime could not start it ({reason}; it needs CUDA 13 and cuDNN 9)")
     try:

@@ -31,8 +31,6 @@ from diptych_model.convolution import convolve
 from diptych_model.encoders import ENCODERS, EfficientNetLite, Encoder, Residual
 from diptych_model.mixers import MIXERS, Mixer, Msac, Place
 from diptych_model.network import PairNetwork
-from diptych_model.networks.densenet import DenseNet
-from diptych_model.networks.resnet import ResNet
 from diptych_model.operators import MSAC, SAC, Scale
 
 __all__ = [
@@ -40,7 +38,6 @@ __all__ = [
     "MIXERS",
     "MSAC",
     "SAC",
-    "DenseNet",
     "EfficientNetLite",
     "Encoder",
     "Mixer",
@@ -49,7 +46,6 @@ __all__ = [
     "PairNetwork",
     "Place",
     "RelativeBias",
-    "ResNet",
     "Residual",
     "Scale",
     "convolve",

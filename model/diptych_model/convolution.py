@@ -1,4 +1,4 @@
-"""Convolution as the MSAC paper defines it (Definitions 1 and 2, Lemma 1), strided, dilated and grouped; averages."""
+"""Convolution as the MSAC paper defines it (Definitions 1 and 2, Lemma 1), strided, dilated and grouped."""
 
 import torch
 import torch.nn.functional as F
@@ -52,14 +52,6 @@ def convolve(
         padded = F.pad(channels_first, (left, right, above, below))
         y = F.conv2d(padded, weight, None, stride, 0, dilation, groups)
     return y.permute(0, 2, 3, 1)
-
-
-def average_pool(x: Float[Tensor, "stacked rows cols d"], s: int) -> Float[Tensor, "stacked rows_out cols_out d"]:
-    """The mean of every s x s positions: (B, N, M, d) -> (B, ceil(N / s), ceil(M / s), d)."""
-    if s == 1:
-        return x
-    pooled = F.avg_pool2d(x.permute(0, 3, 1, 2), s, ceil_mode=True, count_include_pad=False)
-    return pooled.permute(0, 2, 3, 1)
 
 
 def new_filters(out: int, d: int, n: int, m: int) -> nn.Parameter:

@@ -39,13 +39,6 @@ def split_panels(t: Float[Tensor, "batch rows joined d"], panels: int) -> Stacke
     return t.reshape(-1, rows, panels, joined // panels, d).transpose(1, 2).reshape(-1, rows, joined // panels, d)
 
 
-def swap_panels(x: Stacked) -> Stacked:
-    """The other panel of each picture in each panel's place: (B * 2, N, M, d) -> the same shape."""
-    _require_whole(x, 2)
-    _, rows, cols, d = x.shape
-    return x.reshape(-1, 2, rows, cols, d).flip(1).reshape(-1, rows, cols, d)
-
-
 def select_seam_attention(
     coefficients: Float[Tensor, "batch heads queries keys"],
 ) -> Float[Tensor, "stacked heads panel_queries panel_keys"]:

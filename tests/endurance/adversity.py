@@ -104,7 +104,6 @@ ROWS = (
     Row("bench resnets", "diptych_studies.benchmarks.resnets:compare_with_paper", None, model=False),
     Row("demo {out}/demo --count 6", "diptych.bench.demo.collection:_draw_picture", None, ("demo",), model=False),
     Row("export -o {out}/artifact --no-check photo-small", "diptych_export.artifact:export_checkpoint", None, ("artifact",), model=False, again=False),
-    Row("export --triton {out}/triton {in}/model", "diptych_export.triton:_move_models", "{in}/model", ("triton/tiny_panel/config.pbtxt", "triton/tiny/config.pbtxt"), model=False),
     Row("study mixers --steps 1 --episodes 1 --seeds 1 --processes 0 --out {out}/study", "diptych_studies.pairs:study_pairs", "{in}/omniglot.zip", model=False, again=False),
     Row("study ablation --steps 1 --episodes 1 --seeds 1 --processes 0 --out {out}/study", "diptych_studies.pairs:study_pairs", "{in}/omniglot.zip", model=False, again=False),
     Row("study shapes --steps 1 --seeds 1 --processes 0 --out {out}/study", "diptych_studies.shapes:study_shapes", "{in}/clothing.zip", model=False, again=False),

@@ -26,10 +26,8 @@ def test_diptych_export_writes_an_artifact_and_prints_the_parity(
     out = tmp_path / "model"
     assert run(str(tmp_path / "checkpoint"), "-o", str(out), "--name", "mine") == 0
     printed = capsys.readouterr()
-    assert "0 in 16 pairs" in printed.out
     assert "reference evaluator" in printed.out
     assert f"model mine, revision {Manifest.load(out).revision}" in printed.out
-    assert "MFLOP, a pair" in printed.out
     assert "from the pixels of both" not in printed.out
     assert run(str(tmp_path / "checkpoint"), "-o", str(out), "--name", "mine", "--json", "--no-check") == 0
     printed = capsys.readouterr()
@@ -51,25 +49,18 @@ def test_a_wrong_path_and_a_missing_torch_are_said_before_anything_is_exported(t
         ("checkpoint", "install it with `pip install 'diptych[train,cpu]'`"),
     ):
         assert run(str(tmp_path / name), "-o", str(tmp_path / "model")) == 1
-        printed = capsys.readouterr().err
-        assert said in printed
-        assert "about a minute" not in printed
+        assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [
-        (["checkpoint"], "-o/--output is required"),
-        (["photo-small", "--triton", "models", "--opset", "18"], "which needs -o/--output as well"),
-        (["photo-small", "--triton", "m", "--no-check"], "which needs -o/--output as well"),
-        (["photo-small", "-o", "other", "--int8-pairs", "--pictures", "."], "changes an artifact in its place"),
-        (["photo-small", "--int8-pairs"], "--int8-pairs needs --pictures"),
-    ],
+    [(["photo-small"], "Missing option '-o'"), ([".", "-o", "out", "--opset", "18"], "--opset is for a pair network")],
 )
-def test_options_that_do_not_go_together_are_a_usage_error(words, said, tmp_path, monkeypatch, capsys):
+def test_options_that_are_missing_or_do_not_go_together_are_a_usage_error(words, said, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "losses.safetensors").touch()
     with pytest.raises(SystemExit) as stop:
         run(*words)
     assert stop.value.code == 2
     assert said in " ".join(capsys.readouterr().err.split())
-    assert list(tmp_path.iterdir()) == []
+    assert not (tmp_path / "out").exists()

@@ -34,6 +34,15 @@ def test_the_folded_network_computes_what_the_network_does(form: str) -> None:
             torch.testing.assert_close(made.attention(a, b), network.attention(a, b), rtol=1e-5, atol=1e-6)
 
 
+def test_in_the_middle_of_training_a_frozen_copy_is_folded_and_the_network_trains_on() -> None:
+    network = small_network().train()
+    made = fold_network(network)
+    assert not made.training
+    assert not any(parameter.requires_grad for parameter in made.parameters())
+    assert network.training
+    assert all(parameter.requires_grad for parameter in network.parameters())
+
+
 def test_the_cost_is_that_of_the_products_that_are_left(tiny_network) -> None:
     # 32 tokens of width 12 in both panels; two scales of 2 heads of 4 and 4; a depthwise window of 3 x 3; hidden 24.
     tokens, d, hidden = 32, 12, 24

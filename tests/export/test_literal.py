@@ -10,7 +10,6 @@ import torch
 from exported import make_literal_network
 
 from diptych_export.parity import drawn_pixels
-from diptych_export.triton import write_repository
 from diptych_runtime.runtime import Runtime
 
 PIXELS = drawn_pixels(5, 32, seed=4)
@@ -35,8 +34,3 @@ def test_the_runtime_computes_what_torch_computes_and_order_leaves_no_trace(runt
     seen = runtime.attention(tokens[:1], tokens[1:2])
     assert seen.shape == (1, 16, 16)
     assert np.array_equal(seen, runtime.attention(tokens[1:2], tokens[:1]).swapaxes(1, 2))
-
-
-@pytest.mark.slow
-def test_triton_is_served_it_too(literal_artifact, tmp_path):
-    assert write_repository(literal_artifact, tmp_path / "models") == ["literal_panel", "literal_pair", "literal"]

@@ -1,20 +1,18 @@
 import copy
-import ctypes
 import inspect
 import math
-from dataclasses import replace
 
 import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
 
-from diptych_export import parity
 from diptych_export.artifact import export_artifact
 from diptych_export.graphs import Graphs
-from diptych_export.parity import PAIRS, Difference, Parity, _add_rank_flips, compare_graphs
+from diptych_export.parity import PAIRS, Parity, compare_graphs
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.manifest import Manifest
+from diptych_runtime.models import MODELS, bundled_models
 
 FEW = 100
 
@@ -34,7 +32,9 @@ def perturbed(graph: onnx.ModelProto, name_ends: str, by: float) -> onnx.ModelPr
 
 
 @pytest.mark.parametrize("pairs", [400, pytest.param(PAIRS, marks=pytest.mark.slow)])
-def test_all_graphs_agree_with_torch_in_every_batch_size_and_under_two_executors(pairs, tiny_network, graphs, artifact):
+def test_all_graphs_agree_with_torch_in_every_batch_size_and_however_they_are_run(
+    pairs, tiny_network, graphs, artifact
+):
     # Four hundred were compared where the artifact was exported.
     stored = Parity.from_dict(Manifest.load(artifact).parity)
     parity = stored if pairs == 400 else compare_graphs(tiny_network, graphs, pairs=pairs)
@@ -45,15 +45,13 @@ def test_all_graphs_agree_with_torch_in_every_batch_size_and_under_two_executors
         compared.setdefault((d.graph, d.output), set()).add(d.against.partition(" (")[0])
         assert tuple(d.batches) == ((2,) if d.against == "reference evaluator" else (1, 2, 3, 8))
         ranked = d.graph == "pair" and d.against != "reference evaluator"
-        assert (d.pairs, d.flips) == (pairs if ranked else 0, 0)
+        assert d.pairs == (pairs if ranked else 0)
     plain = {"ONNX Runtime", "reference evaluator"}
     ours = plain | {"ONNX Runtime, inlined"}
     # What is not installed or not built is said, and missing everywhere.
     told = " ".join(parity.left_out)
     if "the kernel" not in told:
         ours |= {"ONNX Runtime, kernel"}
-    if "OpenVINO" not in told:
-        plain, ours = plain | {"OpenVINO"}, ours | {"OpenVINO, inlined"}
     assert compared == {
         ("panel", "tokens"): plain,
         ("panel", "embeddings"): plain,
@@ -61,7 +59,11 @@ def test_all_graphs_agree_with_torch_in_every_batch_size_and_under_two_executors
         ("explain", "attention"): ours,
     }
     assert 0 < parity.largest <= 1e-5
-    assert 0 < parity.half_precision < 1e-2
+
+
+def test_what_earlier_versions_found_is_still_read():
+    found = [Parity.from_dict(Manifest.load(MODELS / name).parity) for name in bundled_models()]
+    assert all(parity.largest <= parity.tolerance == 1e-5 for parity in found)
 
 
 @pytest.mark.parametrize(
@@ -76,21 +78,6 @@ def test_one_weight_that_moved_is_noticed_and_named(part, weight, by, tiny_netwo
         ArtifactError, match=rf"{part} graph, ONNX Runtime.*at most 1e-05 is allowed, so nothing was written"
     ):
         compare_graphs(tiny_network, moved, pairs=FEW).require()
-
-
-def test_an_order_that_is_turned_is_counted_unless_the_two_are_as_good_as_equal():
-    logits = np.array([[1.0, 2.0, 2.000001], [3.0, 1.0, 2.0], [0.0, 0.0, 0.0]])
-    found = Difference("pair", "logits", "another", (2,), 0.0)
-    tied = _add_rank_flips(found, logits, logits[:, [0, 2, 1]])
-    assert (tied.flips, tied.pairs) == (1, 9)  # of 1 and 2 in the second row
-    assert tied.largest == pytest.approx(1 / np.sqrt(23 / 9), abs=1e-6)  # relative to the root mean square, not to 1
-    assert _add_rank_flips(found, logits, logits + 1e-6).flips == 0
-    # Of several questions each column is a ranking of its own.
-    two = np.stack([logits, logits], -1)
-    turned = np.stack([logits, logits[:, [0, 2, 1]]], -1)
-    assert (_add_rank_flips(found, two, turned).flips, _add_rank_flips(found, two, turned).pairs) == (1, 9)
-    with pytest.raises(ArtifactError, match=r"rank other than torch: 1 among 9 pairs \(another\); so nothing was"):
-        Parity((replace(tied, largest=0.0),), 0.0).require()
 
 
 def test_a_nan_never_passes_the_gate(tiny_network, graphs):
@@ -110,14 +97,3 @@ def test_a_graph_with_a_batch_of_its_own_is_refused(tiny_network, graphs):
     fixed.graph.node.append(onnx.helper.make_node("Slice", ["all", "from", "to"], ["logits"]))
     with pytest.raises(ArtifactError, match=r"pair graph gives \(1,\) for a batch of 2, torch \(2,\)"):
         compare_graphs(tiny_network, graphs._replace(pair=fixed, explain=None), pairs=FEW)
-
-
-def test_a_comparison_leaves_signals_on_the_stack_that_they_had(tiny_network, graphs):
-    def stack():
-        found = parity._SignalStack()
-        assert ctypes.CDLL(None).sigaltstack(None, ctypes.byref(found)) == 0
-        return found.sp, found.flags, found.size
-
-    before = stack()
-    compare_graphs(tiny_network, graphs, batches=(2,), pairs=4)
-    assert stack() == before

@@ -6,7 +6,6 @@ from networks import small_network
 from diptych_export.graphs import export_graphs
 from diptych_export.parity import compare_graphs
 from diptych_model import Msac, Scale
-from diptych_model.mixers import PlainConvolution
 
 VARIANTS = {
     "the paper's form, windows over the seam": {
@@ -27,7 +26,6 @@ VARIANTS = {
         "questions": ("copy", "thing"),
     },
     "one scale without segments": {"segment": "none", "mixer": Msac((Scale(1, 1, 2, 4, 4),))},
-    "convolution": {"mixer": PlainConvolution()},
 }
 
 

@@ -5,34 +5,13 @@ in Eq. 3, for two with and without segments.
 import torch
 from drawing import draw
 
-from diptych_model import SAC, Scale, convolve
-from diptych_model.attention import RelativeBias, attention_coefficients, relative_attention
+from diptych_model.attention import RelativeBias, relative_attention
 
 
 def bias(heads: int, rows: int, cols: int, **options: int | bool) -> RelativeBias:
     made = RelativeBias(heads, rows, cols, **options)  # type: ignore[arg-type]
     made.table.data = torch.randn(made.table.shape, generator=torch.Generator().manual_seed(0))
     return made
-
-
-def test_self_attention_in_the_matrices_of_section_1_is_a_one_by_one_sac() -> None:
-    sac = SAC(7, 1, 5, Scale(1, 1, heads=1, d_a=3, d_o=2), bias="none").double()
-    sac.H_Y.data = torch.eye(2, dtype=torch.float64)[:, :, None, None]
-    X = draw(7, 5, seed=1)
-    W_Q, W_K, W_V = (H[:, :, 0, 0] for H in (sac.H_Q, sac.H_K, sac.H_V))
-    alpha = (W_Q @ X).T @ (W_K @ X)
-    # Of a query's scores: over a row, or no column of Y would be a mean of the columns of V(X).
-    A = torch.stack([row.exp() / row.exp().sum() for row in alpha / 3**0.5])
-    Y = (W_V @ X) @ A.T
-    torch.testing.assert_close(sac(X.T[None, None])[0, 0].T, Y)
-
-
-def test_scores_are_the_keys_convolved_with_each_query_as_a_filter() -> None:
-    q, k = draw(3, 5, 7, seed=1), draw(3, 5, 7, seed=2)
-    alpha = convolve(k[None], q.reshape(15, 7, 1, 1))[0]  # Eq. 2: [r, t] by the query ij
-    a = (alpha.flatten(0, 1) / 7**0.5).softmax(0)
-    weights = attention_coefficients(q.reshape(1, 1, 15, 7), k.reshape(1, 1, 15, 7))[0, 0]
-    torch.testing.assert_close(weights, a.T)
 
 
 def test_the_written_out_attention_is_that_of_the_guide() -> None:

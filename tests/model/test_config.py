@@ -22,17 +22,31 @@ def test_segments_are_of_the_pixels_where_t_is_made_of_pixels_and_they_are_added
     assert PairConfig.from_dict(literal.to_dict()) == literal
 
 
+MERGED = {"correspondence": True, "merge": 2, "questions": ("copy", "thing"), "parts": 2}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"relation": "late"}, "the relation 'late' needs tokens of one picture"),
+        ({"segment": "both"}, "segment must be one of relative, added, concatenated, none, got 'both'"),
+        ({"seam": "ajar"}, "seam must be one of closed, tokens, pixels, got 'ajar'"),
+        ({"bias": "concatenated"}, "set bias = 'panel'"),
+        ({"pixels": 100}, "multiple of the encoder's reduction 16, got 100"),
+        ({"width": 0}, "must be positive"),
+        ({"questions": ("thing", "copy")}, "questions must be one of"),
+        (MERGED | {"merge": 3}, "merge must divide the grid of 8 tokens, got 3"),
+        (MERGED | {"correspondence": False}, "merge is for correspondence = true"),
+        (MERGED | {"embedding": 9}, "its length is a multiple of them; got 2 parts and a length of 9"),
+        (MERGED | {"parts": 3}, "one part for all questions or one for each of the 2"),
+        ({"bank": 5}, "bank is for correspondence = true"),
+        ({"seam": "pixels", "relation": "late"}, "the relation 'late' needs tokens of one picture"),
         ({"segment": "added", "mixer": Msac(crossing=4.0)}, "crossing 4: set crossing = 0 in the mixer"),
         (
-            {"segment": "added", "encoder": EfficientNetLite()},
+            {"seam": "pixels", "segment": "added", "encoder": EfficientNetLite()},
             r"a segment that is added learns through the encoder's first stages: set network\.encoder\.still = 0",
         ),
     ],
 )
-def test_what_the_literal_form_cannot_be_is_refused(changes: dict, message: str) -> None:
+def test_a_configuration_that_cannot_be_is_refused_with_the_way_out(changes: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        PairConfig(seam="pixels", **changes)
+        PairConfig(**changes)

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
 from drawing import assert_equal_with_gradients, draw
 
 from diptych_model import convolve, reference
@@ -28,20 +27,6 @@ def test_convolution_and_its_gradients_are_definitions_1_and_2(n: int, m: int, k
     expected = torch.stack([reference.convolution(one, weight.permute(0, 2, 3, 1), **kind) for one in x])
     computed = convolve(x, weight, **kind)
     assert_equal_with_gradients(computed, expected, [x, weight])
-
-
-@pytest.mark.parametrize(("n", "m"), [(2, 2), (3, 2), (4, 5)])
-def test_convolution_is_a_matrix_product_with_unfolded_patches(n: int, m: int) -> None:
-    x, weight = draw(2, 5, 7, 3), draw(11, 3, n, m, seed=1)
-    before, after = ((n + 1) // 2 - 1, (m + 1) // 2 - 1), (n // 2, m // 2)
-    padded = F.pad(x.permute(0, 3, 1, 2), (before[1], after[1], before[0], after[0]))
-    patches = F.unfold(padded, (n, m)).transpose(1, 2)
-    torch.testing.assert_close(convolve(x, weight).flatten(1, 2), patches @ weight.flatten(1).T)
-
-
-def test_a_one_by_one_convolution_is_a_matrix_product_as_in_lemma_1() -> None:
-    W, X = draw(5, 3), draw(3, 7, seed=1)
-    torch.testing.assert_close(convolve(X.T.reshape(1, 1, 7, 3), W.view(5, 3, 1, 1))[0, 0].T, W @ X)
 
 
 @pytest.mark.parametrize("stride", [1, 2])

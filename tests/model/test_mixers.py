@@ -1,12 +1,9 @@
-"""The interface of the mixers: settings from a file, places they refuse, and convolution and MSAC behind it."""
+"""The interface of the mixers: settings from a file, places they refuse, and MSAC behind it."""
 
 import pytest
 import torch
-import torch.nn.functional as F
-from drawing import draw
 
-from diptych_model.mixers import Msac, Place, PlainConvolution, mixer_from
-from diptych_model.mixers.convolution import Convolution
+from diptych_model.mixers import Msac, Place, mixer_from
 from diptych_model.operators import Scale
 
 
@@ -14,9 +11,8 @@ from diptych_model.operators import Scale
     ("values", "message"),
     [
         ({"kind": "msaac"}, "there is no mixer 'msaac'; did you mean 'msac'"),
-        ({"kind": 7}, "there is no mixer 7: msac, convolution"),
-        ({"kind": "convolution", "nn": 3}, "the mixer 'convolution' has no setting 'nn'; did you mean 'n'"),
-        ({"kind": "convolution", "n": 0}, "must be positive"),
+        ({"kind": 7}, "there is no mixer 7: msac"),
+        ({"kind": "msac", "scale": []}, "the mixer 'msac' has no setting 'scale'; did you mean 'scales'"),
         ({"kind": "msac", "scales": []}, "at least one scale"),
         ({"kind": "msac", "scales": [{"heds": 2}]}, "a scale has no setting 'heds'; did you mean 'heads'"),
     ],
@@ -29,22 +25,6 @@ def test_a_mixer_that_cannot_be_is_refused_with_a_suggestion(values: dict, messa
 def test_a_place_names_what_a_mixer_cannot_do_there() -> None:
     with pytest.raises(ValueError, match="the mixer 'x' takes bias = 'panel' or 'none', got 'concatenated'"):
         Place(3, 5, 2, 2, bias="concatenated").require_supported("x", bias=("panel", "none"))
-
-
-def test_a_place_with_a_stride_gives_it_to_every_scale_and_multiplies_their_own() -> None:
-    msac = Msac((Scale(1, 1), Scale(3, 3))).build(Place(7, 5, 6, 9, stride=3))
-    assert [sac.scale.stride for sac in msac.sacs] == [3, 3]
-    assert msac(torch.zeros(1, 6, 9, 7)).shape == (1, 2, 3, 5)
-
-
-def test_a_convolution_facing_another_panel_sees_the_same_window_there() -> None:
-    made = PlainConvolution(3, 2).build(Place(3, 7, 4, 5, panels=2)).double()
-    assert isinstance(made, Convolution)
-    made.H.data = draw(7, 6, 3, 2)
-    x, result = draw(4, 4, 5, 3, seed=1), made(draw(4, 4, 5, 3, seed=1))
-    for here, there in [(0, 1), (1, 0), (2, 3), (3, 2)]:
-        both = F.pad(torch.cat([x[here], x[there]], -1).permute(2, 0, 1), (0, 1, 1, 1))
-        torch.testing.assert_close(result[here], F.conv2d(both, made.H).permute(1, 2, 0))
 
 
 def test_crossing_sets_every_other_sac_to_the_other_panel_and_its_values_to_what_it_takes_away() -> None:

@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
 from drawing import assert_equal_with_gradients, draw, drawn
 from torch import Tensor
 
-from diptych_model import MSAC, SAC, Scale, convolve, reference, relative_attention
+from diptych_model import MSAC, SAC, Scale, reference, relative_attention
 from diptych_model.panels import join_panels
 
 
@@ -34,7 +33,6 @@ def loops(sac: SAC, panels: Tensor) -> Tensor:
 
 
 CASES = {
-    "one head": (Scale(1, 1, heads=1, d_a=3, d_o=2), {}),
     "one head of 2 x 2, as in Figure 1": (Scale(2, 2, heads=1, d_a=3, d_o=2), {}),
     "an uneven window": (Scale(3, 2, heads=2, d_a=3, d_o=5), {}),
     "H_R": (Scale(2, 3, heads=3, d_a=2, d_o=3, residual_convolution=True), {}),
@@ -45,12 +43,9 @@ CASES = {
     ),
     "two panels": (Scale(1, 1, heads=2, d_a=3, d_o=2), {"panels": 2}),
     "no bias": (Scale(2, 3, heads=2, d_a=3, d_o=2), {"panels": 2, "bias": "none"}),
-    "stride": (Scale(3, 3, heads=2, d_a=3, d_o=5, stride=2, residual_convolution=True), {}),
     "stride of an even window over two panels": (Scale(2, 4, heads=2, d_a=3, d_o=5, stride=2), {"panels": 2}),
-    "dilation": (Scale(3, 2, heads=2, d_a=3, d_o=5, dilation=2), {}),
     "stride, dilation, separable": (Scale(3, 3, heads=2, d_a=3, d_o=5, stride=2, dilation=2, separable=True), {}),
     "groups": (Scale(2, 3, heads=2, d_a=7, d_o=14, groups=7, residual_convolution=True), {}),
-    "one row": (Scale(1, 3, heads=2, d_a=3, d_o=5), {"rows": 1}),
     "a cascade": (Scale(3, 2, heads=2, d_a=3, d_o=5, cascade=2, residual_convolution=True), {}),
     "a strided separable cascade": (Scale(3, 3, heads=2, d_a=3, d_o=5, cascade=3, stride=2, separable=True), {}),
 }
@@ -58,36 +53,10 @@ CASES = {
 
 @pytest.mark.parametrize(("scale", "options"), CASES.values(), ids=CASES)
 def test_sac_and_all_its_gradients_equal_the_loops(scale: Scale, options: dict) -> None:
-    rows, cols = options.get("rows", 3), 5
-    sac = drawn(SAC(7, rows, cols, scale, **{k: v for k, v in options.items() if k != "rows"}), seed=2)
-    x = draw(sac.panels, rows, cols, 7, seed=3).requires_grad_()
+    sac = drawn(SAC(7, 3, 5, scale, **options), seed=2)
+    x = draw(sac.panels, 3, 5, 7, seed=3).requires_grad_()
     wanted = [p for p in sac.parameters() if p.requires_grad]
-
     assert_equal_with_gradients(sac(x), loops(sac, x), [x, *wanted])
-
-
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (3, 3), (2, 4)])
-def test_sac_is_torchs_attention_over_linear_maps_of_unfolded_patches(n: int, m: int) -> None:
-    sac = drawn(SAC(7, 5, 3, Scale(n, m, heads=2, d_a=3, d_o=5), bias="none"), seed=13)
-    x = draw(2, 5, 3, 7, seed=14)
-    reach = ((m + 1) // 2 - 1, m // 2, (n + 1) // 2 - 1, n // 2)
-    patches = F.unfold(F.pad(x.permute(0, 3, 1, 2), reach), (n, m)).transpose(1, 2)
-    q, k, v = (
-        F.linear(patches, H.flatten(1)).unflatten(2, (2, -1)).transpose(1, 2) for H in (sac.H_Q, sac.H_K, sac.H_V)
-    )
-    y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
-    torch.testing.assert_close(sac(x).flatten(1, 2), F.linear(y, sac.H_Y.flatten(1)))
-
-
-def test_a_cascade_of_two_3x3_is_a_5x5_window_away_from_the_border() -> None:
-    sac = drawn(SAC(3, 9, 7, Scale(3, 3, heads=1, d_a=2, d_o=2, cascade=2)), seed=5)
-    wide = torch.zeros(2, 3, 5, 5, dtype=torch.float64)
-    for k in range(3):
-        for l in range(3):  # noqa: E741 - the paper's letter
-            wide[:, :, k : k + 3, l : l + 3] += torch.einsum("fe,edij->fdij", sac.H_Q[:, :, k, l], sac.before[0])
-    x = draw(1, 9, 7, 3, seed=6)
-    q = sac.project(x)[0].reshape(1, 9, 7, 2)
-    torch.testing.assert_close(q[:, 2:-2, 2:-2], convolve(x, wide)[:, 2:-2, 2:-2])
 
 
 def test_with_an_open_seam_and_its_columns_counted_msac_is_the_papers_on_the_one_picture_t() -> None:
@@ -110,28 +79,13 @@ def test_a_causal_sac_is_blind_to_what_comes_later() -> None:
 
 
 @pytest.mark.parametrize("widths", [((3, 2), (3, 2)), ((3, 2), (5, 3))], ids=["one attention call", "unequal widths"])
-def test_msac_concatenates_its_scales_and_reduces_them_by_h_phi(widths: tuple[tuple[int, int], ...]) -> None:
+def test_msac_and_all_its_gradients_are_its_scales_reduced_by_h_phi(widths: tuple[tuple[int, int], ...]) -> None:
     scales = [Scale(n, n, heads=2, d_a=a, d_o=o) for n, (a, o) in zip((1, 3), widths, strict=True)]
     msac = drawn(MSAC(5, 2, 3, scales, d_phi=7), seed=5)
-    x = draw(1, 2, 3, 5, seed=6)
-    gammas = [loops(sac, x)[0] for sac in msac.sacs]
-    expected = reference.msac(gammas, msac.H_phi.permute(0, 2, 3, 1))
-    torch.testing.assert_close(msac(x)[0], expected)
-
-
-def test_the_msac_of_figure_2_and_all_its_gradients_equal_the_loops() -> None:
-    msac = drawn(MSAC(7, 3, 5, [Scale(n, n, heads=2, d_a=3, d_o=2) for n in (1, 2, 3)], d_phi=5), seed=12)
-    x = draw(1, 3, 5, 7, seed=13).requires_grad_()
+    x = draw(1, 2, 3, 5, seed=6).requires_grad_()
     gammas = [loops(sac, x)[0] for sac in msac.sacs]
     expected = reference.msac(gammas, msac.H_phi.permute(0, 2, 3, 1))
     assert_equal_with_gradients(msac(x)[0], expected, [x, *msac.parameters()])
-
-
-def test_a_one_by_one_sac_without_bias_is_permutation_equivariant() -> None:
-    sac = drawn(SAC(5, 3, 7, Scale(1, 1, heads=2, d_a=3, d_o=2), bias="none"), seed=9)
-    x, order = draw(1, 21, 5, seed=10), torch.randperm(21, generator=torch.Generator().manual_seed(1))
-    plain, moved = sac(x.view(1, 3, 7, 5)).view(21, 2), sac(x[:, order].view(1, 3, 7, 5)).view(21, 2)
-    torch.testing.assert_close(plain[order], moved)
 
 
 def test_every_output_is_a_convex_combination_over_the_key_positions() -> None:
@@ -142,17 +96,6 @@ def test_every_output_is_a_convex_combination_over_the_key_positions() -> None:
     bias[:, :, 4] = 1e4
     v = draw(2, 3, 11, 2, seed=3)
     torch.testing.assert_close(relative_attention(q, k, v, bias), v[:, :, 4:5].expand_as(v))
-
-
-@pytest.mark.parametrize(
-    "scale",
-    [Scale(1, 1), Scale(3, 3, cascade=2), Scale(3, 3, separable=True), Scale(2, 2, groups=2)],
-    ids=["1x1", "a cascade", "separable", "groups"],
-)
-@pytest.mark.parametrize("channels", [8, 32])
-def test_a_picture_of_other_channels_is_refused_never_taken_for_groups(scale: Scale, channels: int) -> None:
-    with pytest.raises(ValueError, match=f"this SAC takes 16 channels, the picture has {channels}"):
-        SAC(16, 4, 4, scale)(torch.zeros(1, 4, 4, channels))
 
 
 @pytest.mark.parametrize("bias", ["panel", "concatenated"])
@@ -180,6 +123,7 @@ def test_a_larger_grid_clips_distances_to_the_reach_of_the_bias_table(bias: str)
         (lambda: Scale(heads=2, d_o=5, groups=2, residual_convolution=True), "multiple of them for H_R, got 5"),
         (lambda: SAC(5, 2, 3, Scale(), bias="panl"), "bias must be one of panel, concatenated, none, got 'panl'"),
         (lambda: SAC(5, 2, 3, Scale(), panels=2, bias="none", segments=True), "a relative segment lives in the bias"),
+        (lambda: SAC(6, 2, 3, Scale(2, 2, groups=2))(draw(1, 2, 3, 3)), "takes 6 channels, the picture has 3"),
         (lambda: SAC(5, 2, 3, Scale(groups=2)), "2 groups need d to be a multiple of them, got 5 channels"),
         (
             lambda: relative_attention(draw(1, 2, 3, 4), draw(1, 2, 3, 4), draw(1, 2, 3, 4), draw(2, 5, 5)),

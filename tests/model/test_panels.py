@@ -1,13 +1,11 @@
-"""Four ways to lay the panels of a picture, every size another prime."""
+"""Ways to lay the panels of a picture, every size another prime."""
 
 import pytest
 import torch
 
 from diptych_model.panels import (
     join_panels,
-    select_seam_attention,
     split_panels,
-    swap_panels,
     to_sequence,
 )
 
@@ -24,16 +22,7 @@ def test_beside_is_the_papers_t_and_apart_undoes_it() -> None:
     assert torch.equal(split_panels(t, 2), x())
 
 
-def test_facing_keeps_what_each_panel_looks_at_in_the_opposite_one() -> None:
-    coefficients = torch.arange(2 * 5 * 6 * 14, dtype=torch.float64).reshape(2, 5, 6, 14)
-    seen = select_seam_attention(coefficients)
-    assert seen.shape == (4, 5, 3, 7)
-    for picture in (0, 1):
-        assert torch.equal(seen[2 * picture], coefficients[picture, :, :3, 7:])
-        assert torch.equal(seen[2 * picture + 1], coefficients[picture, :, 3:, :7])
-
-
-@pytest.mark.parametrize("lay", [lambda x: to_sequence(x, 2), lambda x: join_panels(x, 2), swap_panels])
+@pytest.mark.parametrize("lay", [lambda x: to_sequence(x, 2), lambda x: join_panels(x, 2)])
 def test_half_a_picture_is_refused(lay) -> None:
     with pytest.raises(ValueError, match="pictures of 2 panels are stacked 2 by 2, got 3 panels"):
         lay(x()[:3])

@@ -12,23 +12,6 @@ def made(segment: str, neutral: float = 0.0) -> Segments:
     return Segments(segment, 5, 6, neutral=neutral)
 
 
-def test_added_segments_are_one_learnable_tensor_a_panel() -> None:
-    segments = made("added")
-    x, z = segments(PANEL, PANEL)
-    assert torch.equal(x[1], segments.x_seg)
-    assert torch.equal(z[2], segments.z_seg)
-    assert segments.width == 5
-    assert not torch.equal(x, z)
-
-
-def test_concatenated_segments_widen_the_panels_and_leave_their_channels() -> None:
-    segments = made("concatenated")
-    x, z = segments(PANEL + 1, PANEL + 2)
-    assert x.shape == z.shape == (3, 6, 6, segments.width)
-    assert torch.equal(x[..., :5], PANEL + 1)
-    assert torch.equal(z[0, ..., 5:], segments.z_seg)
-
-
 @pytest.mark.parametrize("segment", ["added", "concatenated"])
 def test_on_smaller_panels_the_segments_are_averaged_to_their_size(segment: str) -> None:
     segments, small = made(segment), torch.zeros(1, 3, 3, 5)

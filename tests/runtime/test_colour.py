@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms
 
-from diptych_runtime.decoder import open_picture, panel_pixels, to_srgb
+from diptych_runtime.decoder import open_picture, panel_pixels
 
 # Chromaticities as XYZ columns under D50: of sRGB, and with red and green swapped, which no eye would miss.
 RED, GREEN, BLUE = (0.4361, 0.2225, 0.0139), (0.3851, 0.7169, 0.0971), (0.1431, 0.0606, 0.7141)
@@ -108,11 +108,3 @@ def test_a_profile_that_no_device_would_have_is_not_even_read():
     red, padded = Image.new("RGB", (16, 16), (200, 40, 40)), [SWAPPED + bytes(size * 2**20) for size in (3, 5)]
     seen = [open_picture(file(red, "TIFF", icc)).getpixel((5, 5)) for icc in padded]
     assert seen == [pytest.approx((40, 200, 40), abs=6), (200, 40, 40)]
-
-
-def test_a_picture_in_srgb_keeps_every_number_and_is_another_image(photo):
-    picture = photo(3)
-    picture.info["icc_profile"] = built("sRGB")
-    same = to_srgb(picture)
-    assert same is not picture
-    assert same.tobytes() == picture.tobytes()

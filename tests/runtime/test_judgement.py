@@ -12,7 +12,6 @@ from diptych_runtime.judgement import (
     MORE_LOOKS,
     judge_pairs,
     needs_closer_look,
-    pairs_with_look,
     question_probabilities,
     select_competing,
 )
@@ -160,24 +159,3 @@ def test_scores_that_were_held_against_their_rivals_decide_and_the_raw_ones_are_
     assert [one.raw_score for one in judged["copy"]] == logits[:, 0].tolist()
     expected = [one.relevance_score for one in judge_pairs(QUESTIONS, held)["copy"]]
     assert [one.relevance_score for one in judged["copy"]] == expected
-
-
-def test_below_its_relevance_as_a_copy_a_look_says_nothing_of_the_thing_but_what_it_says_of_the_copy():
-    after = AFTER["thing"].after_look
-    assert after is not None
-    asked = AFTER | {"thing": replace(AFTER["thing"], after_look=replace(after, above=0.97))}
-    logits, seen = drawn(AFTER), evidence()
-    copies = AFTER["copy"].relevance(logits[:, [*AFTER].index("copy")])
-    below = needs_closer_look(AFTER, logits, "copy") & (copies < 0.97)
-    shown, before = question_probabilities(asked, logits, seen), question_probabilities(AFTER, logits, seen)
-    _, looked, laid = pairs_with_look(asked, logits, seen, replace(after, above=0.97))
-    vain = looked & ~laid
-    apart = replace(after, above=0.97).relevance_apart(logits[:, [*AFTER].index("thing")], copies, looked)
-    assert below.sum() > 20
-    assert vain.sum() > 5
-    np.testing.assert_array_equal(shown["thing"][below | vain], np.maximum(apart, shown["copy"])[below | vain])
-    np.testing.assert_array_equal(shown["thing"][~below & ~vain], before["thing"][~below & ~vain])
-    np.testing.assert_array_equal(shown["copy"], before["copy"])
-    said = [one for one, which in zip(judge_pairs(asked, logits)["thing"], below, strict=True) if which]
-    assert {one.closer_look for one in said} == {"not taken"}
-    assert [one.verdict for one in said] == [asked["thing"].verdict(one.relevance_score) for one in said]

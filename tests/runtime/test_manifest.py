@@ -66,6 +66,10 @@ def test_an_unknown_format_version_is_refused_with_the_way_out(version, copied):
             {"questions": {"match": {"scale": 0}}},
             "questions.match: .*calibration must be a positive 'scale' and an 'off",
         ),
+        *(
+            ({"questions": {"match": {wrong: -0.1}}}, "questions.match: .*'crops' must be 0 or more and below 1, 'coh")
+            for wrong in ("crops", "cohort")
+        ),
         ({"questions": {"match": {"thresholds": 0.9}}}, "questions.match.thresholds: Input should be a valid dict"),
         ({"questions": {"match": {"negatives": {"far": {}}}}}, "questions.match.negatives.far.*'random' or 'nearest'"),
         ({"questions": {}}, "answers at least one question"),

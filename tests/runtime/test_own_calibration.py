@@ -32,17 +32,14 @@ def test_of_a_question_that_takes_no_closer_look_every_probability_is_on_the_lin
     assert over(released, "match")["match"].effective_thresholds == OWN.thresholds
 
 
-def test_of_a_question_with_a_closer_look_what_was_looked_at_is_on_the_line_and_the_rest_stays_below_its_thresholds():
-    apart = replace(LOOK, apart={"bias": -0.5, "odds": 0.8})
-    for look in (LOOK, apart):
-        check(dict(QUESTIONS) | {"copy": replace(QUESTIONS["copy"], verification=look)})
-
-
-def check(questions):
+@pytest.mark.parametrize("apart", [None, {"bias": -0.5, "odds": 0.8}])
+def test_of_a_question_with_a_closer_look_what_was_looked_at_is_on_the_line_and_the_rest_below_its_thresholds(apart):
+    look = replace(LOOK, apart=apart)
+    questions = dict(QUESTIONS) | {"copy": replace(QUESTIONS["copy"], verification=look)}
     logits, seen = drawn(questions), evidence()
     own = over(questions, "copy")
     before, after = (question_probabilities(each, logits, seen)["copy"] for each in (questions, own))
-    worth = questions["copy"].verification.needs_look(questions["copy"].relevance(logits[:, 0]))
+    worth = look.needs_look(questions["copy"].relevance(logits[:, 0]))
     looked = worth & np.array([one is not None and one.is_registered and not one.is_beside for one in seen])
     unlooked = worth & np.array([one is None for one in seen])
     sure = looked & (before > 1e-5) & (before < 1 - 1e-5)
@@ -52,16 +49,11 @@ def check(questions):
     assert unlooked.any()
     assert (after[unlooked] < least["same"]).all()
     assert (after[~worth] < least["likely"]).all()
-    free = ~worth & (before > 1e-5) & (before < questions["copy"].verification.limit_without_look) & (after < 0.69)
+    free = ~worth & (before > 1e-5) & (before < look.limit_without_look) & (after < 0.69)
     assert free.sum() > 50
     assert log_odds(after[free]) == pytest.approx(0.7 * log_odds(before[free]) - 0.4, abs=0.02)
-    assert {
-        one.verdict for one, chosen in zip(judge_pairs(own, logits, seen)["copy"], unlooked, strict=True) if chosen
-    } <= {
-        "likely",
-        "unsure",
-        "different",
-    }
+    said = [one.verdict for one, chosen in zip(judge_pairs(own, logits, seen)["copy"], unlooked, strict=True) if chosen]
+    assert "same" not in said
 
 
 @pytest.mark.parametrize("questions", [QUESTIONS, AFTER], ids=["made", "after"])
@@ -150,20 +142,15 @@ def test_a_calibration_over_a_file_is_refused(own, tmp_path):
             ({"questions": {"match": {"scale": 1, "offset": 0, "thresholds": {}} | wrong}}, words)
             for wrong, words in (
                 ({"scale": -1}, "match: .*expected a 'scale' from 0.001 to 1000, got -1"),
-                ({"scale": float("nan")}, "expected a 'scale' from 0.001 to 1000, got nan"),
                 ({"scale": 10**400}, r"questions\.match\.scale: "),
                 ({"offset": float("inf")}, "match: .*expected an 'offset' from -1000 to 1000, got inf"),
-                (
-                    {"thresholds": {"0.01": 1.5}},
-                    r"match\.thresholds: .*thresholds from 0 to 1, got 1.5 for the rate 0.01",
-                ),
+                ({"thresholds": {"0.01": 1.5}}, r"match\.thresholds: .*from 0 to 1, got 1.5 for the rate 0.01"),
                 ({"thresholds": {"often": 0.5}}, "rates above 0 and below 1, got 'often'"),
                 ({"thresholds": {"0.01": 0.5, "0.010": 0.6}}, "rate once, got '0.01' and '0.010'"),
                 ({"thresholds": {"0.01": 0.9, "0.001": 0.8}}, "no lower threshold for the rate 0.001 than for 0.01"),
             )
         ),
         ({"questions": {"\ud800": {}}}, "cannot be read as JSON .*surrogates not allowed"),
-        ({"model": "\ud800"}, "cannot be read as JSON .*surrogates not allowed"),
         ({"more": 1}, "is not valid: more"),
     ],
 )

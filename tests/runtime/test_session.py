@@ -3,8 +3,7 @@ import json
 import logging
 import shutil
 import sys
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,9 @@ from diptych_export.parity import drawn_pixels
 from diptych_runtime import session
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.runtime import GPU_PAIR_CHUNK, GPU_PANEL_CHUNK, Runtime
-from diptych_runtime.session import CPU, cgroup_quota, import_onnxruntime
+from diptych_runtime.session import CPU, CUDA, cgroup_quota, import_onnxruntime
 
 raised: Any = onnxruntime_pybind11_state
-GPUS = {"cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"}
 # As they came on an H100.
 NO_CUDNN = raised.NotImplemented("[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : cuDNN is unavailable")
 NO_DEVICE = RuntimeError(
@@ -79,43 +77,39 @@ def gpu(monkeypatch, tmp_path):
             return [CPU] if self._first == CPU else [self._first, CPU]
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [*GPUS.values(), CPU])
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [CUDA, CPU])
     monkeypatch.setattr(session, "_is_loadable", lambda library: True)
     monkeypatch.setenv("HOME", str(tmp_path))
     return device
 
 
-@pytest.mark.parametrize("name", GPUS)
 def test_a_gpu_that_was_asked_for_and_cannot_be_had_is_an_error_and_auto_says_why_it_took_the_cpu(
-    name, artifact, monkeypatch
+    artifact, monkeypatch
 ):
-    if GPUS[name] in onnxruntime.get_available_providers():
-        pytest.skip(f"this onnxruntime has {name}")
+    ort = ModuleType("onnxruntime")
+    monkeypatch.setattr(ort, "get_available_providers", lambda: [CUDA], raising=False)
+    monkeypatch.setattr(ctypes, "CDLL", lambda library: (_ for _ in ()).throw(OSError(library)))
+    assert session.why_unavailable(ort) == "there is no NVIDIA driver here"
     monkeypatch.setattr(session, "_is_loadable", lambda library: True)
-    with pytest.raises(ArtifactError, match=rf"{name} was asked for but cannot be had: the installed onnxruntime has"):
-        Runtime.open(artifact, provider=name)
+    assert session.why_unavailable(ort) is None
+    if CUDA in onnxruntime.get_available_providers():
+        pytest.skip("this onnxruntime has CUDA")
+    with pytest.raises(ArtifactError, match=r"cuda was asked for but cannot be had: the installed onnxruntime has no"):
+        Runtime.open(artifact, provider="cuda")
     runtime = Runtime.open(artifact, provider="auto")
-    assert runtime.provider == "CPUExecutionProvider"
+    assert runtime.provider == CPU
     assert "has no CUDA" in runtime.provider_reason
 
 
-def test_what_is_missing_for_a_gpu_is_named(monkeypatch):
-    ort = ModuleType("onnxruntime")
-    monkeypatch.setattr(ort, "get_available_providers", lambda: list(GPUS.values()), raising=False)
-    monkeypatch.setattr(ctypes, "CDLL", lambda library: (_ for _ in ()).throw(OSError(library)))
-    assert session.why_unavailable("auto", ort) == "there is no NVIDIA driver here"
-    only_cpu = SimpleNamespace(get_available_providers=lambda: [session.CPU])
-    assert session.why_unavailable("auto", only_cpu) == "there is no NVIDIA driver here"  # pyright: ignore[reportArgumentType]
-    monkeypatch.setattr(session, "_is_loadable", lambda library: "nvinfer" not in library)
-    assert session.why_unavailable("cuda", ort) is None
-    assert "nvinfer" in (session.why_unavailable("tensorrt", ort) or "")
-
-
-@pytest.mark.parametrize("name", GPUS)
-def test_on_a_gpu_every_batch_has_one_size_and_the_kernel_of_the_cpu_is_not_there(name, artifact, gpu, monkeypatch):
-    runtime, cpu = Runtime.open(artifact, provider=name), Runtime.open(artifact, provider="cpu", kernel="off")
-    assert (runtime.provider, runtime.provider_reason) == (GPUS[name], f"{name} found it")
-    assert runtime.attention_path == f"function body: no kernel, it is for the CPU, and this runs on {GPUS[name]}"
+def test_on_a_gpu_every_batch_has_one_size_and_the_kernel_of_the_cpu_is_not_there(artifact, gpu, monkeypatch):
+    monkeypatch.setenv("DIPTYCH_GPU_MEMORY", "512")
+    runtime, cpu = Runtime.open(artifact, provider="cuda"), Runtime.open(artifact, provider="cpu", kernel="off")
+    assert (runtime.provider, runtime.provider_reason) == (CUDA, "cuda found it")
+    assert runtime.attention_path == f"function body: no kernel, it is for the CPU, and this runs on {CUDA}"
+    (asked, options), last = gpu.asked[0]
+    assert (asked, last) == (CUDA, CPU)
+    limits = {"use_tf32": "0", "cudnn_conv_algo_search": "HEURISTIC", "gpu_mem_limit": str(512 * 2**20)}
+    assert options.items() >= limits.items()
     batches = []
     for graph in (runtime._panel, runtime._pair):
         run = graph.run
@@ -131,23 +125,11 @@ def test_on_a_gpu_every_batch_has_one_size_and_the_kernel_of_the_cpu_is_not_ther
     assert np.array_equal(logits, cpu.pair_logits(panels.tokens[:1], np.repeat(panels.tokens, 9, 0)))
 
 
-def test_a_gpu_is_asked_for_reproducible_numbers_and_no_more_memory_than_allowed(artifact, gpu, monkeypatch):
-    monkeypatch.setenv("DIPTYCH_GPU_MEMORY", "512")
-    Runtime.open(artifact, provider="tensorrt")
-    (tensorrt, settings), (cuda, options), last = gpu.asked[0]
-    assert (tensorrt, cuda, last) == (*reversed(GPUS.values()), "CPUExecutionProvider")
-    assert settings["trt_fp16_enable"] == "False"
-    assert options["use_tf32"] == "0"
-    assert options["cudnn_conv_algo_search"] == "HEURISTIC"
-    assert options["gpu_mem_limit"] == str(512 * 2**20)
-    assert Path(settings["trt_engine_cache_path"]).is_dir()
-    for wrong in ("0", "-1", "2 GB"):
-        monkeypatch.setenv("DIPTYCH_GPU_MEMORY", wrong)
-        with pytest.raises(
-            ArtifactError,
-            match=f"DIPTYCH_GPU_MEMORY must be a whole number of MiB from 1 to 1,073,741,823, got {wrong!r}",
-        ):
-            Runtime.open(artifact, provider="cuda")
+@pytest.mark.parametrize("wrong", ["0", "-1", "2 GB"])
+def test_a_limit_of_memory_that_is_none_is_refused(wrong, artifact, gpu, monkeypatch):
+    monkeypatch.setenv("DIPTYCH_GPU_MEMORY", wrong)
+    with pytest.raises(ArtifactError, match=f"must be a whole number of MiB from 1 to 1,073,741,823, got {wrong!r}"):
+        Runtime.open(artifact, provider="cuda")
 
 
 @pytest.mark.parametrize(
@@ -203,7 +185,7 @@ def test_a_gpu_that_fails_later_is_an_error_of_one_line_and_never_silently_the_c
         assert str(caught.value).endswith("; mend that or use the provider cpu")
         assert "\n" not in str(caught.value)
         assert ("DIPTYCH_GPU_MEMORY=100" in str(caught.value)) == (error is NO_MEMORY)
-    assert runtime._panel.get_providers()[0] == GPUS["cuda"]
+    assert runtime._panel.get_providers()[0] == CUDA
     gpu.run = None
     assert np.array_equal(scored(runtime, panels), logits)
     assert capfd.readouterr() == ("", "")
@@ -225,19 +207,6 @@ def test_what_onnx_runtime_says_of_missing_libraries_is_in_the_reason_and_not_on
     assert "Please follow https" in caplog.text
     with pytest.raises(ArtifactError, match=r"cuda was asked for but cannot be had: .*libcublas\.so\.13"):
         Runtime.open(artifact, provider="cuda")
-    assert capfd.readouterr() == ("", "")
-
-
-def test_a_graph_that_fails_is_an_error_and_nothing_is_logged(capfd):
-    nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"])]
-    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])]
-    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
-    shape = helper.make_tensor("shape", TensorProto.INT64, [2], [2, 2])
-    graph = helper.make_graph(nodes, "g", inputs, outputs, [shape])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    opened = session.open_session(model.SerializeToString())
-    with pytest.raises(ArtifactError, match=rf"^ONNX Runtime {onnxruntime.__version__} failed on {CPU}: .*[Rr]eshape"):
-        session.run_session(opened, {"x": np.zeros(3, np.float32)})
     assert capfd.readouterr() == ("", "")
 
 
@@ -324,18 +293,9 @@ def test_a_graph_that_names_another_file_is_refused_wherever_that_lies(location,
         session.open_session(graph)
 
 
-def test_another_spelling_of_a_length_hides_no_file(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "w").write_bytes(np.arange(3, dtype=np.float32).tobytes())
-    graph, entry = adding("w"), b"\x6a\x0d\x0a\x08location\x12\x01w"
-    assert entry in graph
-    longer = b"\x6a\x0e\x0a\x88\x00location\x12\x01w"
-    hidden = graph.replace(entry, longer)
-    with pytest.raises(ArtifactError, match="names other files"):
-        session.open_session(hidden)
-
-
 @pytest.mark.parametrize("length", [b"\x09", b"\x89\x00", b"\x89\x80\x00", b"\x89" + 8 * b"\x80" + b"\x00"])
-def test_no_spelling_of_its_length_hides_a_node_that_names_a_file(length):
-    with pytest.raises(ArtifactError, match="names other files"):
-        session.open_session(b"\x22" + length + b"EPContext")
+def test_no_spelling_of_its_length_hides_a_node_or_a_place_that_names_a_file(length):
+    for hidden in (b"\x22" + length + b"EPContext", b"\x0a\x88" + length[1:] + b"location"):
+        if len(length) > 1 or b"EPContext" in hidden:
+            with pytest.raises(ArtifactError, match="names other files"):
+                session.open_session(hidden)

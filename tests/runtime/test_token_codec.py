@@ -23,16 +23,11 @@ def bits(tokens: np.ndarray) -> list[int]:
 @given(some)
 def test_nothing_of_what_was_rounded_is_lost_in_keeping_it(tokens):
     rounded = CODEC.round_tokens(tokens)
+    assert bits(CODEC.round_tokens(rounded)) == bits(rounded), "rounding again changes nothing"
     kept = CODEC.pack_tokens(rounded)
     assert bits(CODEC.unpack_tokens(kept)) == bits(rounded)
     assert all(len(one) == CODEC.nbytes < CODEC.float16_nbytes == tokens[:1].nbytes for one in kept)
     assert [read_numbers(one).tolist() for one in kept] == [one.ravel().tolist() for one in rounded]
-
-
-@given(some)
-def test_rounding_again_changes_nothing(tokens):
-    rounded = CODEC.round_tokens(tokens)
-    assert bits(CODEC.round_tokens(rounded)) == bits(rounded)
 
 
 @given(some)
@@ -80,9 +75,5 @@ def test_tokens_of_an_artifact_that_keeps_others_in_8_bits_are_not_compared_with
     said = f"have 7 of 9 channels in 8 bits, and this artifact keeps {channels}: .* export its checkpoint again"
     with pytest.raises(ArtifactError, match=said):
         TokenCodec(SHAPE, channels).unpack_tokens(kept)
-
-
-@pytest.mark.parametrize("channels", [-1, 10])
-def test_a_token_has_no_more_channels_than_its_shape_says(channels):
-    with pytest.raises(ValueError, match=f"must be 0 to 9, as a token has no more, got {channels}"):
-        TokenCodec(SHAPE, channels)
+    with pytest.raises(ValueError, match="must be 0 to 9, as a token has no more, got 10"):
+        TokenCodec(SHAPE, 10)

@@ -9,20 +9,11 @@ def test_no_format_that_is_read_is_among_them():
     assert not SUFFIXES & OTHER_FORMATS.keys()
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("a.jxl", "JPEG XL, which is not read: save it as JPEG or PNG"),
-        ("a.CR3", "camera RAW, which is not read: export JPEG or TIFF"),
-        ("a.mov", "a film, which is not read: save a frame as JPEG or PNG"),
-        ("a.hif", "a kind of HEIF, which is not read: rename it to .heic"),
-    ],
-)
-def test_a_file_of_another_format_is_called_by_it_with_the_way_out(name, kind, tmp_path):
-    (tmp_path / name).write_bytes(bytes(100))
+def test_a_file_of_another_format_is_called_by_it_with_the_way_out(tmp_path):
+    (tmp_path / "a.CR3").write_bytes(bytes(100))
     for read in (check_file, open_picture):
-        with pytest.raises(PictureError, match=f"{name} is {kind}"):
-            read(tmp_path / name)
+        with pytest.raises(PictureError, match=r"a\.CR3 is camera RAW, which is not read: export JPEG or TIFF"):
+            read(tmp_path / "a.CR3")
 
 
 def test_a_picture_under_the_name_of_another_format_is_read(tmp_path, photo_bytes):

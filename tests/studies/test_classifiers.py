@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from diptych.cli.main import main
 from diptych_model import Msac
-from diptych_model.networks.classifier import ClassifierConfig, load_classifier
 from diptych_studies.classifiers import (
     Budget,
     ClassFolder,
@@ -27,6 +26,7 @@ from diptych_studies.classifiers import (
     train,
     train_classifier,
 )
+from diptych_studies.networks.classifier import ClassifierConfig, load_classifier
 from diptych_training.errors import DataError
 from diptych_training.run import BEST, METRICS
 from diptych_training.tasks.labelled import Classes

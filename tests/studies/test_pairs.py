@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from diptych_model import PairNetwork
-from diptych_model.flops import count_parameters
 from diptych_studies import pairs as module
 from diptych_studies import variants
+from diptych_studies.flops import count_parameters
 from diptych_studies.mixers import MIXERS
 from diptych_studies.pairs import study_pairs, study_text
 from diptych_studies.variants import BASE, ON_PHOTOS, STUDIES, TOLERANCE, choose_variants, equalise_parameters

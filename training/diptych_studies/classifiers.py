@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from diptych_model.flops import count_parameters
-from diptych_model.networks.classifier import WEIGHTS, ClassifierConfig, classifier_flops, save_classifier
+from diptych_studies.flops import count_parameters
+from diptych_studies.networks.classifier import WEIGHTS, ClassifierConfig, classifier_flops, save_classifier
 from diptych_training import optimisation
 from diptych_training.data.archives import list_photos, load_photos, read_table_of
 from diptych_training.errors import DataError

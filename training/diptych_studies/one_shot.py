@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from diptych_model import PairConfig, PairNetwork
-from diptych_model.flops import count_flops, count_parameters
 from diptych_studies import mixers  # noqa: F401 - a process of its own has to know their kinds
+from diptych_studies.flops import count_flops, count_parameters
 from diptych_training.data.characters import Characters, Groups, draw_episodes, load_characters, make_pictures
 from diptych_training.device import default_device
 from diptych_training.learning.losses import embedding_loss

@@ -17,9 +17,9 @@ import torch
 
 from diptych.console import format_table
 from diptych_model import PairConfig, PairNetwork
-from diptych_model.flops import count_flops
 from diptych_runtime.atomic import replacing_file
 from diptych_runtime.manifest import digest
+from diptych_studies.flops import count_flops
 from diptych_studies.grid import run_grid
 from diptych_studies.intervals import bootstrap, student_interval
 from diptych_studies.one_shot import GROUPS, PROTOCOL, SIZE, WAYS, teach_panel, train_and_measure

@@ -20,8 +20,8 @@ import numpy as np
 
 from diptych.console import format_table
 from diptych_model import PairNetwork, load_checkpoint, save_checkpoint
-from diptych_model.flops import count_parameters
 from diptych_runtime.atomic import replacing_file
+from diptych_studies.flops import count_parameters
 from diptych_studies.grid import run_grid
 from diptych_studies.intervals import bootstrap
 from diptych_training.data.archives import Archives

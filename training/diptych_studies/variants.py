@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from torch import nn
 
 from diptych_model import EfficientNetLite, Msac, PairConfig, PairNetwork, Residual, Scale
-from diptych_model.flops import count_parameters
+from diptych_studies.flops import count_parameters
 from diptych_studies.mixers import MIXERS
 from diptych_training.errors import DataError
 

@@ -52,7 +52,7 @@ def pair_graph(manifest: Manifest, library: Library | None, precision: str) -> P
     elif not library.byte_instructions:
         obstacle = "this processor has no AVX-512 VNNI"
     elif PAIR_INT8_GRAPH not in manifest.digests:
-        obstacle = f"the model has no {PAIR_INT8_GRAPH}; `diptych export MODEL --int8-pairs --pictures PHOTOS` adds it"
+        obstacle = f"the model has no {PAIR_INT8_GRAPH}; `diptych export --precision int8` writes one"
     else:
         return PairGraph(PAIR_INT8_GRAPH, f"int8 ({library.byte_instructions})")
     if precision == "int8":

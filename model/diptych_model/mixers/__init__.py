@@ -1,20 +1,19 @@
 """The operators of the trunk under one interface: settings (`Mixer`) that build a module for a `Place`.
 
-Those of other papers, which only studies train, are in `diptych_studies.mixers` and join `MIXERS` from there.
+The others, which only studies train, are in `diptych_studies.mixers` and join `MIXERS` from there.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from diptych_model.mixers.convolution import PlainConvolution
 from diptych_model.mixers.mixer import Attentive, Mixer, Place
 from diptych_model.mixers.msac import Msac
 from diptych_model.operators import Scale
 from diptych_model.settings import chosen_kind, known_settings
 
-MIXERS: dict[str, type[Mixer]] = {"msac": Msac, "convolution": PlainConvolution}
+MIXERS: dict[str, type[Mixer]] = {"msac": Msac}
 
-__all__ = ["MIXERS", "Attentive", "Mixer", "Msac", "Place", "PlainConvolution", "mixer_from"]
+__all__ = ["MIXERS", "Attentive", "Mixer", "Msac", "Place", "mixer_from"]
 
 
 def mixer_from(values: Mapping[str, Any]) -> Mixer:

@@ -136,7 +136,7 @@ def search_backend(
         logits = look.look_again(keys, logits, view)
     held = logits.copy()
     if early_stop is None:
-        held[:, column] = scorer.runtime.normalize_logits(logits[:, column])
+        held[:, column] = scorer.runtime.question_settings.normalize_logits(logits[:, column])
     order = rerank_order(logits[:, column], len(keys))
     name, first = scorer.runtime.question, np.arange(min(top, len(keys)))
     competitors = np.flatnonzero(select_competing(scorer.runtime.manifest.questions, held, name, top))

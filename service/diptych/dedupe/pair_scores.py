@@ -70,7 +70,8 @@ class PairScores:
         """From now on hold every score against the rivals of both pictures: the logits of what each of them is paired
         with in `pairs`, its nearest (see `diptych_runtime.calibration.normalization`).
         """
-        self._shifts = self.scorer.runtime.logit_shifts(pairs, self.get_logits(pairs), len(self.ids))
+        settings = self.scorer.runtime.question_settings
+        self._shifts = settings.logit_shifts(pairs, self.get_logits(pairs), len(self.ids))
 
     def get_logits(self, pairs: np.ndarray) -> np.ndarray:
         """Logits float32 (P,) of pairs int64 (P, 2), whatever else there is."""

@@ -75,7 +75,7 @@ def pairs_to_label(
     alone = scores.score_pairs(pairs)
     paths = {id: record.path for id, record in records.items() if record.path is not None}
     shown = CloserLook(collection, ids, paths, ledger, question, scores.tick, views).adjust_scores(pairs, alone)
-    near = _measure_nearness(shown, verdict_thresholds(asked.effective_thresholds)["likely"])
+    near = _measure_nearness(shown, verdict_thresholds(asked.question_settings.effective_thresholds)["likely"])
     apart = np.maximum(_measure_disagreement(shown, cosines), np.abs(shown - alone))
     used = Counter(id for pair in labelled for id in pair)
     chosen = _choose_pairs(near + apart, shown, [(ids[a], ids[b]) for a, b in pairs.tolist()], used, count)
@@ -84,7 +84,7 @@ def pairs_to_label(
             records[ids[pairs[place, 0]]],
             records[ids[pairs[place, 1]]],
             float(shown[place]),
-            asked.verdict(float(shown[place])),
+            asked.question_settings.verdict(float(shown[place])),
             float(cosines[place]),
             "spread" if spread else "threshold" if near[place] >= apart[place] else "disagreement",
         )

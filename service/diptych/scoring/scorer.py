@@ -69,7 +69,7 @@ class Scorer:
     ) -> Scorer:
         """The scorer of a model: "photo", "photo-small", "omniglot", an artifact or a calibration of one's own.
 
-        `question` is "copy" or "thing", the default; `provider` is "auto", "cpu", "cuda" or "tensorrt"; `threads`
+        `question` is "copy" or "thing", the default; `provider` is "auto", "cpu" or "cuda"; `threads`
         defaults to what this process may use. With `urls`, or DIPTYCH_URLS, pictures may be web addresses, fetched
         within the limits of the DIPTYCH_URL_* settings; else no connection is opened. Raises ArtifactError.
         """
@@ -179,11 +179,11 @@ class Scorer:
     @property
     def thresholds(self) -> dict[Verdict, float]:
         """The lowest probability of each verdict of its question but *different*."""
-        return verdict_thresholds(self.runtime.effective_thresholds)
+        return verdict_thresholds(self.runtime.question_settings.effective_thresholds)
 
     def verdict(self, relevance: float) -> Verdict:
         """The verdict of a probability, by the `thresholds`: *same*, *likely*, *unsure* or *different*."""
-        return self.runtime.verdict(relevance)
+        return self.runtime.question_settings.verdict(relevance)
 
     def encode(
         self,

@@ -8,7 +8,6 @@ from diptych_runtime.calibration.normalization import (
     normalize_logits,
     shifts_of_pairs,
 )
-from diptych_runtime.manifest import Question
 
 
 def test_the_cohort_are_the_candidates_behind_those_that_may_match():
@@ -42,9 +41,3 @@ def test_a_pair_of_pictures_is_held_against_the_rivals_of_both():
     few = pairs[pairs[:, 0] == 0][: MATCHES + COHORT - 1]
     assert not shifts_of_pairs(few, logits[: len(few)], count, 0.5, 0.2).any()
     assert not shifts_of_pairs(pairs, logits, count, 0.0, 0.2).any()
-
-
-@pytest.mark.parametrize("wrong", [{"crops": 1.0}, {"crops": -0.1}, {"cohort": -1.0}, {"level": float("nan")}])
-def test_what_no_search_can_be_is_refused(wrong):
-    with pytest.raises(ValueError, match="'crops' must be 0 or more"):
-        Question(**wrong)

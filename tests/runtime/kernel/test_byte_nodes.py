@@ -12,7 +12,6 @@ from diptych_runtime.kernel import KernelError, Library
 from diptych_runtime.kernel.byte_nodes import (
     ByteNodes,
     gelu,
-    packed_weights,
     reference_correspondence,
     reference_filter,
     reference_product,
@@ -67,15 +66,6 @@ def test_a_row_has_the_same_bits_whatever_the_others_are(nodes):
         assert part.tobytes() == whole[rows].tobytes()
 
 
-def test_a_row_of_equal_numbers_and_a_column_of_zeros_are_no_exception(nodes):
-    weights = drawn(32, 16, seed=1)
-    weights[:, 3] = 0
-    y = nodes.multiply(np.full((2, 32), 3.0, np.float32), weights)
-    scales = np.maximum(np.abs(weights).max(0) / 127, np.finfo(np.float32).tiny)
-    np.testing.assert_allclose(y[0], 3 * (np.rint(weights / scales) * scales).sum(0), atol=1e-4)
-    assert y[0, 3] == 0
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("normed", [False, True])
 def test_what_is_no_number_is_not_hidden_and_stays_in_its_row(nodes, value, normed):
@@ -110,31 +100,6 @@ def test_a_correspondence_is_what_the_definition_says(nodes, rows, cols, merge, 
         np.testing.assert_allclose(mine, known, atol=5e-5)
 
 
-def test_the_definition_is_what_the_network_computes():
-    import torch
-
-    from diptych_model.config import PairConfig
-    from diptych_model.correspondence import Correspondence
-
-    config = PairConfig(pixels=64, correspondence=True, merge=2, width=10, embedding=8, channels=16)
-    module = Correspondence(config)
-    a, b = drawn(2, config.grid, config.grid, 12)
-    unit_a, _, s = module._compare_tokens(torch.from_numpy(a)[None], torch.from_numpy(b)[None])
-    x, y = np.meshgrid(*[(np.arange(config.grid) + 0.5) * 2 / config.grid - 1] * 2)
-    place = np.stack([x.ravel(), y.ravel()], 1).astype(np.float32)
-    made = reference_correspondence(a, b, place, sharpness=module.sharpness.exp().item(), width=10, merge=2)
-    np.testing.assert_allclose(made[2], s.amax(2)[0].detach(), atol=1e-5)
-    np.testing.assert_allclose(made[4], unit_a.mean(1)[0].detach(), atol=1e-5)
-    merged = torch.from_numpy(made[0].astype(np.float32)) @ module.merge.weight.T + module.merge.bias + module.position
-    expected = module(torch.from_numpy(a)[None], torch.from_numpy(b)[None])[0][0]
-    np.testing.assert_allclose(merged.detach(), expected.detach(), atol=1e-4)
-
-
-def test_weights_of_a_width_that_fills_no_vector_are_refused():
-    with pytest.raises(ValueError, match=r"multiples of 16, got \(16, 24\)"):
-        packed_weights(drawn(16, 24))
-
-
 def run_node(
     library: Library, name: str, inputs: list[np.ndarray], outputs: int = 1, **attributes: Any
 ) -> list[np.ndarray]:
@@ -153,38 +118,31 @@ def zeros(*shape: int) -> np.ndarray:
     return np.zeros(shape, np.float32)
 
 
-def bytes_of(*shape: int) -> np.ndarray:
-    return np.zeros(shape, np.int8)
+def product_of(*sizes: tuple[int, ...]) -> list[np.ndarray]:
+    """The inputs of a product: x, norm, scales, bias and residual of these sizes, and packed weights (16, 1024)."""
+    x, norm, scales, bias, residual = (np.zeros(size, np.float32) for size in sizes)
+    return [x, norm, np.zeros((64, 4, 16, 4), np.int8), scales, bias, residual]
 
 
 @pytest.mark.parametrize(
-    "inputs",
+    ("name", "inputs", "sizes"),
     [
-        [zeros(1, 16), zeros(0), bytes_of(64, 4, 16, 4), zeros(1, 1024), zeros(0), zeros(0)],
-        [zeros(1, 16), zeros(0), bytes_of(64, 4, 16, 4), zeros(0, 1024), zeros(0), zeros(0)],
-        [zeros(1, 16), zeros(0), bytes_of(64, 16, 4, 4), zeros(2, 1024), zeros(0), zeros(0)],
-        [zeros(1, 16), zeros(16), bytes_of(64, 4, 16, 4), zeros(2, 1024), zeros(0), zeros(0)],
-        [zeros(2, 16), zeros(0), bytes_of(64, 4, 16, 4), zeros(2, 1024), zeros(0), zeros(1024)],
+        ("ByteProductV1", product_of((1, 16), (0,), (1, 1024), (0,), (0,)), {"gelu": 0}),
+        ("ByteProductV1", product_of((1, 16), (0,), (0, 1024), (0,), (0,)), {"gelu": 0}),
+        ("ByteProductV1", product_of((1, 32), (0,), (2, 1024), (0,), (0,)), {"gelu": 0}),
+        ("ByteProductV1", product_of((1, 16), (16,), (2, 1024), (0,), (0,)), {"gelu": 0}),
+        ("ByteProductV1", product_of((2, 16), (0,), (2, 1024), (0,), (1024,)), {"gelu": 0}),
+        ("DepthwiseFilterV1", [zeros(1, 4, 4, 16), zeros(0), zeros(0, 3, 16)], {}),
+        *(
+            ("CorrespondenceV1", [zeros(1, rows, 4, 8), zeros(1, rows, 4, 8), zeros(2, 4 * rows), zeros(1)], sizes)
+            for sizes in ({"width": 2**62, "merge": 1}, {"width": 4, "merge": 2**32}, {"width": 4, "merge": 0})
+            for rows in (0, 4)
+        ),
     ],
 )
-def test_a_product_of_shapes_that_do_not_fit_is_refused(nodes, library, inputs):
-    with pytest.raises(ArtifactError, match="ByteProductV1: the sizes of its inputs do not fit"):
-        run_node(library, "ByteProductV1", inputs, gelu=0)
-
-
-def test_a_filter_without_taps_is_refused(nodes, library):
-    with pytest.raises(ArtifactError, match="DepthwiseFilterV1: expected x"):
-        run_node(library, "DepthwiseFilterV1", [zeros(1, 4, 4, 16), zeros(0), zeros(0, 3, 16)])
-
-
-@pytest.mark.parametrize(
-    "sizes", [{"width": 2**62, "merge": 1}, {"width": 4, "merge": 2**32}, {"width": 4, "merge": 0}]
-)
-@pytest.mark.parametrize("rows", [0, 4])
-def test_a_correspondence_of_sizes_that_do_not_fit_is_refused(nodes, library, sizes, rows):
-    inputs = [zeros(1, rows, 4, 8), zeros(1, rows, 4, 8), zeros(2, 4 * rows), zeros(1)]
-    with pytest.raises(ArtifactError, match="CorrespondenceV1: the sizes of its inputs do not fit"):
-        run_node(library, "CorrespondenceV1", inputs, 6, **sizes)
+def test_sizes_that_do_not_fit_are_refused(nodes, library, name, inputs, sizes):
+    with pytest.raises(ArtifactError, match=rf"{name}: (the sizes of its inputs do not fit|expected x)"):
+        run_node(library, name, inputs, 6 if name == "CorrespondenceV1" else 1, **sizes)
 
 
 def _twice(made: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:

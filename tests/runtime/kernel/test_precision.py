@@ -52,7 +52,7 @@ def test_else_float32_is_taken_and_the_reason_is_said_or_it_is_an_error_where_8_
         (
             Manifest.load(artifact),
             kernel_on("avx512_vnni"),
-            f"the model has no {PAIR_INT8_GRAPH}; `diptych export MODEL --int8-pairs --pictures PHOTOS` adds it",
+            f"the model has no {PAIR_INT8_GRAPH}; `diptych export --precision int8` writes one",
         ),
     ]
     for known, library, reason in lacking:

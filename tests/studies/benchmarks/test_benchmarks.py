@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from diptych_model import MSAC, Scale, relative_attention
-from diptych_model.flops import count_flops, count_parameters
 from diptych_model.mixers import Place
 from diptych_studies.benchmarks.operators import bench_operators
 from diptych_studies.benchmarks.timing import Contender, peak_bytes, run_race
+from diptych_studies.flops import count_flops, count_parameters
 from diptych_studies.mixers import MIXERS
 from diptych_training.errors import DataError
 

@@ -5,9 +5,7 @@ import torch
 from drawing import losses_of_training
 from torch import nn
 
-from diptych_model.flops import count_parameters
 from diptych_model.mixers import Place
-from diptych_model.networks.resnet import DEPTHS, ResNet
 from diptych_studies.benchmarks.resnets import (
     AUGMENTED,
     EXCITED,
@@ -18,9 +16,11 @@ from diptych_studies.benchmarks.resnets import (
     Count,
     compare_with_paper,
 )
+from diptych_studies.flops import count_parameters
 from diptych_studies.mixers.non_local import NonLocalBlock
 from diptych_studies.mixers.squeeze_excitation import SqueezeExcitation
 from diptych_studies.mixers.stand_alone import AttentionStem
+from diptych_studies.networks.resnet import DEPTHS, ResNet
 
 pytestmark = pytest.mark.xdist_group("resnets")  # one process counts all, once
 FORMS = ("convolution", "convolutional stem + attention", "attention everywhere")

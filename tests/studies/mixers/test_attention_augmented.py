@@ -9,7 +9,7 @@ from drawing import assert_equal_with_gradients, draw, drawn
 from torch import Tensor, nn
 
 from diptych_model.mixers import Place
-from diptych_model.panels import join_panels, split_panels, swap_panels
+from diptych_model.panels import join_panels, split_panels
 from diptych_studies import reference
 from diptych_studies.mixers import AttentionAugmented
 from diptych_studies.mixers.attention_augmented import (
@@ -17,6 +17,7 @@ from diptych_studies.mixers.attention_augmented import (
     RelativeEmbedding,
     RelativeSelfAttention,
 )
+from diptych_studies.mixers.convolution import swap_panels
 
 
 def offsets(embedding: RelativeEmbedding | None, d: int) -> list[dict[int, Tensor]]:

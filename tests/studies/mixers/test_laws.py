@@ -4,14 +4,16 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torch.nn.functional as F
+from drawing import draw
 from laws import LAWS, network
 from networks import small_network
 from torch import nn
 
 from diptych_export.graphs import export_graphs
 from diptych_export.parity import compare_graphs
-from diptych_model.flops import count_flops
-from diptych_model.mixers import Place, PlainConvolution
+from diptych_model.mixers import Place
+from diptych_studies.flops import count_flops
 from diptych_studies.mixers import (
     MIXERS,
     AttentionAugmented,
@@ -23,13 +25,14 @@ from diptych_studies.mixers import (
     Transformer,
 )
 from diptych_studies.mixers.attention_augmented import RelativeSelfAttention
+from diptych_studies.mixers.convolution import Convolution, PlainConvolution
 from diptych_studies.mixers.cross_covariance import ClassAttention, CrossCovarianceAttention
 from diptych_studies.mixers.non_local import NonLocal
 from diptych_studies.mixers.squeeze_excitation import SqueezeExcitation
 from diptych_studies.mixers.stand_alone import AttentionStem
 from diptych_studies.mixers.transformer import CrossAttention, DecoderLayer, EncoderLayer, sinusoids
 
-KINDS = [kind for kind in MIXERS if kind not in ("msac", "convolution")]
+KINDS = [kind for kind in MIXERS if kind != "msac"]
 ATTENTIVE = {"attention_augmented", "decoder", "non_local", "transformer"}
 
 
@@ -40,7 +43,7 @@ def test_a_law_holds_for_the_mixer(law: Callable[[str], None], kind: str) -> Non
 
 
 def test_the_mixers_that_attend_from_patch_to_patch_are_these() -> None:
-    assert len(KINDS) == 7
+    assert len(KINDS) == 8
     assert {kind for kind in KINDS if network(kind).has_attention} == ATTENTIVE
 
 
@@ -144,3 +147,18 @@ def test_a_mixer_refuses_a_bias_that_it_has_not(kind: str) -> None:
 def test_what_does_not_fit_is_refused_with_the_numbers(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_convolution_that_cannot_be_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be positive"):
+        PlainConvolution(0)
+
+
+def test_a_convolution_facing_another_panel_sees_the_same_window_there() -> None:
+    made = PlainConvolution(3, 2).build(Place(3, 7, 4, 5, panels=2)).double()
+    assert isinstance(made, Convolution)
+    made.H.data = draw(7, 6, 3, 2)
+    x, result = draw(4, 4, 5, 3, seed=1), made(draw(4, 4, 5, 3, seed=1))
+    for here, there in [(0, 1), (1, 0), (2, 3), (3, 2)]:
+        both = F.pad(torch.cat([x[here], x[there]], -1).permute(2, 0, 1), (0, 1, 1, 1))
+        torch.testing.assert_close(result[here], F.conv2d(both, made.H).permute(1, 2, 0))

@@ -5,9 +5,10 @@ import torch
 from drawing import assert_equal_with_gradients, draw, drawn
 
 from diptych_model.mixers import Place
-from diptych_model.panels import join_panels, split_panels, swap_panels
+from diptych_model.panels import join_panels, split_panels
 from diptych_studies import reference
 from diptych_studies.mixers import SqueezeExcitationConvolution
+from diptych_studies.mixers.convolution import swap_panels
 from diptych_studies.mixers.squeeze_excitation import SqueezeExcitation
 
 

@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from drawing import assert_equal_with_gradients, draw
 from torch import Tensor, nn
 
-from diptych_model.flops import count_flops, count_parameters
 from diptych_model.mixers import Place
 from diptych_studies import reference
+from diptych_studies.flops import count_flops, count_parameters
 from diptych_studies.mixers import CrossCovariance, Transformer
 from diptych_studies.mixers.cross_covariance import ClassAttention, CrossCovarianceAttention, LocalPatchInteraction
 from diptych_studies.networks.xcit import ClassBlock, CrossCovarianceBlock, PatchStem, Positions, XCiT

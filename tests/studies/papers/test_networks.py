@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from diptych_model import Msac
-from diptych_model.networks.classifier import ClassifierConfig, classifier_flops
 from diptych_studies.classifiers import recipe_from
+from diptych_studies.networks.classifier import ClassifierConfig, classifier_flops
 from diptych_studies.papers import networks
 from diptych_studies.papers.networks import (
     COLUMNS,

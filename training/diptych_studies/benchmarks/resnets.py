@@ -11,15 +11,15 @@ import torch.nn.functional as F
 from torch import nn
 
 from diptych.console import format_table
-from diptych_model.convolution import average_pool
-from diptych_model.flops import count_flops, count_parameters
-from diptych_model.mixers import Mixer, Msac, Place, PlainConvolution
-from diptych_model.networks.resnet import DEPTHS, ResNet
+from diptych_model.mixers import Mixer, Msac, Place
 from diptych_model.operators import Scale
+from diptych_studies.flops import count_flops, count_parameters
 from diptych_studies.mixers import AttentionAugmented, CrossCovariance, StandAlone
+from diptych_studies.mixers.convolution import PlainConvolution
 from diptych_studies.mixers.non_local import NonLocalBlock
 from diptych_studies.mixers.squeeze_excitation import SqueezeExcitation
-from diptych_studies.mixers.stand_alone import AttentionStem
+from diptych_studies.mixers.stand_alone import AttentionStem, average_pool
+from diptych_studies.networks.resnet import DEPTHS, ResNet
 
 PIXELS, CLASSES = 224, 1000
 PAPER = StandAlone(k=7, heads=8)

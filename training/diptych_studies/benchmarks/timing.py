@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from diptych_model.flops import count_flops, count_parameters
+from diptych_studies.flops import count_flops, count_parameters
 
 WAYS = ("forward", "training")
 # A sample repeats a fast call until it has lasted this long: the clock's own share stays small.

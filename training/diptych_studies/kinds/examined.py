@@ -69,7 +69,8 @@ class Examined:
         asked, logits = self.runtime.asking(question), self.logits(pairs)
         if asked.question_settings.cohort:
             near = self.find_nearest(question)
-            shifts = asked.logit_shifts(near, self.logits(near)[:, asked.column], len(self.planted.names))
+            own = self.logits(near)[:, asked.column]
+            shifts = asked.question_settings.logit_shifts(near, own, len(self.planted.names))
             logits[:, asked.column] -= shifts[pairs].mean(1)
         return logits
 

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diptych_model.flops import count_parameters
 from diptych_studies.data.text import Text
 from diptych_studies.data.words import Vocabulary
+from diptych_studies.flops import count_parameters
 from diptych_studies.learning.language import Budget
 from diptych_studies.networks.bert import Bert, BertConfig
 from diptych_training.errors import DataError

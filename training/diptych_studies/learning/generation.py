@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from diptych_model import PairNetwork, load_checkpoint
-from diptych_model.flops import count_parameters
 from diptych_studies.data.worlds import draw_things
+from diptych_studies.flops import count_parameters
 from diptych_studies.networks.sagan import (
     Discriminator,
     Generator,

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from diptych_model.flops import count_parameters
 from diptych_studies.data.worlds import ANSWERS, KINDS, LONGEST, VOCABULARY, draw_examples
+from diptych_studies.flops import count_parameters
 from diptych_studies.networks.questions import QuestionConfig, QuestionNetwork, question_loss
 from diptych_training.errors import DataError
 from diptych_training.optimisation import warm_cosine

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diptych_model.flops import count_parameters
 from diptych_studies.data import numbers
+from diptych_studies.flops import count_parameters
 from diptych_studies.networks.decoding import beam_search, decode_greedily
 from diptych_studies.networks.translation import END, FIRST, PAD, TranslationConfig, Translator
 from diptych_training.errors import DataError

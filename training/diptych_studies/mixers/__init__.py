@@ -1,7 +1,8 @@
-"""The other papers' operators, which can stand in MSAC's place; importing them makes their kinds known."""
+"""The operators that can stand in MSAC's place; importing them makes their kinds known."""
 
 from diptych_model.mixers import MIXERS
 from diptych_studies.mixers.attention_augmented import AttentionAugmented
+from diptych_studies.mixers.convolution import PlainConvolution
 from diptych_studies.mixers.cross_covariance import CrossCovariance
 from diptych_studies.mixers.non_local import NonLocalAttention
 from diptych_studies.mixers.squeeze_excitation import SqueezeExcitationConvolution
@@ -10,6 +11,7 @@ from diptych_studies.mixers.transformer import Decoder, Transformer
 
 MIXERS.update(
     {
+        "convolution": PlainConvolution,
         "transformer": Transformer,
         "decoder": Decoder,
         "attention_augmented": AttentionAugmented,
@@ -26,6 +28,7 @@ __all__ = [
     "CrossCovariance",
     "Decoder",
     "NonLocalAttention",
+    "PlainConvolution",
     "SqueezeExcitationConvolution",
     "StandAlone",
     "Transformer",

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from diptych_model.attention import attention_coefficients
 from diptych_model.convolution import convolve, new_filters
-from diptych_model.mixers.convolution import Convolution
 from diptych_model.mixers.mixer import Place
 from diptych_model.panels import from_sequence, join_panels, select_seam_attention, split_panels, to_sequence
+from diptych_studies.mixers.convolution import Convolution
 
 Picture = Float[Tensor, "stacked rows cols d"]
 Projected = Float[Tensor, "stacked rows cols d_out"]

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from diptych_model.convolution import convolve, new_filters
 from diptych_model.mixers.mixer import Place
-from diptych_model.panels import from_sequence, swap_panels, to_sequence
+from diptych_model.panels import from_sequence, to_sequence
+from diptych_studies.mixers.convolution import swap_panels
 
 Picture = Float[Tensor, "stacked rows cols d"]
 

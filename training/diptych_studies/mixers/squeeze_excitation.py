@@ -8,9 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from diptych_model.convolution import convolve, new_filters
-from diptych_model.mixers.convolution import Convolution
 from diptych_model.mixers.mixer import Place
-from diptych_model.panels import swap_panels
+from diptych_studies.mixers.convolution import Convolution, swap_panels
 
 Picture = Float[Tensor, "stacked rows cols d"]
 

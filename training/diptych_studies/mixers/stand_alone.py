@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from diptych_model.convolution import average_pool, convolve, new_filters
+from diptych_model.convolution import convolve, new_filters
 from diptych_model.mixers.mixer import Place
-from diptych_model.panels import join_panels, split_panels, swap_panels
+from diptych_model.panels import join_panels, split_panels
+from diptych_studies.mixers.convolution import swap_panels
 from diptych_studies.mixers.local_attention import LocalAttention
 
 Picture = Float[Tensor, "stacked rows cols d"]
@@ -154,3 +155,11 @@ class StandAlone:
     def build(self, place: Place) -> StandAloneAttention:
         """The operator for a place."""
         return StandAloneAttention(self.k, place, heads=self.heads, scaled=self.scaled, grouped=self.grouped)
+
+
+def average_pool(x: Float[Tensor, "stacked rows cols d"], s: int) -> Float[Tensor, "stacked rows_out cols_out d"]:
+    """The mean of every s x s positions: (B, N, M, d) -> (B, ceil(N / s), ceil(M / s), d)."""
+    if s == 1:
+        return x
+    pooled = F.avg_pool2d(x.permute(0, 3, 1, 2), s, ceil_mode=True, count_include_pad=False)
+    return pooled.permute(0, 2, 3, 1)

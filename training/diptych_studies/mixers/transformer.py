@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from diptych_model.mixers.mixer import Place
-from diptych_model.panels import from_sequence, select_seam_attention, swap_panels, to_sequence
+from diptych_model.panels import from_sequence, select_seam_attention, to_sequence
+from diptych_studies.mixers.convolution import swap_panels
 
 Picture = Float[Tensor, "stacked rows cols d"]
 Mixed = Float[Tensor, "stacked rows_out cols_out d_o"]

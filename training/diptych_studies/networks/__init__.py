@@ -1,1 +1,1 @@
-"""The papers' other networks: language models and BERT, translation, answers about pictures, SAGAN, XCiT."""
+"""The papers' networks: ResNets and DenseNets, language models, translation, answers about pictures, SAGAN, XCiT."""

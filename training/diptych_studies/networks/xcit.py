@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from diptych_model.mixers.convolution import Convolution
 from diptych_model.mixers.mixer import Place
-from diptych_model.networks.resnet import ChannelNorm, Factory
+from diptych_studies.mixers.convolution import Convolution
 from diptych_studies.mixers.cross_covariance import ClassAttention, CrossCovarianceAttention, LocalPatchInteraction
+from diptych_studies.networks.resnet import ChannelNorm, Factory
 
 FREQUENCIES = 32
 

@@ -11,14 +11,14 @@ import numpy as np
 import torch
 
 from diptych.console import format_table
-from diptych_model.flops import count_parameters
 from diptych_model.mixers import Msac
-from diptych_model.networks.classifier import ClassifierConfig, classifier_flops
 from diptych_model.operators import Scale
 from diptych_studies.classifiers import Budget, Labelled, labelled_archive, name_classes, train_classifier
+from diptych_studies.flops import count_parameters
 from diptych_studies.grid import run_grid, write_runs
 from diptych_studies.intervals import student_interval
 from diptych_studies.mixers import StandAlone
+from diptych_studies.networks.classifier import ClassifierConfig, classifier_flops
 from diptych_training.errors import DataError
 from diptych_training.metrics import wilson_interval
 

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 
 from diptych.console import format_table
-from diptych_model.flops import count_flops, count_parameters
 from diptych_model.mixers import Place
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.classifiers import Budget, name_classes, train_classifier
+from diptych_studies.flops import count_flops, count_parameters
 from diptych_studies.grid import run_grid
 from diptych_studies.intervals import student_interval
 from diptych_studies.mixers import Transformer

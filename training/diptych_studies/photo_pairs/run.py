@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from diptych_model import PairConfig
-from diptych_model.flops import count_flops, count_parameters
 from diptych_model.network import PairPart
+from diptych_studies.flops import count_flops, count_parameters
 from diptych_studies.one_shot import train_module
 from diptych_studies.photo_pairs.tokens import SETS, HeldOut, Pairs, Tokens
 from diptych_training.learning.losses import pair_loss, split_questions

@@ -183,7 +183,7 @@ def _search_gallery(runtime: Runtime, search: Search, progress: Progress) -> Sea
     pairs = np.stack([rows * views.shape[1] + first.views[rows, places], first.order[rows, places]], 1)
     seen = all_logits(runtime, looked.tokens, stored.tokens, pairs, progress)
     logits[rows, places] = np.maximum(logits[rows, places], seen)
-    logits[..., runtime.column] = runtime.normalize_logits(logits[..., runtime.column])
+    logits[..., runtime.column] = runtime.question_settings.normalize_logits(logits[..., runtime.column])
     judged = _judge_closer(runtime, search, first, logits, progress)
     return Searched(first, np.ascontiguousarray(logits[..., runtime.column]), judged)
 

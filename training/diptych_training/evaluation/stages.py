@@ -150,7 +150,7 @@ class Scored:
         if self.labels.all() or not self.labels.any():
             return {}
         probabilities = self.relevance(runtime)
-        stated = runtime.thresholds if self.shown is None else runtime.effective_thresholds
+        stated = runtime.thresholds if self.shown is None else runtime.question_settings.effective_thresholds
         counted = measure_reliability(probabilities, self.labels, even_weights(self.labels))
         filled = np.flatnonzero(counted.pairs)
         return {

@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from diptych_model.convolution import average_pool
-from diptych_model.mixers.convolution import Convolution
 from diptych_model.mixers.mixer import Mixer, Place
-from diptych_model.networks.resnet import ChannelNorm, ConvolutionStem, mixers_by_stage
+from diptych_studies.mixers.convolution import Convolution
+from diptych_studies.mixers.stand_alone import average_pool
+from diptych_studies.networks.resnet import ChannelNorm, ConvolutionStem, mixers_by_stage
 
 DEPTHS = {121: (6, 12, 24, 16), 169: (6, 12, 32, 32)}
 BOTTLENECK = 4

@@ -5,8 +5,9 @@ import torch
 from torch import nn
 
 from diptych_model import MSAC, Scale
-from diptych_model.flops import count_flops
-from diptych_model.mixers import MIXERS, Place, PlainConvolution
+from diptych_model.mixers import MIXERS, Place
+from diptych_studies.flops import count_flops
+from diptych_studies.mixers.convolution import PlainConvolution
 
 
 def shape(*sizes: int) -> torch.Tensor:

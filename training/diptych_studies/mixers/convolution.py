@@ -1,4 +1,4 @@
-"""Plain convolution as a mixer."""
+"""Plain convolution as a mixer, and the panels swapped, which every local operator looks at."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,14 @@ from torch import Tensor, nn
 
 from diptych_model.convolution import convolve, new_filters
 from diptych_model.mixers.mixer import Place
-from diptych_model.panels import swap_panels
+
+
+def swap_panels(x: Float[Tensor, "stacked rows cols d"]) -> Float[Tensor, "stacked rows cols d"]:
+    """The other panel of each picture in each panel's place: (B * 2, N, M, d) -> the same shape."""
+    if x.shape[0] % 2:
+        raise ValueError(f"pictures of 2 panels are stacked 2 by 2, got {x.shape[0]} panels")
+    _, rows, cols, d = x.shape
+    return x.reshape(-1, 2, rows, cols, d).flip(1).reshape(-1, rows, cols, d)
 
 
 class Convolution(nn.Module):

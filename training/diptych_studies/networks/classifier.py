@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from diptych_model.flops import count_flops
 from diptych_model.mixers import Mixer, mixer_from
-from diptych_model.networks.densenet import DenseNet
-from diptych_model.networks.resnet import ResNet, mixers_by_stage
 from diptych_model.settings import known_settings
+from diptych_studies.flops import count_flops
+from diptych_studies.networks.densenet import DenseNet
+from diptych_studies.networks.resnet import ResNet, mixers_by_stage
 
 KINDS = ("resnet", "densenet")
 WEIGHTS, CONFIG = "classifier.safetensors", "classifier.json"

@@ -9,15 +9,14 @@ from drawing import draw
 from networks import TINY_MSAC
 
 from diptych_model import MSAC, Msac, Scale
-from diptych_model.mixers import PlainConvolution
-from diptych_model.mixers.convolution import Convolution
-from diptych_model.networks.classifier import (
+from diptych_studies.mixers.convolution import Convolution, PlainConvolution
+from diptych_studies.networks.classifier import (
     KINDS,
     ClassifierConfig,
     load_classifier,
     save_classifier,
 )
-from diptych_model.networks.resnet import Bottleneck
+from diptych_studies.networks.resnet import Bottleneck
 
 WIDE = Msac((Scale(5, 5, 1, 4, 4, separable=True), Scale(3, 3, 1, 4, 4, separable=True)))
 NARROW = Msac((Scale(1, 1, 2, 4, 4),))

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from diptych_model.mixers.convolution import Convolution, PlainConvolution
 from diptych_model.mixers.mixer import Mixer, Place
+from diptych_studies.mixers.convolution import Convolution, PlainConvolution
 
 DEPTHS = {26: (1, 2, 4, 1), 38: (2, 3, 5, 2), 50: (3, 4, 6, 3)}
 EXPANSION = 4

@@ -9,9 +9,10 @@ from drawing import draw, losses_of_training
 from networks import MIXING
 from torch import Tensor, nn
 
-from diptych_model.flops import count_parameters
-from diptych_model.mixers import Place, PlainConvolution
-from diptych_model.networks.resnet import DEPTHS, Bottleneck, ResNet
+from diptych_model.mixers import Place
+from diptych_studies.flops import count_parameters
+from diptych_studies.mixers.convolution import PlainConvolution
+from diptych_studies.networks.resnet import DEPTHS, Bottleneck, ResNet
 
 
 def tiny(**settings: Any) -> ResNet:

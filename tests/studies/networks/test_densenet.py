@@ -7,8 +7,8 @@ import torch
 from drawing import draw, losses_of_training
 from networks import MIXING
 
-from diptych_model.flops import count_parameters
-from diptych_model.networks.densenet import DEPTHS, DenseNet
+from diptych_studies.flops import count_parameters
+from diptych_studies.networks.densenet import DEPTHS, DenseNet
 
 
 def tiny(**settings: Any) -> DenseNet:
