@@ -23,7 +23,6 @@ CALLS = {
     "metadata that are no JSON": lambda _, collection, a, b: collection.add(a, metadata={"price": nan}),
     "one path of two pictures": lambda _, collection, a, b: collection.add([a, b], path="a.jpg"),
     "a label of one picture": lambda _, collection, a, b: collection.label(*[collection.list(1)[0].id] * 2, "same"),
-    "another kind of index": lambda _, collection, a, b: collection.rebuild(index="tree"),
     "no address": lambda scorer, *_: Collection.open("redis://host", scorer),
     "no pairs": lambda _, collection, a, b: pairs_to_label(collection, 0),
     "a threshold above 1": lambda _, collection, a, b: find_duplicates(collection, threshold=1.5),

@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from diptych.batch.workers.executor import WorkerPool
 from diptych.collection.collection import Collection
@@ -16,6 +16,7 @@ from diptych.dedupe.candidates import CANDIDATES
 from diptych.dedupe.duplicates import Duplicates
 from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.keeper import DEFAULT, checked_rules
+from diptych.dedupe.labelled import NONE, IdPairs
 from diptych.dedupe.pair_cache import LEDGER, PairCache
 from diptych.dedupe.scan import PictureFile, Scan, list_picture_files, resolve_folders, resolve_roots, scan_files
 from diptych.dedupe.threshold import check_threshold
@@ -75,13 +76,20 @@ def find_duplicates(
     """
     check_threshold(threshold)
     keep, console = checked_rules(keep), Console(quiet=not show_progress_bar)
-    how: dict[str, Any] = {"threshold": threshold, "keep": keep, "candidates": candidates, "question": question}
-    how["same_orientation"] = same_orientation
     kept = _list_paths(reference)
     if isinstance(source, Collection):
         if kept:
             raise ArgumentError("reference is for folders, and a collection has none; name the folders in its place")
-        return _group_under_bars(console, source, None, None, **how)
+        with PairBars(console, "comparing") as bars:
+            return duplicates_among(
+                source,
+                threshold=threshold,
+                keep=keep,
+                candidates=candidates,
+                question=question,
+                same_orientation=same_orientation,
+                on_pairs=bars.begin,
+            )
     scorer = (scorer or Scorer.load()).asking(question)
     roots, references = resolve_roots(_list_paths(source), kept)
 
@@ -92,10 +100,19 @@ def find_duplicates(
     files = list_picture_files(roots, refuse, references, logger.warning, exclusion, omissions)
     if left_out := omissions.left_out_line():
         logger.warning("%s", left_out.replace("--include-hidden", "include_hidden=True"))
-    found, _ = scored_duplicates(
-        roots, files, references, scorer=scorer, store=store, refuse=refuse, console=console, **how
-    )
-    return found
+    return scored_duplicates(
+        roots,
+        files,
+        references,
+        scorer=scorer,
+        store=store,
+        threshold=threshold,
+        keep=keep,
+        candidates=candidates,
+        same_orientation=same_orientation,
+        refuse=refuse,
+        console=console,
+    )[0]
 
 
 def scored_duplicates(
@@ -107,14 +124,18 @@ def scored_duplicates(
     store: Location | None,
     refuse: Refuse,
     console: Console,
+    threshold: float | Literal["auto"] = "auto",
+    keep: Sequence[str] = DEFAULT,
+    candidates: int = CANDIDATES,
+    same_orientation: bool = False,
+    apart: IdPairs = NONE,
     workers: WorkerPool | None = None,
-    **how: Any,
 ) -> tuple[Duplicates, Scan]:
     """The duplicates among the files below the folders and the references by the network, and the scan.
 
-    Features, made by the `workers` if any, and scores are kept in the folder `store`, or in the user's cache, and `how`
-    goes to `duplicates_among`. Raises DedupeError where no file could be read or a folder is gone by now, and
-    StoreError.
+    They are those of the question that the `scorer` asks. Features, made by the `workers` if any, and scores are kept
+    in the folder `store`, or in the user's cache; for the rest see `duplicates_among`. Raises DedupeError where no file
+    could be read or a folder is gone by now, and StoreError.
     """
     places, reasons = [*roots, *references], list[str]()
 
@@ -136,15 +157,20 @@ def scored_duplicates(
             raise DedupeError(f"{format_count(count, 'picture')} found, and none could be read: {reasons[0]}")
         if store is None:
             _forget_others(collection, pair_cache, seen.pictures)
-        return _group_under_bars(console, collection, seen.pictures, pair_cache, **how), seen
-
-
-def _group_under_bars(
-    console: Console, collection: Collection, pictures: list[Picture] | None, pair_cache: PairCache | None, **how: Any
-) -> Duplicates:
-    """The duplicates of a collection, under bars."""
-    with PairBars(console, "comparing") as bars:
-        return duplicates_among(collection, pictures, pair_cache=pair_cache, on_pairs=bars.begin, **how)
+        with PairBars(console, "comparing") as bars:
+            found = duplicates_among(
+                collection,
+                seen.pictures,
+                threshold=threshold,
+                keep=keep,
+                candidates=candidates,
+                question=scorer.runtime.question,
+                same_orientation=same_orientation,
+                apart=apart,
+                pair_cache=pair_cache,
+                on_pairs=bars.begin,
+            )
+        return found, seen
 
 
 def _list_paths(folders: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:

@@ -61,7 +61,8 @@ def measure(folder: Path, setting: Setting, say: Callable[[str], object] = lambd
     with Collection.open(store, scorer.with_calibration(None), read_only=True) as collection:
         own = timed("calibrating", lambda: calibrate_collection(collection, force=True)).calibration
     calibrated = _judged(other, scorer.with_calibration(own), setting)
-    ways, stated = {"released": released, "calibrated": calibrated}, scorer.runtime.question_settings.effective_thresholds
+    ways = {"released": released, "calibrated": calibrated}
+    stated = scorer.runtime.question_settings.effective_thresholds
     return {
         "processor": find_processor(),
         "threads": setting.threads,

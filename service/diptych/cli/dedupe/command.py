@@ -55,8 +55,9 @@ from diptych_runtime.calibration.questions import COPY
 if TYPE_CHECKING:
     from diptych.dedupe.duplicates import Duplicates
     from diptych.dedupe.labelled import IdPairs
-    from diptych.dedupe.scan import PictureFile, Scan
+    from diptych.dedupe.scan import Scan
     from diptych.pictures.walk import Omissions
+    from diptych.scoring.scorer import Scorer
 
 
 def _parse_threshold(text: str) -> float | None:
@@ -139,7 +140,7 @@ def dedupe(
 
     Exits with 1 if a folder cannot be listed or a file cannot be moved or put back, and with --strict if one is unread.
     """
-    from diptych.dedupe.report import page, table
+    from diptych.dedupe.folders import scored_duplicates
     from diptych.dedupe.scan import list_picture_files, resolve_roots
     from diptych.pictures.walk import Omissions
     from diptych_runtime.folders import Exclusion
@@ -152,9 +153,8 @@ def dedupe(
     chosen = chosen_paths(selection, acting=act is not None, dry_run=dry_run)
     if not folders:
         raise BadParameter("name a folder of pictures, or a journal with --undo")
-    check_engine(engine, address)
-    how: dict[str, Any] = {"keep": _check_rules(keep), "store": store}
-    _check_outputs(output, report, spreadsheet=spreadsheet)
+    _check_options(output, report, engine, address, spreadsheet=spreadsheet)
+    keep = _check_rules(keep)
     places = roots, references = resolve_roots(folders, reference or (), to=move_to)
     refused, omissions, exclusion = Refused(), Omissions(), Exclusion(tuple(exclude), include_hidden)
     check_outside(references, {"--output": output, "--report": report, "--store": store})
@@ -162,41 +162,52 @@ def dedupe(
         files = list_picture_files(roots, refused.add, references, console.remark, exclusion, omissions)
         for path in filter(None, (output, report)):
             check_output(path, [*(file.path for file in files), *filter(None, [selection])])
-        how |= {"apart": _default_labels(console, store, question), "refuse": refused.add, "console": console}
-        how |= {"threshold": threshold or "auto", "candidates": candidates, "question": question}
-        how["same_orientation"] = same_orientation
-        machine = (model_of(model, store), provider, threads, engine, address)
-        found, seen, told_by = _find_by_network(places, files, *machine, **how)
-        if output:
-            table.write_table(output, found, refused, spreadsheet=spreadsheet)
-        if report:
-            page.write_page(report, found, [*roots, *references], told_by, refused, console, threads=threads)
-        written = {"groups": output, "report": report}
+        asked, apart = model_of(model, store), _default_labels(console, store, question)
+        scorer = open_scorer(asked, provider, threads, question=question)
+        with open_workers(console, engine, address, asked, provider, threads) as workers:
+            found, seen = scored_duplicates(
+                roots,
+                files,
+                references,
+                scorer=scorer,
+                store=store,
+                threshold=threshold or "auto",
+                keep=keep,
+                candidates=candidates,
+                same_orientation=same_orientation,
+                apart=apart,
+                refuse=refused.add,
+                console=console,
+                workers=workers,
+            )
+        written = _write_outputs(console, found, refused, output, report, places, scorer, spreadsheet, threads)
         acting = act and partial(act_on, console, act, found, places, to=move_to, chosen=chosen, dry_run=dry_run)
         return _conclude_run(console, found, seen, refused, omissions, written, acting, strict=strict)
     except KeyboardInterrupt as stop:
-        said = str(stop) or "what was done is kept, and the same command goes on from here"
-        console.remark(f"interrupted; {said}")
+        console.remark(f"interrupted; {str(stop) or 'what was done is kept, and the same command goes on from here'}")
         return 130
 
 
-def _find_by_network(
-    folders: tuple[list[Path], list[Path]],
-    files: Sequence[PictureFile],
-    model: str,
-    provider: str,
+def _write_outputs(
+    console: Console,
+    found: Duplicates,
+    refused: Refused,
+    output: Path | None,
+    report: Path | None,
+    places: tuple[list[Path], list[Path]],
+    scorer: Scorer,
+    spreadsheet: bool,
     threads: int | None,
-    engine: str,
-    address: str | None,
-    **how: Any,
-) -> tuple[Duplicates, Scan, str]:
-    """The duplicates below the folders and the references by the network, the scan, and the words for that."""
-    from diptych.dedupe.folders import scored_duplicates
+) -> dict[str, Path | None]:
+    """Write the table and the page that are asked for, and return their paths by what they are."""
+    from diptych.dedupe.report import page, table
 
-    (roots, references), scorer = folders, open_scorer(model, provider, threads, question=how["question"])
-    with open_workers(how["console"], engine, address, model, provider, threads) as workers:
-        found, seen = scored_duplicates(roots, files, references, scorer=scorer, workers=workers, **how)
-    return found, seen, f"Model {scorer.runtime.name}, revision {scorer.runtime.revision}"
+    if output:
+        table.write_table(output, found, refused, spreadsheet=spreadsheet)
+    if report:
+        told_by = f"Model {scorer.runtime.name}, revision {scorer.runtime.revision}"
+        page.write_page(report, found, [*places[0], *places[1]], told_by, refused, console, threads=threads)
+    return {"groups": output, "report": report}
 
 
 def _conclude_run(
@@ -241,8 +252,11 @@ def _check_rules(keep: Sequence[str]) -> tuple[str, ...]:
         raise BadParameter(str(error), param_hint="--keep") from None
 
 
-def _check_outputs(output: Path | None, report: Path | None, *, spreadsheet: bool) -> None:
+def _check_options(
+    output: Path | None, report: Path | None, engine: str, address: str | None, *, spreadsheet: bool
+) -> None:
     """Refuse options that would only fail after the work is done."""
+    check_engine(engine, address)
     if output and output.suffix.lower() not in (".csv", ".json"):
         raise BadParameter(f"{output} ends in neither .csv nor .json")
     if spreadsheet and not (output and output.suffix.lower() == ".csv"):
