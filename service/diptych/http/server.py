@@ -142,15 +142,14 @@ def run(app: FastAPI, sockets: list[socket.socket], settings: Settings) -> None:
 def _end_when_stuck(app: FastAPI, seconds: float) -> None:
     """End the process once a computation has been running for too long: no thread can be stopped from outside.
 
-    /readyz has said so for a tenth of the time by then. Nothing acknowledged is lost. That tenth is counted while this
-    process runs: one that was stopped (SIGSTOP, `docker pause`) has not hung.
+    /readyz has said so for a tenth of the time by then. Nothing acknowledged is lost. Only what this process sees of it
+    counts: one that was stopped (SIGSTOP, `docker pause`) has not hung.
     """
     tick = min(1.0, seconds / 10)
-    seen = oldest = 0.0  # for how long this has been seen, and for how long it runs
-    while seen <= 0.1 * seconds:
+    seen = 0.0
+    while seen <= 1.1 * seconds:
         time.sleep(tick)
-        oldest = app.state.context.longest_running()
-        seen = seen + tick if oldest > seconds else 0.0
-    logger.critical("a computation has been running for %.0f s; ending with code %d", oldest, STUCK)
+        seen = min(seen + tick, app.state.context.longest_running())
+    logger.critical("a computation has been running for %.0f s; ending with code %d", seen, STUCK)
     logging.shutdown()
     os._exit(STUCK)
