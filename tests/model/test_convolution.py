@@ -1,4 +1,4 @@
-"""Definitions 1 and 2 against the loops, torch's convolution and unfolded patches; Lemma 1."""
+"""Definitions 1 and 2 against the loops, a 1x1 one among them, as in Lemma 1."""
 
 import pytest
 import torch

@@ -88,6 +88,13 @@ def test_msac_and_all_its_gradients_are_its_scales_reduced_by_h_phi(widths: tupl
     assert_equal_with_gradients(msac(x)[0], expected, [x, *msac.parameters()])
 
 
+def test_a_one_by_one_sac_without_bias_is_permutation_equivariant() -> None:
+    sac = drawn(SAC(5, 3, 7, Scale(1, 1, heads=2, d_a=3, d_o=2), bias="none"), seed=9)
+    x, order = draw(1, 21, 5, seed=10), torch.randperm(21, generator=torch.Generator().manual_seed(1))
+    plain, moved = sac(x.view(1, 3, 7, 5)).view(21, 2), sac(x[:, order].view(1, 3, 7, 5)).view(21, 2)
+    torch.testing.assert_close(plain[order], moved)
+
+
 def test_every_output_is_a_convex_combination_over_the_key_positions() -> None:
     q, k, bias = draw(2, 3, 11, 5), draw(2, 3, 11, 5, seed=1), draw(3, 11, 11, seed=2)
     ones = relative_attention(q, k, torch.ones(2, 3, 11, 1, dtype=torch.float64), bias)

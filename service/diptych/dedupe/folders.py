@@ -63,7 +63,6 @@ def find_duplicates(
 
     A `reference` is a folder, or several, whose pictures the others are compared with, and not with each other: they
     are kept before any rule, and never among what can be removed. Below one of the folders it is that part of it.
-
     Hidden files, and folders like trash cans, snapshots and thumbnails, are left out without `include_hidden`, and so
     is what the globs `exclude` match (`diptych_runtime.folders.Exclusion`); how many pictures these are is logged.
 
@@ -109,6 +108,7 @@ def find_duplicates(
         threshold=threshold,
         keep=keep,
         candidates=candidates,
+        question=question,
         same_orientation=same_orientation,
         refuse=refuse,
         console=console,
@@ -127,15 +127,16 @@ def scored_duplicates(
     threshold: float | Literal["auto"] = "auto",
     keep: Sequence[str] = DEFAULT,
     candidates: int = CANDIDATES,
+    question: str = COPY,
     same_orientation: bool = False,
     apart: IdPairs = NONE,
     workers: WorkerPool | None = None,
 ) -> tuple[Duplicates, Scan]:
     """The duplicates among the files below the folders and the references by the network, and the scan.
 
-    They are those of the question that the `scorer` asks. Features, made by the `workers` if any, and scores are kept
-    in the folder `store`, or in the user's cache; for the rest see `duplicates_among`. Raises DedupeError where no file
-    could be read or a folder is gone by now, and StoreError.
+    Features, made by the `workers` if any, and scores are kept in the folder `store`, or in the user's cache; for the
+    rest see `duplicates_among`. Raises DedupeError where no file could be read or a folder is gone by now, and
+    StoreError.
     """
     places, reasons = [*roots, *references], list[str]()
 
@@ -164,7 +165,7 @@ def scored_duplicates(
                 threshold=threshold,
                 keep=keep,
                 candidates=candidates,
-                question=scorer.runtime.question,
+                question=question,
                 same_orientation=same_orientation,
                 apart=apart,
                 pair_cache=pair_cache,

@@ -142,8 +142,7 @@ def dedupe(
     """
     from diptych.dedupe.folders import scored_duplicates
     from diptych.dedupe.scan import list_picture_files, resolve_roots
-    from diptych.pictures.walk import Omissions
-    from diptych_runtime.folders import Exclusion
+    from diptych.pictures.walk import Exclusion, Omissions
 
     console = Console(as_json, quiet)
     act = act_of(action, move_to, delete=delete)
@@ -174,6 +173,7 @@ def dedupe(
                 threshold=threshold or "auto",
                 keep=keep,
                 candidates=candidates,
+                question=question,
                 same_orientation=same_orientation,
                 apart=apart,
                 refuse=refused.add,
