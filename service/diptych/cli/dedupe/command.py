@@ -142,7 +142,8 @@ def dedupe(
     """
     from diptych.dedupe.folders import scored_duplicates
     from diptych.dedupe.scan import list_picture_files, resolve_roots
-    from diptych.pictures.walk import Exclusion, Omissions
+    from diptych.pictures.walk import Omissions
+    from diptych_runtime.folders import Exclusion
 
     console = Console(as_json, quiet)
     act = act_of(action, move_to, delete=delete)
@@ -159,8 +160,7 @@ def dedupe(
     check_outside(references, {"--output": output, "--report": report, "--store": store})
     try:
         files = list_picture_files(roots, refused.add, references, console.remark, exclusion, omissions)
-        for path in filter(None, (output, report)):
-            check_output(path, [*(file.path for file in files), *filter(None, [selection])])
+        _check_places([output, report], [*(file.path for file in files), *filter(None, [selection])])
         asked, apart = model_of(model, store), _default_labels(console, store, question)
         scorer = open_scorer(asked, provider, threads, question=question)
         with open_workers(console, engine, address, asked, provider, threads) as workers:
@@ -186,6 +186,12 @@ def dedupe(
     except KeyboardInterrupt as stop:
         console.remark(f"interrupted; {str(stop) or 'what was done is kept, and the same command goes on from here'}")
         return 130
+
+
+def _check_places(outputs: Sequence[Path | None], read: Sequence[str | Path]) -> None:
+    """Refuse to write over what is `read`, or where nothing can be written."""
+    for path in filter(None, outputs):
+        check_output(path, read)
 
 
 def _write_outputs(
