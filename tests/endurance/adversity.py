@@ -90,7 +90,6 @@ ROWS = (
     Row("dedupe {in} --empty {in}/trash.jsonl", "diptych.dedupe.actions.undo_log:_remove_empty_folders", "{in}/trash.jsonl"),
     Row("doctor --store {out}/store", "diptych.cli.options:open_scorer", store=True, reads=None),
     Row("bench --rounds 3", MODEL, again=False, **_COMPUTED),
-    Row("bench load --clients 1 --seconds 1", MODEL, again=False, **_COMPUTED),
     Row("bench collection --count 100 --folder {out}", "diptych_studies.benchmarks.collection:draw_cuts", writes=("bench",), again=False, **_COMPUTED, threads=False),
     Row("bench copies --references {in}/photos --queries {in}/photos --truth {in}/truth.csv --peer cnn --folder {out}", "diptych_studies.benchmarks.copies:_evaluate", "{in}/photos", writes=("bench",), again=False),
     Row("bench dedupe {in}/photos --count 12 --folder {out}", "diptych_studies.benchmarks.dedupe:_make", writes=("bench",), again=False, threads=False),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -150,6 +151,8 @@ def scored_duplicates(
         Collection.open(place, scorer, create=True) as collection,
         PairCache(collection.directory / LEDGER, scorer.runtime.scores_revision) as pair_cache,
     ):
+        # What a run of 0.2 on a cluster left that was killed, with the tokens of pictures.
+        shutil.rmtree(collection.directory / "pairs.parts", ignore_errors=True)
         with console.progress(total=len(files), unit="picture", desc="reading") as bar:
             seen = scan_files(places, files, collection, pair_cache, refuse=collect, tick=bar.update, workers=workers)
         resolve_folders(places)  # one that is gone would look as if it had become empty
@@ -178,14 +181,14 @@ def _list_paths(folders: str | os.PathLike[str] | Iterable[str | os.PathLike[str
     return list(map(Path, [folders] if isinstance(folders, str | os.PathLike) else folders))
 
 
-def store_of(roots: Sequence[Path], name: str) -> Path:
+def store_of(roots: Sequence[Path], revision: str) -> Path:
     """The folder of features and scores without a store: in the user's cache, by the digest of the folders' names and
-    the `name` of what made them, the revision of a model for one.
+    the `revision` of the model.
     """
     cache = cache_folder(otherwise="name a folder for features and scores with --store or XDG_CACHE_HOME")
     names = "\0".join(sorted(map(str, roots)))
     digest = hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return cache / "diptych" / "dedupe" / f"{digest}-{name}"
+    return cache / "diptych" / "dedupe" / f"{digest}-{revision}"
 
 
 def _forget_others(collection: Collection, pair_cache: PairCache, pictures: Sequence[Picture]) -> None:

@@ -80,10 +80,8 @@ class PairCache(CacheDatabase):
 
     error, remedy = DedupeError, "the next run computes again what it holds"
 
-    def __init__(self, path: Path | None, revision: str | None) -> None:
-        """Open or make it, by default in memory; scores of another model revision are dropped, if one is named. Raises
-        DedupeError.
-        """
+    def __init__(self, path: Path | None, revision: str) -> None:
+        """Open or make it, by default in memory; scores of another model revision are dropped. Raises DedupeError."""
         self.path = path or Path(":memory:")
         with self._translate_errors():
             self._connection = self.connect(self.path)
@@ -214,7 +212,7 @@ class PairCache(CacheDatabase):
                 )
             yield row
 
-    def _prepare_tables(self, revision: str | None) -> None:
+    def _prepare_tables(self, revision: str) -> None:
         connection = self._connection
         version = version_of(connection)
         if version == 0:
@@ -227,7 +225,7 @@ class PairCache(CacheDatabase):
                 f"{self.remedy}"
             )
         known = connection.execute("SELECT revision FROM model").fetchone()
-        if revision is not None and known != (revision,):
+        if known != (revision,):
             with self._transaction():
                 connection.execute("DELETE FROM pairs")
                 connection.execute("DELETE FROM model")

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+import anyio
+import anyio.to_thread
 import numpy as np
 from PIL import Image
 from starlette.concurrency import run_in_threadpool
@@ -61,6 +63,7 @@ class Health:
         self._scorer, self._collections = scorer, collections
         self._stuck_seconds, self._longest_running = stuck_seconds, longest_running
         self._probing, self._probed, self._decodes = asyncio.Lock(), -math.inf, False
+        self._own_thread = anyio.CapacityLimiter(1)  # whatever else the others wait for
 
     def check_model(self) -> WarmUp:
         """The result of the warm-up; 503 until the model has scored the golden pair as it should."""
@@ -85,7 +88,11 @@ class Health:
             raise RequestError(503, "stuck", f"A computation has been running for {oldest:.0f} s.")
         async with self._probing:  # of many who ask, one decodes for all
             if time.monotonic() - self._probed >= _FRESH:
-                self._decodes = await run_in_threadpool(self._try_decoding)
+                self._decodes = False
+                with anyio.move_on_after(PROBE_SECONDS + 1):
+                    self._decodes = await anyio.to_thread.run_sync(
+                        self._try_decoding, abandon_on_cancel=True, limiter=self._own_thread
+                    )
                 self._probed = time.monotonic()
         if not self._decodes:
             raise _refuse_unready(f"no picture could be decoded within {PROBE_SECONDS:g} s")

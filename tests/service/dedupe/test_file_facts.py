@@ -35,7 +35,7 @@ def test_what_the_files_say_is_read_once_and_what_is_gone_stays_as_it_is(stored,
     collection, files, kept = stored
     pictures, ticks = [of_record(record) for record in collection.list(10)], []
     every = {one.id for one in pictures}
-    with PairCache(None, None) as pair_cache:
+    with PairCache(None, "rev") as pair_cache:
         found = with_file_facts(collection, pictures, every, pair_cache, ticks.append)
         by_name = {one.path.rsplit("/", 1)[-1]: one for one in found}
         camera, plain = by_name["camera.jpg"], by_name["plain.png"]

@@ -189,7 +189,7 @@ def dedupe(
 
 
 def _check_places(outputs: Sequence[Path | None], read: Sequence[str | Path]) -> None:
-    """Refuse to write over what is `read`, or where nothing can be written."""
+    """Refuse to write over what is `read`."""
     for path in filter(None, outputs):
         check_output(path, read)
 

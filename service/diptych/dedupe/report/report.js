@@ -113,7 +113,7 @@ function choose() {
 
 function draw() {
   const more = state.shown.slice(state.drawn, state.drawn + STEP);
-  $("groups").append(...more.map((group, place) => drawGroup(group, state.drawn + place)));
+  $("groups").append(...more.map(drawGroup));
   state.drawn += more.length;
   $("more").hidden = state.drawn >= state.shown.length;
   $("empty").hidden = state.shown.length > 0;
@@ -133,9 +133,8 @@ function count() {
   $("save-list").disabled = all.length === 0;
 }
 
-function drawGroup(group, place) {
-  const node = el("li", { className: group.members.length > 2 ? "group many" : "group", tabIndex: -1 });
-  node.dataset.place = place;
+function drawGroup(group) {
+  const node = el("li", { className: group.members.length > 2 ? "group many" : "group" });
   fillGroup(node, group);
   return node;
 }
