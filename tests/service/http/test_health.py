@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -147,3 +148,19 @@ def test_a_pool_that_is_busy_with_the_pictures_of_others_is_ready(running, score
         assert is_ready(client) is others
         assert ("decoded within 3 s" in client.get("/readyz").text) is not others
         assert client.get("/healthz").status_code == 200
+
+
+def test_a_probe_that_hangs_is_waited_for_a_while_and_not_longer(running, scorer, monkeypatch):
+    monkeypatch.setattr("diptych.http.health.PROBE_SECONDS", 0.1)
+    released = threading.Event()
+
+    class Hanging(Counted):
+        def run(self, call: Any) -> Any:
+            released.wait(30)
+            return super().run(call)
+
+    with running(None, Scorer(scorer.runtime, decoder=Hanging())) as client:
+        began = time.monotonic()
+        assert client.get("/readyz").status_code == 503
+        assert time.monotonic() - began < 15
+        released.set()
