@@ -115,8 +115,10 @@ class Added:
         return cls(arrival.content.id, created, arrival.path, is_damaged)
 
 
-def make_batches(sources: Iterable[S]) -> Iterator[list[S]]:
-    """Pictures in groups of at most 64 and about 64 MiB of files, so that memory stays bounded."""
+def make_batches(sources: Iterable[S], most: int | None = None) -> Iterator[list[S]]:
+    """Pictures in groups of at most 64, or `most`, and about 64 MiB of files, so that memory stays bounded whatever is
+    to be kept.
+    """
     batch: list[S] = []
     held = 0
     for source in sources:
@@ -124,7 +126,7 @@ def make_batches(sources: Iterable[S]) -> Iterator[list[S]]:
             size = Path(source).stat().st_size if isinstance(source, str | os.PathLike) else 0
         except OSError:  # the decoder will say what is wrong with it
             size = 0
-        if batch and (len(batch) == BATCH or held + size > BATCH_BYTES):
+        if batch and (len(batch) == (most or BATCH) or held + size > BATCH_BYTES):
             yield batch
             batch, held = [], 0
         batch.append(source)

@@ -6,11 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
+from typing import Literal
 
 from diptych.dedupe.keeper import DEFAULT
 from diptych.pictures.file_info import Picture
 from diptych_runtime import judgement
 from diptych_runtime.calibration.verdicts import Verdict
+
+Method = Literal["network", "phash"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,9 @@ class Duplicates(Mapping[str, list[str]]):
     `scored` counts all pairs, `computed` those not known. `verdicts` are the lowest scores of each, and `alarm_rate` is
     the share of the pictures that are expected to be in a false pair (`threshold.alarm_rate`). `closer_looks` counts
     those that were taken and not known from an earlier run, in `look_seconds`.
+
+    The `method` *phash* compares hashes that differ in at most `max_distance` of 64 bits: a score is (64 - bits that
+    differ) / 65 and no probability. Only exact copies match those that are too plain to be hashed (`unhashed`).
     """
 
     groups: list[Group]
@@ -79,6 +85,9 @@ class Duplicates(Mapping[str, list[str]]):
     question: str
     alarm_rate: float | None = None
     keep: tuple[str, ...] = DEFAULT
+    method: Method = "network"
+    max_distance: int | None = None
+    unhashed: int = 0
     closer_looks: int = 0
     look_seconds: float = 0.0
 
@@ -98,7 +107,9 @@ class Duplicates(Mapping[str, list[str]]):
 
     @property
     def undecided(self) -> int:
-        """The number of pictures, beside the keepers, of which a person decides whether another can stand for them."""
+        """The number of pictures, beside the keepers, that are left to a person: of which it is open whether another
+        can stand for them, or, after a quick pass by hash, whether they are copies at all.
+        """
         return sum(len(group.others) for group in self.groups) - len(self.to_remove)
 
     @cached_property

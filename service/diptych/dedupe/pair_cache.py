@@ -1,4 +1,4 @@
-"""The cache of earlier runs, beside the collection: files with their digests, scores of pairs."""
+"""The cache of earlier runs, beside the collection: files with their digests, hashes of contents, scores of pairs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ CREATE TABLE pairs (question TEXT NOT NULL, a BLOB NOT NULL, b BLOB NOT NULL, lo
   PRIMARY KEY (question, a, b)) WITHOUT ROWID;
 """
 # What is of no model, so that another one finds it: what a closer look at a pair saw and what a comparison in full size
-# did, as JSON; and the signatures of the keypoints of contents, 32 bytes each, one after the other. Of an earlier
-# version, which had `hashes` too, these say less, and are made again.
+# did, as JSON; perceptual hashes of contents (NULL: too little to be hashed); and the signatures of their keypoints, 32
+# bytes each, one after the other. Of an earlier version these say less, and are made again.
 _OF_NO_MODEL = """
 DROP TABLE IF EXISTS files;
 CREATE TABLE files (path TEXT PRIMARY KEY, id BLOB NOT NULL, bytes INTEGER NOT NULL, modified INTEGER NOT NULL,
@@ -45,6 +45,7 @@ CREATE TABLE evidence (a BLOB NOT NULL, b BLOB NOT NULL, seen TEXT NOT NULL, PRI
 DROP TABLE IF EXISTS comparisons;
 CREATE TABLE comparisons (a BLOB NOT NULL, b BLOB NOT NULL, seen TEXT NOT NULL, PRIMARY KEY (a, b)) WITHOUT ROWID;
 DROP TABLE IF EXISTS hashes;
+CREATE TABLE hashes (id BLOB PRIMARY KEY, phash INTEGER) WITHOUT ROWID;
 DROP TABLE IF EXISTS signatures;
 CREATE TABLE signatures (id BLOB PRIMARY KEY, keypoints BLOB NOT NULL) WITHOUT ROWID;
 """
@@ -61,6 +62,7 @@ _FLAGS = ("is_damaged", "has_alpha", "is_lossless")
 
 # The types of rows as they are written.
 _FILE = [(str, bytes, int, int, int, int, str, int, taken, *[int] * 6, str, int) for taken in (float, type(None))]
+_HASH = (bytes, int), (bytes, type(None))
 _SIGNED = bytes, bytes
 _PAIR = bytes, bytes, float
 
@@ -80,8 +82,10 @@ class PairCache(CacheDatabase):
 
     error, remedy = DedupeError, "the next run computes again what it holds"
 
-    def __init__(self, path: Path | None, revision: str) -> None:
-        """Open or make it, by default in memory; scores of another model revision are dropped. Raises DedupeError."""
+    def __init__(self, path: Path | None, revision: str | None) -> None:
+        """Open or make it, by default in memory; scores of another model revision are dropped, if one is named. Raises
+        DedupeError.
+        """
         self.path = path or Path(":memory:")
         with self._translate_errors():
             self._connection = self.connect(self.path)
@@ -121,7 +125,8 @@ class PairCache(CacheDatabase):
                 connection.execute(
                     f"DELETE FROM {table} WHERE a NOT IN (SELECT id FROM files) OR b NOT IN (SELECT id FROM files)"
                 )
-            connection.execute("DELETE FROM signatures WHERE id NOT IN (SELECT id FROM files)")
+            for table in ("hashes", "signatures"):
+                connection.execute(f"DELETE FROM {table} WHERE id NOT IN (SELECT id FROM files)")
 
     def forget_all_but(self, paths: Collection[str]) -> None:
         """Forget the files at other paths, and the scores of contents that no file has any more."""
@@ -195,6 +200,16 @@ class PairCache(CacheDatabase):
         """Remember the signatures of contents."""
         self._write_rows("signatures", [(bytes.fromhex(id), one.tobytes()) for id, one in signatures.items()])
 
+    def get_hashes(self) -> dict[str, int | None]:
+        """The perceptual hashes, 64 bits, of contents by id; None where there is too little to be seen."""
+        with self._translate_errors():
+            rows = self._connection.execute("SELECT id, phash FROM hashes")
+            return {id.hex(): _to_unsigned(phash) for id, phash in self._check_rows(rows, "hashes", *_HASH)}
+
+    def add_hashes(self, hashes: Mapping[str, int | None]) -> None:
+        """Remember the perceptual hashes of contents."""
+        self._write_rows("hashes", [(bytes.fromhex(id), _to_signed(phash)) for id, phash in hashes.items()])
+
     def _write_rows(self, table: str, rows: Sequence[tuple]) -> None:
         """Write rows of a table, in place of earlier ones with the same keys."""
         if rows:
@@ -212,7 +227,7 @@ class PairCache(CacheDatabase):
                 )
             yield row
 
-    def _prepare_tables(self, revision: str) -> None:
+    def _prepare_tables(self, revision: str | None) -> None:
         connection = self._connection
         version = version_of(connection)
         if version == 0:
@@ -225,7 +240,7 @@ class PairCache(CacheDatabase):
                 f"{self.remedy}"
             )
         known = connection.execute("SELECT revision FROM model").fetchone()
-        if known != (revision,):
+        if revision is not None and known != (revision,):
             with self._transaction():
                 connection.execute("DELETE FROM pairs")
                 connection.execute("DELETE FROM model")
@@ -235,6 +250,15 @@ class PairCache(CacheDatabase):
 def _pair_ids(pair: tuple[str, str]) -> list[bytes]:
     """The ids of a pair as its tables have them."""
     return sorted(map(bytes.fromhex, pair))
+
+
+def _to_signed(phash: int | None) -> int | None:
+    """A hash as SQLite holds it, whose integers have a sign."""
+    return phash if phash is None or phash < 2**63 else phash - 2**64
+
+
+def _to_unsigned(phash: int | None) -> int | None:
+    return None if phash is None else phash % 2**64
 
 
 def _parse_evidence(seen: str) -> Evidence | None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from diptych.batch.ingest import Found, embed_with_workers
 from diptych.batch.workers.executor import WorkerPool
-from diptych.collection.collection import Collection
+from diptych.collection.collection import Collection, Received
 from diptych.collection.ingest import Incoming, make_batches
 from diptych.dedupe.actions.hard_link import LINK
 from diptych.dedupe.actions.move_file import HELD
@@ -33,9 +34,12 @@ from diptych.pictures.walk import (
 )
 from diptych.scoring.threads import map_pictures
 from diptych.store.records import FileStamp
-from diptych_runtime.decoder import SUFFIXES
+from diptych_runtime.decoder import SUFFIXES, PictureLimits
 from diptych_runtime.errors import PictureError
 from diptych_runtime.folders import DEFAULT, Exclusion
+
+T = TypeVar("T")
+NamedBytes = tuple[bytes, str]  # of a picture file, and its name in errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +171,7 @@ def scan_files(
     """
     known = pair_cache.get_files(map(str, roots))
     stored = collection.backend.known_ids(sorted({old.picture.id for old in known.values()}))
-    pictures: list[Picture] = []
-    fresh: dict[str, PictureFile] = {}
-    for file in files:
-        old = known.get(file.path)
-        if old is not None and file.is_still(old) and old.picture.id in stored:
-            pictures.append(_place_picture(old.picture, file))
-        else:
-            fresh[file.path] = file
+    pictures, fresh = split_known(files, known, stored)
     if pictures:
         tick(len(pictures))
 
@@ -184,10 +181,11 @@ def scan_files(
             stamp = FileStamp(one.picture.bytes, one.picture.modified)
             arrivals.setdefault(one.picture.id, Incoming(one.content, path, {}, stamp=stamp))
         collection.commit(list(arrivals.values()))
-        found = [_place_picture(one.picture, fresh[path]) for path, one in results.items()]
-        pair_cache.add_files([KnownFile(one, fresh[one.path].inode_changed) for one in found])
-        pictures.extend(found)
+        pictures.extend(remember_pictures([one.picture for one in results.values()], fresh, pair_cache))
         tick(len(results))
+
+    def read_contents(contents: Mapping[str, NamedBytes]) -> Received:
+        return collection.read_new(list(contents.values()))
 
     unread: list[str] = []
     for part in embed_with_workers(collection, fresh, workers):
@@ -195,19 +193,43 @@ def scan_files(
         if done := {path: one for path, one in part.items() if one is not None}:
             add_results(done)
     blind = 0
-    for results in _read_in_batches(unread, collection):
+    for results in read_in_batches(unread, read_contents, collection.scorer.limits, collection.scorer.runtime.threads):
         refused = {path: one for path, one in results.items() if isinstance(one, PictureError)}
         for path, error in refused.items():
             refuse(path, str(error))
-        add_results({path: one for path, one in results.items() if not isinstance(one, PictureError)})
+        add_results({path: Found(one[0], one[1]) for path, one in results.items() if not isinstance(one, PictureError)})
         blind += len(results) - len(refused)
         tick(len(refused))
     if workers:
         workers.say_blind(blind)
-    return _finish_scan(pictures, files, known, pair_cache)
+    return finish_scan(pictures, files, known, pair_cache)
 
 
-def _finish_scan(
+def split_known(
+    files: Iterable[PictureFile], known: Mapping[str, KnownFile], stored: Container[str]
+) -> tuple[list[Picture], dict[str, PictureFile]]:
+    """Split files into pictures whose file is unchanged and content stored, and the others by path."""
+    pictures: list[Picture] = []
+    fresh: dict[str, PictureFile] = {}
+    for file in files:
+        old = known.get(file.path)
+        if old is not None and file.is_still(old) and old.picture.id in stored:
+            pictures.append(_place_picture(old.picture, file))
+        else:
+            fresh[file.path] = file
+    return pictures, fresh
+
+
+def remember_pictures(
+    read: Iterable[Picture], files: Mapping[str, PictureFile], pair_cache: PairCache
+) -> list[Picture]:
+    """Store the pictures that were read in the cache, with their places among the folders."""
+    pictures = [_place_picture(picture, files[picture.path]) for picture in read]
+    pair_cache.add_files([KnownFile(picture, files[picture.path].inode_changed) for picture in pictures])
+    return pictures
+
+
+def finish_scan(
     pictures: list[Picture], files: Iterable[PictureFile], known: Mapping[str, KnownFile], pair_cache: PairCache
 ) -> Scan:
     """Count what a scan found, and let the cache forget files that are gone."""
@@ -221,11 +243,18 @@ def _finish_scan(
     return Scan(pictures, new, changed, gone)
 
 
-def _read_in_batches(paths: Iterable[str], collection: Collection) -> Iterator[dict[str, Found | PictureError]]:
-    """Read files batch by batch; each content is read once in a batch, unless it is broken."""
-    limits, threads = collection.scorer.limits, collection.scorer.runtime.threads
-    for batch in make_batches(map(Path, paths)):
-        results: dict[str, Found | PictureError] = {}
+def read_in_batches(
+    paths: Iterable[str],
+    read: Callable[[Mapping[str, NamedBytes]], Sequence[T | PictureError]],
+    limits: PictureLimits,
+    threads: int,
+    most: int | None = None,
+) -> Iterator[dict[str, tuple[Picture, T] | PictureError]]:
+    """The files batch by batch, each as its picture and the result of `read` for its content: of the bytes, and a name
+    for errors, by id. Each content is read once in a batch, which has at most so many, unless it is broken.
+    """
+    for batch in make_batches(map(Path, paths), most):
+        results: dict[str, tuple[Picture, T] | PictureError] = {}
         files: dict[Path, tuple[os.stat_result, bytes]] = {}
         for path, one in zip(batch, map_pictures(partial(read_file, limits=limits), batch, threads), strict=True):
             if isinstance(one, PictureError):
@@ -234,16 +263,16 @@ def _read_in_batches(paths: Iterable[str], collection: Collection) -> Iterator[d
                 files[path] = one
         ids = {path: picture_id(hashlib.sha256(data).hexdigest()) for path, (_, data) in files.items()}
         first = {id: path for path, id in reversed(ids.items())}
-        received = collection.read_new([(files[path][1], str(path)) for path in first.values()])
+        received = read({id: (files[path][1], str(path)) for id, path in first.items()})
         contents = dict(zip(first, received, strict=True))
         for path, (status, data) in files.items():
             id, content = ids[path], contents[ids[path]]
             if isinstance(content, PictureError) and path != first[id]:
-                (content,) = collection.read_new([(data, str(path))])  # whose error calls it by its own name
+                (content,) = read({id: (data, str(path))})  # whose error calls it by its own name
             if isinstance(content, PictureError):
                 results[str(path)] = content
             else:
-                results[str(path)] = Found(picture_of(id, path, status, data), content)
+                results[str(path)] = picture_of(id, path, status, data), content
         yield results
 
 

@@ -163,7 +163,7 @@ def test_no_folder_is_made_that_is_named_as_home_is_by_a_shell(diptych, artifact
     ("words", "code", "said"),
     [
         ("index stats", 1, "name a collection with --store or DIPTYCH_STORE, or set HOME"),
-        ("dedupe {gallery}", 1, "with --store or XDG_CACHE_HOME, or set HOME"),
+        ("dedupe {gallery} --method phash", 1, "with --store or XDG_CACHE_HOME, or set HOME"),
         ("index stats --store ~/store", 2, "~/store is in your home folder, and you have none: set HOME"),
         ("models list", 0, ""),
         ("score {gallery}/01.jpg {gallery}/02.jpg", 0, ""),
@@ -191,12 +191,12 @@ def test_names_in_utf8_are_read_and_written_under_every_locale(environment, gall
         return subprocess.run(command, env=variables, input=text.encode(), capture_output=True, check=True)
 
     store = ("--store", tmp_path / "store")
-    found = json.loads(run("dedupe", gallery, "--json", *store).stdout)
+    found = json.loads(run("dedupe", gallery, "--method", "phash", "--json", *store).stdout)
     assert (found["pictures"], found["refused"]) == (12, [])
     table = f"image_a,image_b\n{gallery}/Größe 写真.jpg,{gallery}/02.jpg\n"
     scored = run("score", "-", "-o", "-", text=table).stdout.decode()
     assert f"{gallery}/Größe 写真.jpg,{gallery}/02.jpg,0." in scored
     name = os.fsencode(gallery) + b"/caf\xe9.jpg"
     Path(os.fsdecode(name)).write_bytes((gallery / "02.jpg").read_bytes())
-    told = run("dedupe", gallery, *store).stdout.decode()
+    told = run("dedupe", gallery, "--method", "phash", *store).stdout.decode()
     assert "caf\\udce9.jpg has a name that is not UTF-8; rename it" in told

@@ -249,6 +249,7 @@ def test_names_with_line_ends_and_escapes_are_shown_as_one_line_and_can_be_selec
 
 def test_it_says_how_many_pairs_came_near_and_where_they_are_shown():
     found: Any = SimpleNamespace(
+        method="network",
         question="thing",
         threshold=0.98,
         bound=0.9,
@@ -296,6 +297,16 @@ def test_what_is_no_exact_copy_becomes_no_link_and_is_counted(dedupe, photos):
     assert "2 pictures left alone: a hard link takes the place of an exact copy" in kept.out
     assert "of a file that stays outside of the references, and that under a single name\n" in kept.out
     assert f"{photos}/b/c/1 once more.jpg -> " in kept.out, "of two copies outside one becomes a link to the other"
+
+
+def test_a_quick_pass_and_the_network_share_a_store(dedupe, diptych, photos, tmp_path):
+    quick = ("dedupe", photos, "--method", "phash", "--store", tmp_path / "store", "--json")
+    assert diptych(*quick).json["new"] == 6
+    first = dedupe(photos, "--json", threshold=0.2).json
+    assert (first["pictures"], first["pairs_scored"]) == (6, 3)
+    assert diptych(*quick).json["new"] == 0
+    again = dedupe(photos, "--json", threshold=0.2).json
+    assert (again["new"], again["pairs_scored"], again["groups"]) == (0, 0, first["groups"])
 
 
 def test_a_selection_and_folders_may_be_in_another_normal_form(dedupe, photos, tmp_path):

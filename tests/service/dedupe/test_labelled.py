@@ -60,9 +60,13 @@ def proposed(found) -> set[tuple[str, str]]:
     return {(min(first, other), max(first, other)) for first, *others in groups.values() for other in others}
 
 
+METHODS = {"network": ("--threshold", 0.5), "phash": ("--method", "phash", "--max-distance", 10)}
+
+
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("default", [False, True], ids=["store", "default collection"])
 def test_the_command_does_not_propose_what_is_labelled_different(
-    diptych, copies, artifact, tmp_path, data_home, monkeypatch, default
+    diptych, copies, artifact, tmp_path, data_home, monkeypatch, method, default
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     store = data_home / "diptych" if default else tmp_path / "store"
@@ -70,7 +74,7 @@ def test_the_command_does_not_propose_what_is_labelled_different(
 
     def dedupe():
         at = () if default else ("--store", store)
-        return diptych("dedupe", copies, "--threshold", 0.5, *model, *at, "--json")
+        return diptych("dedupe", copies, *METHODS[method], *(model if method == "network" else ()), *at, "--json")
 
     assert diptych("index", "add", copies, "--store", store, *model).code == 0
     before = proposed(dedupe())

@@ -30,15 +30,16 @@ def add_all(pair_cache: PairCache, a: Picture, b: Picture) -> None:
     pair_cache.add_evidence([(b.id, a.id)], [SEEN])
     low, high = sorted((a.id, b.id))
     pair_cache.add_comparison(low, high, Comparison(NOTHING, NOTHING))
+    pair_cache.add_hashes({a.id: 2**64 - 1, b.id: None})
     pair_cache.add_signatures({a.id: np.ones((5, LENGTH), np.uint8), b.id: np.ones((0, LENGTH), np.uint8)})
 
 
 def known_of(pair_cache: PairCache, a: Picture, b: Picture) -> list[bool]:
-    """Whether scores, evidence, a comparison, and signatures of the first picture are known."""
+    """Whether scores, evidence, a comparison, and hash and signatures of the first picture are known."""
     scores = len(pair_cache.get_scores([a.id, b.id], "copy")[0]) > 0
     compared = pair_cache.get_comparison(*sorted((a.id, b.id))) is not None
-    signed = a.id in pair_cache.get_signatures([a.id])
-    return [scores, pair_cache.get_evidence([(a.id, b.id)]) == [SEEN], compared, signed]
+    of_one = [a.id in pair_cache.get_hashes(), a.id in pair_cache.get_signatures([a.id])]
+    return [scores, pair_cache.get_evidence([(a.id, b.id)]) == [SEEN], compared, *of_one]
 
 
 def test_what_was_added_is_there_again_after_it_was_closed(path, picture):
@@ -55,6 +56,7 @@ def test_what_was_added_is_there_again_after_it_was_closed(path, picture):
         keys, logits = pair_cache.get_scores([c.id, a.id, b.id], "thing")
         assert pair_cache.get_scores([a.id, b.id], "copy")[1].tolist() == [1.5], "of another question"
         assert pair_cache.get_evidence([(a.id, b.id), (a.id, c.id)]) == [SEEN, None]
+        assert pair_cache.get_hashes() == {a.id: 2**64 - 1, b.id: None}
         assert [len(one) for one in pair_cache.get_signatures([a.id, b.id, c.id]).values()] == [5, 0]
     assert (keys.tolist(), logits.tolist(), logits.dtype) == ([1, 5], [-2.5, 1.25], np.float32)
 
@@ -74,9 +76,10 @@ def test_what_is_known_of_a_content_goes_with_its_last_file(path, picture):
         add_all(pair_cache, a, b)
         remember(pair_cache, [twin])
         pair_cache.forget_files([a.path])
-        assert known_of(pair_cache, a, b) == [True] * 4
+        assert known_of(pair_cache, a, b) == [True] * 5
         pair_cache.forget_files([twin.path])
-        assert known_of(pair_cache, a, b) == [False] * 4
+        assert known_of(pair_cache, a, b) == [False] * 5
+        assert pair_cache.get_hashes() == {b.id: None}
 
 
 @pytest.mark.parametrize(("revision", "scores"), [("rev", True), (None, True), ("another", False)])
@@ -85,7 +88,7 @@ def test_only_scores_are_of_one_model(path, picture, revision, scores):
     with PairCache(path, "rev") as pair_cache:
         add_all(pair_cache, a, b)
     with PairCache(path, revision) as pair_cache:
-        assert known_of(pair_cache, a, b) == [scores, True, True, True]
+        assert known_of(pair_cache, a, b) == [scores, True, True, True, True]
         assert len(pair_cache.get_files(["/photos"])) == 2
 
 
@@ -96,7 +99,7 @@ def test_damaged_values_count_as_unknown(path, picture):
         for table, column in (("evidence", "seen"), ("comparisons", "seen"), ("signatures", "keypoints")):
             value = b"of another length" if table == "signatures" else '{"of": "another"}'
             pair_cache._connection.execute(f"UPDATE {table} SET {column}=?", (value,))
-        assert known_of(pair_cache, a, b) == [True, False, False, False]
+        assert known_of(pair_cache, a, b) == [True, False, False, True, False]
 
 
 def test_what_is_no_cache_of_this_version_is_refused_with_the_way_out(path):
@@ -117,7 +120,7 @@ def test_of_an_earlier_version_scores_stay_and_all_else_is_made_again(path, pict
         add_all(pair_cache, a, b)
         old = f"ALTER TABLE files DROP COLUMN frames; PRAGMA user_version={version};"
         if version < 5:
-            old += "DROP TABLE evidence; DROP TABLE signatures; DROP TABLE comparisons;"
+            old += "DROP TABLE evidence; DROP TABLE hashes; DROP TABLE signatures; DROP TABLE comparisons;"
         if version == 1:
             old += "ALTER TABLE pairs RENAME TO new; CREATE TABLE pairs (a BLOB NOT NULL, b BLOB NOT NULL, logit REAL "
             old += "NOT NULL, PRIMARY KEY (a, b)) WITHOUT ROWID; INSERT INTO pairs SELECT a, b, logit FROM new;"
@@ -127,5 +130,5 @@ def test_of_an_earlier_version_scores_stay_and_all_else_is_made_again(path, pict
         with PairCache(path, "rev") as pair_cache:
             question = "match" if version == 1 else "copy"
             assert pair_cache.get_scores([a.id, b.id], question)[1].tolist() == [1.5]
-            assert known_of(pair_cache, a, b)[1:] == [False] * 3
+            assert known_of(pair_cache, a, b)[1:] == [False] * 4
             assert not pair_cache.get_files(["/photos"])

@@ -58,3 +58,11 @@ def test_a_picture_beyond_a_limit_is_refused_by_the_name_of_its_setting(
     monkeypatch.setenv(f"DIPTYCH_PICTURE_{name}", str(least - 1))
     with pytest.raises(PictureError, match=reason):
         Scorer.load(str(artifact), threads=1).encode([large])
+
+
+def test_hashes_keep_to_the_limits(large, monkeypatch, capsys):
+    from diptych.cli.main import main
+
+    monkeypatch.setenv("DIPTYCH_PICTURE_PIXELS", "100")
+    assert main(["dedupe", str(large.parent), "--method", "phash", "--json"]) == 1
+    assert "DIPTYCH_PICTURE_PIXELS" in capsys.readouterr().out

@@ -123,9 +123,10 @@ def act_on(
     roots, references = folders
     its_own = sum(one.has_its_own for group in found.groups for one in group.others)
     if chosen is None and (left := found.undecided - its_own):
+        why = "only a hash takes for a copy" if found.method == "phash" else "may hold something that the others lack"
         lines.append(
-            f"{format_count(left, 'picture')} left alone that may hold something that the others lack: look at the "
-            "--report, and name those that go in a --selection"
+            f"{format_count(left, 'picture')} left alone that {why}: look at the --report, and name those that go in a "
+            "--selection"
         )
     plan = make_plan(found.groups, roots, to=to, chosen=chosen, link=act == "hardlink", references=references)
     outcome = _carry_out(console, plan, lines, dry_run=dry_run)

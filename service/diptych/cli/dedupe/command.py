@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
@@ -55,9 +55,8 @@ from diptych_runtime.calibration.questions import COPY
 if TYPE_CHECKING:
     from diptych.dedupe.duplicates import Duplicates
     from diptych.dedupe.labelled import IdPairs
-    from diptych.dedupe.scan import Scan
+    from diptych.dedupe.scan import PictureFile, Scan
     from diptych.pictures.walk import Omissions
-    from diptych.scoring.scorer import Scorer
 
 
 def _parse_threshold(text: str) -> float | None:
@@ -66,6 +65,23 @@ def _parse_threshold(text: str) -> float | None:
 
 _Folders = Annotated[
     list[Path] | None, Argument(parser=named_folder, metavar="DIR", help="folders of pictures, searched through")
+]
+_Method = Annotated[
+    Literal["network", "phash"],
+    Option(
+        help="how copies that are not exact are found: network, or phash, a quick pass by perceptual hash without a "
+        "model",
+    ),
+]
+_MaxDistance = Annotated[
+    int | None,
+    Option(
+        "--max-distance",
+        parser=number(0),
+        metavar="BITS",
+        help="with --method phash: how many of the 64 bits of two hashes may differ, 10 at most",
+        show_default="4",
+    ),
 ]
 _Threshold = Annotated[
     float | None,
@@ -111,6 +127,8 @@ def dedupe(
     reference: _Reference = None,
     exclude: Exclude = (),
     include_hidden: IncludeHidden = False,
+    method: _Method = "network",
+    max_distance: _MaxDistance = None,
     threshold: _Threshold = None,
     candidates: Annotated[int, Option(parser=number(1), metavar="N", help="pictures each one is compared with")] = 20,
     keep: _Keep = ("resolution", "with-exif", "format", "exif", "largest", "oldest"),
@@ -140,7 +158,7 @@ def dedupe(
 
     Exits with 1 if a folder cannot be listed or a file cannot be moved or put back, and with --strict if one is unread.
     """
-    from diptych.dedupe.folders import scored_duplicates
+    from diptych.dedupe.report import page, table
     from diptych.dedupe.scan import list_picture_files, resolve_roots
     from diptych.pictures.walk import Omissions
     from diptych_runtime.folders import Exclusion
@@ -153,67 +171,72 @@ def dedupe(
     chosen = chosen_paths(selection, acting=act is not None, dry_run=dry_run)
     if not folders:
         raise BadParameter("name a folder of pictures, or a journal with --undo")
-    _check_options(output, report, engine, address, spreadsheet=spreadsheet)
-    keep = _check_rules(keep)
+    check_engine(engine, address)
+    network = {"threshold": threshold is not None, "candidates": candidates != 20, "question": question != COPY}
+    _check_method(method, max_distance, **network, engine=engine != "local", same_orientation=same_orientation)
+    how: dict[str, Any] = {"keep": _check_rules(keep), "store": store}
+    _check_outputs(output, report, spreadsheet=spreadsheet)
     places = roots, references = resolve_roots(folders, reference or (), to=move_to)
     refused, omissions, exclusion = Refused(), Omissions(), Exclusion(tuple(exclude), include_hidden)
     check_outside(references, {"--output": output, "--report": report, "--store": store})
     try:
         files = list_picture_files(roots, refused.add, references, console.remark, exclusion, omissions)
-        _check_places([output, report], [*(file.path for file in files), *filter(None, [selection])])
-        asked, apart = model_of(model, store), _default_labels(console, store, question)
-        scorer = open_scorer(asked, provider, threads, question=question)
-        with open_workers(console, engine, address, asked, provider, threads) as workers:
-            found, seen = scored_duplicates(
-                roots,
-                files,
-                references,
-                scorer=scorer,
-                store=store,
-                threshold=threshold or "auto",
-                keep=keep,
-                candidates=candidates,
-                question=question,
-                same_orientation=same_orientation,
-                apart=apart,
-                refuse=refused.add,
-                console=console,
-                workers=workers,
-            )
-        written = _write_outputs(console, found, refused, output, report, places, scorer, spreadsheet, threads)
+        for path in filter(None, (output, report)):
+            check_output(path, [*(file.path for file in files), *filter(None, [selection])])
+        how |= {"apart": _default_labels(console, store, question), "refuse": refused.add, "console": console}
+        if method == "phash":
+            found, seen, told_by = _find_by_hash(places, files, max_distance, threads, **how)
+        else:
+            how |= {"threshold": threshold or "auto", "candidates": candidates, "question": question}
+            how["same_orientation"] = same_orientation
+            machine = (model_of(model, store), provider, threads, engine, address)
+            found, seen, told_by = _find_by_network(places, files, *machine, **how)
+        if output:
+            table.write_table(output, found, refused, spreadsheet=spreadsheet)
+        if report:
+            page.write_page(report, found, [*roots, *references], told_by, refused, console, threads=threads)
+        written = {"groups": output, "report": report}
         acting = act and partial(act_on, console, act, found, places, to=move_to, chosen=chosen, dry_run=dry_run)
         return _conclude_run(console, found, seen, refused, omissions, written, acting, strict=strict)
     except KeyboardInterrupt as stop:
-        console.remark(f"interrupted; {str(stop) or 'what was done is kept, and the same command goes on from here'}")
+        said = str(stop) or "what was done is kept, and the same command goes on from here"
+        console.remark(f"interrupted; {said}")
         return 130
 
 
-def _check_places(outputs: Sequence[Path | None], read: Sequence[str | Path]) -> None:
-    """Refuse to write over what is `read`."""
-    for path in filter(None, outputs):
-        check_output(path, read)
-
-
-def _write_outputs(
-    console: Console,
-    found: Duplicates,
-    refused: Refused,
-    output: Path | None,
-    report: Path | None,
-    places: tuple[list[Path], list[Path]],
-    scorer: Scorer,
-    spreadsheet: bool,
+def _find_by_hash(
+    folders: tuple[list[Path], list[Path]],
+    files: Sequence[PictureFile],
+    max_distance: int | None,
     threads: int | None,
-) -> dict[str, Path | None]:
-    """Write the table and the page that are asked for, and return their paths by what they are."""
-    from diptych.dedupe.report import page, table
+    **how: Any,
+) -> tuple[Duplicates, Scan, str]:
+    """The duplicates below the folders and the references by perceptual hash, the scan, and the words for that."""
+    from diptych.dedupe.folders import hashed_duplicates
+    from diptych.dedupe.hashes.find import MAX_DISTANCE
 
-    if output:
-        table.write_table(output, found, refused, spreadsheet=spreadsheet)
-    if report:
-        told_by = f"Model {scorer.runtime.name}, revision {scorer.runtime.revision}"
-        page.write_page(report, found, [*places[0], *places[1]], told_by, refused, console, threads=threads)
-    return {"groups": output, "report": report}
+    (roots, references), distance = folders, MAX_DISTANCE if max_distance is None else max_distance
+    found, seen = hashed_duplicates(roots, files, references, max_distance=distance, threads=threads, **how)
+    return found, seen, f"By digest and perceptual hash, at most {distance} of 64 bits apart"
+
+
+def _find_by_network(
+    folders: tuple[list[Path], list[Path]],
+    files: Sequence[PictureFile],
+    model: str,
+    provider: str,
+    threads: int | None,
+    engine: str,
+    address: str | None,
+    **how: Any,
+) -> tuple[Duplicates, Scan, str]:
+    """The duplicates below the folders and the references by the network, the scan, and the words for that."""
+    from diptych.dedupe.folders import scored_duplicates
+
+    (roots, references), scorer = folders, open_scorer(model, provider, threads, question=how["question"])
+    with open_workers(how["console"], engine, address, model, provider, threads) as workers:
+        found, seen = scored_duplicates(roots, files, references, scorer=scorer, workers=workers, **how)
+    return found, seen, f"Model {scorer.runtime.name}, revision {scorer.runtime.revision}"
 
 
 def _conclude_run(
@@ -249,6 +272,24 @@ def _conclude_run(
     return 1 if failed else 0
 
 
+def _check_method(method: str, max_distance: int | None, **network: bool) -> None:
+    """End with a usage error for options of the other method; the model is just not loaded."""
+    if method == "network":
+        if max_distance is not None:
+            raise BadParameter("--max-distance is for --method phash; the network has --threshold")
+        return
+    from diptych.dedupe.hashes.find import check_distance
+
+    for name, given in network.items():
+        if given:
+            option = f"--{name.replace('_', '-')}"
+            raise BadParameter(f"{option} is for --method network; with --method phash there is --max-distance")
+    try:
+        check_distance(max_distance or 0)
+    except ValueError as error:
+        raise BadParameter(str(error), param_hint="--max-distance") from None
+
+
 def _check_rules(keep: Sequence[str]) -> tuple[str, ...]:
     from diptych.dedupe.keeper import checked_rules
 
@@ -258,11 +299,8 @@ def _check_rules(keep: Sequence[str]) -> tuple[str, ...]:
         raise BadParameter(str(error), param_hint="--keep") from None
 
 
-def _check_options(
-    output: Path | None, report: Path | None, engine: str, address: str | None, *, spreadsheet: bool
-) -> None:
+def _check_outputs(output: Path | None, report: Path | None, *, spreadsheet: bool) -> None:
     """Refuse options that would only fail after the work is done."""
-    check_engine(engine, address)
     if output and output.suffix.lower() not in (".csv", ".json"):
         raise BadParameter(f"{output} ends in neither .csv nor .json")
     if spreadsheet and not (output and output.suffix.lower() == ".csv"):

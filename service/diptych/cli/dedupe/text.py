@@ -46,31 +46,46 @@ def found_text(
     that were written.
     """
     exact = format_count(data["exact"], "exact copy", "exact copies")
+    going = exact if found.method == "phash" else format_count(data["could_go"], "picture")
     lines = [
-        f"{format_count(data['groups'], 'group')}; {format_count(data['could_go'], 'picture')} can be removed "
-        f"({exact}), {byte_size(data['bytes'])}{_to_look_at(data['to_look_at'])}",
+        f"{format_count(data['groups'], 'group')}; {going} can be removed"
+        f"{'' if found.method == 'phash' else f' ({exact})'}, {byte_size(data['bytes'])}"
+        f"{_to_look_at(found, data['to_look_at'])}",
     ]
     unread = format_count(len(refused), "file or folder", "files or folders")
     lines += format_section(f"{unread} could not be read:", (entry["reason"] for entry in refused))
     return [*lines, *(f"{name}: {path}" for name, path in written.items() if path)]
 
 
-def _to_look_at(count: int) -> str:
-    return (
-        f"; {format_count(count, 'more picture')} left to you, which --report shows with the reasons" if count else ""
-    )
+def _to_look_at(found: Duplicates, count: int) -> str:
+    if not count:
+        return ""
+    more = format_count(count, "more picture")
+    if found.method == "phash":
+        return f"; {more} to be looked at, which only a hash takes for {'a copy' if count == 1 else 'copies'}"
+    return f"; {more} left to you, which --report shows with the reasons"
 
 
 def _describe_comparison(found: Duplicates, data: Mapping[str, Any]) -> list[str]:
     """Describe the comparison in lines for people."""
-    near = sum(score < found.threshold for _, _, score in found.pairs)
-    alike = "the same thing" if found.question == THING else "copies"
-    return [
-        f"{format_count(data['pairs'], 'pair')} scored, {data['pairs_scored']:,} of them now; those that score "
-        f"{rounded_down(found.threshold)} or more are taken for {alike}",
-        verdict_limits(found.verdicts),
-        *([f"{format_count(near, 'more pair')} from {found.bound:.3f} on, which --report shows"] if near else []),
+    if found.method == "network":
+        near = sum(score < found.threshold for _, _, score in found.pairs)
+        alike = "the same thing" if found.question == THING else "copies"
+        return [
+            f"{format_count(data['pairs'], 'pair')} scored, {data['pairs_scored']:,} of them now; those that score "
+            f"{rounded_down(found.threshold)} or more are taken for {alike}",
+            verdict_limits(found.verdicts),
+            *([f"{format_count(near, 'more pair')} from {found.bound:.3f} on, which --report shows"] if near else []),
+        ]
+    lines = [
+        f"compared by digest and perceptual hash, of which at most {found.max_distance} of 64 bits differ; no model "
+        "looked at them: a match that is not exact is likely at most"
     ]
+    if found.unhashed:
+        lines.append(
+            f"{format_count(found.unhashed, 'picture')} too plain to be hashed, of which only exact copies match"
+        )
+    return lines
 
 
 def undone_text(outcome: Outcome) -> list[str]:

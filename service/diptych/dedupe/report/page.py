@@ -43,7 +43,7 @@ def write_page(
 ) -> None:
     """Write the report of the duplicates below some folders; the file appears as a whole. Raises DedupeError.
 
-    `told_by` names the model below the groups. The file has the pictures that are in a pair at the
+    `told_by` names the model, or another method, below the groups. The file has the pictures that are in a pair at the
     bound or have exact copies, about 6 kB each.
     """
     data, shown = page_data(found, roots)
@@ -112,6 +112,7 @@ def page_data(found: Duplicates, roots: Sequence[Path]) -> tuple[dict[str, Any],
         "bound": found.bound,
         "verdicts": found.verdicts,
         "looked": len(found.pictures),
+        "method": found.method,
     }
     return data, shown
 

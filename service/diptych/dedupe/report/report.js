@@ -13,8 +13,9 @@ const matches = matchesOf(found.contents, found.pairs);
 const keepers = new Set(found.keepers.map((place) => pictures[place]));
 
 const STEP = 30; // groups drawn at a time
+const hashed = found.method === "phash";
 const LOW = odds(found.bound);
-const HIGH = Math.max(odds(0.999999), odds(found.threshold) + 1);
+const HIGH = hashed ? Math.max(odds(64 / 65 - 1e-5), LOW + 0.1) : Math.max(odds(0.999999), odds(found.threshold) + 1);
 const state = { threshold: found.threshold, groups: [], shown: [], drawn: 0 };
 const kept = new Map(); // a picture that was made the one to keep -> when
 const ticked = new Map(); // a picture -> whether it was selected by hand
@@ -32,7 +33,9 @@ function el(tag, properties = {}, ...children) {
 }
 
 const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
-const sureness = (score) => `score ${probability(score)}`;
+// The score of two hashes is (64 - bits that differ) / 65, rounded.
+const bits = (score) => Math.max(0, Math.floor(64 - 65 * score + 1e-4));
+const sureness = (score) => (hashed ? `${bits(score)} of 64 bits differ` : `score ${probability(score)}`);
 const probability = (value) => (value < 0.99 ? value.toFixed(3) : value > 0.999995 ? "> 0.99999" : value.toFixed(5));
 
 function size(bytes) {
@@ -90,7 +93,7 @@ const ORDERS = {
 
 function regroup() {
   state.groups = grouped(matches, files, state.threshold).map(makeGroup);
-  $("threshold-value").textContent = probability(state.threshold);
+  $("threshold-value").textContent = hashed ? bits(state.threshold) : probability(state.threshold);
   $("as-found").hidden = state.threshold === found.threshold;
   choose();
 }
@@ -142,7 +145,7 @@ function drawGroup(group) {
 function fillGroup(node, group) {
   const head = el("p", { className: "group-head" });
   head.append(el("b", { textContent: plural(group.members.length, "picture") }));
-  head.append(el("span", { textContent: group.exact ? "exact copies" : `least sure ${probability(least(group))}` }));
+  head.append(el("span", { textContent: group.exact ? "exact copies" : `least sure ${hashed ? sureness(least(group)) : probability(least(group))}` }));
   head.append(el("span", { textContent: `${size(saved(group))} selected` }));
   node.setAttribute("aria-label", `Group of ${group.keeper.name}`);
   node.replaceChildren(head, el("div", { className: "copies" }, ...group.members.map((one) => drawCopy(node, group, one))));
@@ -240,6 +243,8 @@ new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecti
 
 $("facts").textContent = `${plural(found.looked, "picture")}, ${found.made}`;
 $("told-by").textContent = found.told_by;
+$("unseen").hidden = !hashed;
+$("threshold-label").textContent = hashed ? "Bits that may differ" : "Minimum probability";
 $("refused").hidden = found.refused.length === 0;
 $("refused-title").textContent = `${plural(found.refused.length, "file")} could not be read`;
 $("refused-list").append(...found.refused.map(({ path, reason }) => el("li", { textContent: `${path}: ${reason}` })));

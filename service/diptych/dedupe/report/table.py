@@ -23,15 +23,15 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a cell begins that a s
 def list_rows(found: Duplicates) -> Iterator[dict[str, Any]]:
     """A row with `COLUMNS` for every picture of a group, groups numbered from 1 and the one to keep first.
 
-    The score is the one to that picture, and `method` the way by which they match: the *digest* of the same bytes, or
-    the *network*. `keeper` marks it and every other for which one goes, and `goes` those that go.
+    The score is the one to that picture, and `method` the way by which they match: the *digest* of the same bytes, the
+    *network*, or *phash*. `keeper` marks it and every other for which one goes, and `goes` those that go.
     """
     for number, group in enumerate(found.groups, 1):
         needed = {group.keeper.path, *(one.replaced_by.path for one in group.others if one.replaced_by is not None)}
         keeper = Member(group.keeper, 1.0, True, kept_because=", ".join(group.kept_because))
         yield _make_row(number, keeper, None, needed)
         for member in group.others:
-            yield _make_row(number, member, "digest" if member.exact else "network", needed)
+            yield _make_row(number, member, "digest" if member.exact else found.method, needed)
 
 
 def summarize_groups(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str, Any]:
@@ -40,7 +40,8 @@ def summarize_groups(found: Duplicates, refused: Sequence[Mapping[str, str]]) ->
     """
     others = [member for group in found.groups for member in group.others if member.replaced_by is not None]
     return {
-        "method": "network",
+        "method": found.method,
+        "max_distance": found.max_distance,
         "question": found.question,
         "pictures": len(found.pictures),
         "references": sum(picture.reference for picture in found.pictures),
@@ -48,6 +49,7 @@ def summarize_groups(found: Duplicates, refused: Sequence[Mapping[str, str]]) ->
         "could_go": len(others),
         "exact": sum(one.replaced_by.id == one.picture.id for one in others if one.replaced_by),
         "to_look_at": found.undecided,
+        "unhashed": found.unhashed,
         "bytes": sum(member.picture.bytes for member in others),
         "threshold": found.threshold,
         "verdicts": found.verdicts,

@@ -18,6 +18,7 @@ from diptych import Collection, Scorer
 from diptych.dedupe.duplicates import Group, Member
 from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.groups import group_items, matches_of
+from diptych.dedupe.hashes.find import duplicates_by_hash
 from diptych.dedupe.keeper import preference_order
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.report.page import SIDE, make_thumbnails, page_data, write_page
@@ -174,6 +175,32 @@ def test_the_page_says_why_each_picture_is_kept_as_the_table_does(visit, found):
     assert all(dict(told)[path].endswith(f"; left to you: {why}") for path, why in left.items())
     page.locator(".copy:not(.keeper) button").first.click()
     assert "the one to keep: chosen by you" in page.inner_text(".group .copy.keeper .tag")
+
+
+def test_a_report_by_hash_counts_bits(visit, found, tmp_path):
+    pictures, roots = found[0].pictures, found[1]
+    first, near, far = sorted({one.id for one in pictures})[:3]
+    hashes = {one.id: None for one in pictures} | {first: 0, near: 0b11, far: 0b1111}
+    hashed = duplicates_by_hash(pictures, hashes)
+    write_page(tmp_path / "r.html", hashed, roots, "By digest and perceptual hash")
+    page = visit(tmp_path / "r.html")
+    assert {keeper: set(others) for keeper, *others in shown(page)} == {
+        group.keeper.path: {member.picture.path for member in group.others} for group in hashed.groups
+    }
+    assert page.inner_text("label[for=threshold]") == "Bits that may differ"
+    assert page.inner_text("#threshold-value") == "4"
+    assert "likely, 2 of 64 bits differ" in page.inner_text("#groups")
+    proven = set(hashed.to_remove)
+    assert set(page.evaluate("state.groups.flatMap(going).map((picture) => picture.path)")) == proven
+    assert (len(proven) > 0, hashed.undecided > 0) == (True, True)
+    assert "Only exact copies are selected. The other pictures have similar hashes, but no model" in page.inner_text(
+        "#unseen"
+    )
+    assert page.inner_text("#told-by") == "By digest and perceptual hash"
+    everything = sum(map(len, shown(page)))
+    slide(page, 1 - 1e-9)
+    assert page.inner_text("#threshold-value") == "0"
+    assert sum(map(len, shown(page))) < everything
 
 
 def with_reference(group: Group) -> Group:
