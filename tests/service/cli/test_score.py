@@ -7,6 +7,7 @@ import io
 import json
 
 import pytest
+from PIL import Image
 
 from diptych import Scorer
 from diptych.console import Console
@@ -185,3 +186,30 @@ def test_an_interrupted_table_is_130_and_goes_on_where_the_line_on_the_screen_sa
     assert (resumed.code, resumed.json["pairs"], resumed.json["scored"]) == (0, 2, 0)
     again = score("pairs.csv", "-o", "out.csv", "--resume")
     assert (again.code, again.out, again.err) == (0, "nothing to do: out.csv is complete, with 2 pairs\n", "")
+
+
+def test_the_same_file_or_pixels_are_the_same_however_plain_and_other_plain_ones_are_not(
+    diptych, artifact_that_looks, tmp_path
+):
+    white = Image.new("RGB", (96, 64), "white")
+    for name in ("a.png", "b.png", "c.bmp"):
+        white.save(tmp_path / name)
+    Image.new("RGB", (96, 64), "navy").save(tmp_path / "d.png")
+    chosen = ("--model", artifact_that_looks, "--threads", 1, "--json")
+    for name in ("b.png", "c.bmp", "d.png"):
+        answers = diptych("score", tmp_path / "a.png", tmp_path / name, *chosen).json["answers"].values()
+        said = {(one["relevance_score"], one["verdict"]) for one in answers}
+        assert (said == {(1.0, "same")}) == (name != "d.png"), name
+    assert diptych("explain", tmp_path / "a.png", tmp_path / "b.png", *chosen).json["relevance_score"] == 1.0
+    ranked = diptych("rerank", tmp_path / "a.png", tmp_path / "b.png", *chosen).json["results"]
+    assert [(one["relevance_score"], one["verdict"]) for one in ranked] == [(1.0, "same")]
+
+
+def test_a_picture_that_is_damaged_is_named(diptych, artifact, tmp_path, photo_bytes):
+    data = photo_bytes(1, (400, 300), "JPEG")
+    (tmp_path / "a.jpg").write_bytes(data)
+    (tmp_path / "b.jpg").write_bytes(data[:-2000] + bytes(1998) + data[-2:])
+    answer = diptych("score", tmp_path / "a.jpg", tmp_path / "b.jpg", "--model", artifact, "--threads", 1)
+    assert answer.code == 0
+    assert f"{tmp_path / 'b.jpg'} is damaged: cut short or overwritten in part" in answer.err
+    assert "a.jpg is" not in answer.err
