@@ -136,7 +136,9 @@ def contract(folder: Path, model: str, *, minutes: float, closed: bool, seed: in
                 ]
     secret, key = new_key("contract", "admin")
     serving = {**os.environ, **({"DIPTYCH_KEYS": key_line(key)} if closed else {})}
-    asking = {**os.environ, "SCHEMATHESIS_HOOKS": str(Path(__file__).resolve()), STORED: json.dumps(ids)}
+    here = Path(__file__).resolve()  # the hooks, which import what lies beside them
+    paths = os.pathsep.join([str(here.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    asking = {**os.environ, "SCHEMATHESIS_HOOKS": str(here), "PYTHONPATH": paths, STORED: json.dumps(ids)}
     options = ["--header", f"Authorization: Bearer {secret}"] if closed else []
     with run_service(root, model, 1, option="--collections", environment=serving) as (port, _):
         command = [
