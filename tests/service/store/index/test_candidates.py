@@ -157,7 +157,7 @@ def test_searches_adds_and_removals_go_on_while_it_is_made_anew_and_nothing_is_l
     over, faults, gone = threading.Event(), [], set()
     steady = set(range(101, 201))
 
-    def guarded(work):
+    def repeat_in_thread(work):
         def run():
             try:
                 while not over.is_set():
@@ -175,7 +175,7 @@ def test_searches_adds_and_removals_go_on_while_it_is_made_anew_and_nothing_is_l
         if before & found:
             faults.append(f"{sorted(before & found)} came back")
 
-    threads = [guarded(search), guarded(search), guarded(lambda: index.refill(store))]
+    threads = [repeat_in_thread(search), repeat_in_thread(search), repeat_in_thread(lambda: index.refill(store))]
     for thread in threads:
         thread.start()
     for number in range(1, 101):

@@ -17,7 +17,7 @@ def units(count: int, seed: int = 0) -> np.ndarray:
     return (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32)
 
 
-def filled(vectors: np.ndarray) -> Vectors:
+def fill_vectors(vectors: np.ndarray) -> Vectors:
     """The vectors under labels from 1 on."""
     made = Vectors(vectors.shape[1])
     made.add(range(1, len(vectors) + 1), vectors)
@@ -28,7 +28,7 @@ def test_it_answers_like_a_flat_index_to_the_bit_and_leaves_the_threads_of_other
     vectors, before = units(3000), faiss.omp_get_max_threads()
     flat = faiss.IndexFlatIP(SIZE)
     flat.add(vectors)
-    made = filled(vectors)
+    made = fill_vectors(vectors)
     for query in units(20, seed=1):
         cosines, places = flat.search(query[None], 100)
         labels, found = made.search(query, 100)
@@ -43,13 +43,13 @@ def test_a_selection_leaves_nothing_but_its_labels(share):
     exact = np.argsort(-(vectors @ query)) + 1
     among = np.random.default_rng(share).permutation(np.arange(1, 2001))[:share]
     wanted = exact[np.isin(exact, among)][:100]
-    assert filled(vectors).search(query, 100, among)[0].tolist() == wanted.tolist()
+    assert fill_vectors(vectors).search(query, 100, among)[0].tolist() == wanted.tolist()
 
 
 def test_of_equals_at_the_cut_the_lower_labels_are_given_whatever_was_removed_before():
     vectors = units(600)
     vectors[100:400] = vectors[100]
-    made = filled(vectors)
+    made = fill_vectors(vectors)
     made.remove(range(105, 140))
     made.add([120, 110], vectors[:2] * 0 + vectors[100])
     assert made.search(vectors[100], 6)[0].tolist() == [101, 102, 103, 104, 110, 120]
@@ -57,7 +57,7 @@ def test_of_equals_at_the_cut_the_lower_labels_are_given_whatever_was_removed_be
 
 def test_what_was_removed_is_gone_what_is_unknown_is_no_error_and_the_rest_is_found():
     vectors = units(500)
-    made = filled(vectors)
+    made = fill_vectors(vectors)
     made.remove([*range(1, 500, 2), 9999])
     assert made.labels().tolist() == list(range(2, 501, 2))
     assert set(made.search(vectors[0], 500)[0].tolist()) == set(range(2, 501, 2))
@@ -70,7 +70,7 @@ def test_what_was_removed_is_gone_what_is_unknown_is_no_error_and_the_rest_is_fo
 
 
 def test_what_is_written_and_read_again_answers_the_same_and_can_be_changed():
-    made, stream = filled(units(700)), io.BytesIO()
+    made, stream = fill_vectors(units(700)), io.BytesIO()
     made.write(stream)
     stream.seek(0)
     again = Vectors.read(stream)
