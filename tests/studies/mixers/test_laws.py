@@ -106,7 +106,7 @@ def test_the_count_of_an_operator_is_the_one_by_hand(kind: str) -> None:
     assert count_flops(mixer, shape(2, 6, 5, D)) == 2 * BY_HAND[kind]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "convolution"])  # which has filters, and no bias
 def test_a_mixer_refuses_a_bias_that_it_has_not(kind: str) -> None:
     bias = "none" if kind == "attention_augmented" else "concatenated"
     with pytest.raises(ValueError, match=rf"'{kind}' takes bias = '.*, got '{bias}'"):
