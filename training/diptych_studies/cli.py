@@ -324,6 +324,24 @@ def verification(
     return 0
 
 
+def numbers(
+    only: _Kinds = (),
+    out: Annotated[Path, Option("--out", "-o", metavar="DIR", help="where the collections are kept")] = Path(
+        "runs/numbers"
+    ),
+    model: AnyModel = "photo",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Which numbers of a closer look pay, on kinds of pictures and edits that they were not fitted to."""
+    from diptych_studies.kinds.numbers import numbers_text, study_numbers
+
+    console = Console(as_json, quiet)
+    result = _measure_kinds(console, model, out, only, study_numbers)
+    console.emit(result, numbers_text(result))
+    return 0
+
+
 def calibration(
     plot: Annotated[
         Path | None, Option(metavar="FILE", help="draw reliability diagrams, as .png, .svg or .pdf")

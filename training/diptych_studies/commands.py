@@ -64,3 +64,7 @@ def register(commands: Commands) -> None:
         "diptych_studies.cli:verification",
         "The worth of a closer look at the pairs that a model takes for copies",
     )
+    study.add(
+        "diptych_studies.cli:numbers",
+        "The numbers of a closer look that pay where they were not fitted",
+    )

@@ -134,7 +134,7 @@ def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verificatio
     thresholds, come from the kinds that each has not seen: a fit is surer of its own kinds than of any other.
     """
     relevance, labels = (np.concatenate(parts) for parts in zip(*((s.relevance, s.copies) for s in sets), strict=True))
-    weight, folds = _even_kinds([one.copies for one in sets]), min(FOLDS, len(sets))
+    weight, folds = even_kinds([one.copies for one in sets]), min(FOLDS, len(sets))
     seen = [evidence for one in sets for evidence in one.seen]
     looked, laid = (
         np.array(which, bool) for which in zip(*((s is not None, _is_overlaid(s)) for s in seen), strict=True)
@@ -145,7 +145,7 @@ def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verificatio
     vain = looked & ~laid
     known = x[vain][:, [list(FEATURES).index(name) for name in IN_VAIN]]
     in_vain: dict[str, float] = dict(
-        zip(IN_VAIN, _fit_logistic(known, labels[vain], weight[vain]).tolist(), strict=True)
+        zip(IN_VAIN, fit_logistic(known, labels[vain], weight[vain]).tolist(), strict=True)
     )
 
     kind = np.repeat(np.arange(len(sets)), [len(one.seen) for one in sets])
@@ -153,11 +153,11 @@ def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verificatio
     layers, unseen = [], np.zeros(len(seen))
     for left_out in range(folds):
         taught = laid & ((fold != left_out) | (folds == 1))
-        even = _even_kinds([labels[taught & (kind == one)] for one in range(len(sets))])
+        even = even_kinds([labels[taught & (kind == one)] for one in range(len(sets))])
         layers.append(fit_layers(x[taught], labels[taught], even, seed=left_out))
         unseen[fold == left_out] = layers[-1](x[fold == left_out])
     line = np.stack([np.ones(laid.sum()), unseen[laid]], 1)
-    offset, scale = _fit_logistic(line, labels[laid], weight[laid])
+    offset, scale = fit_logistic(line, labels[laid], weight[laid])
     fitted = [one.verification(above, in_vain, apart, scale, offset) for one in layers]
     others = [_judge_registered(fitted[place % folds], one) for place, one in enumerate(sets)]
     mean = mean_of(layers).verification(above, in_vain, apart, scale, offset)
@@ -201,7 +201,7 @@ def _fit_apart(sets: Sequence[Pairs]) -> dict[str, float]:
     """The weights `UNSEEN` of the candidates that were not looked at."""
     odds = log_odds(np.concatenate([one.relevance[~one.has_look] for one in sets]))
     labels = np.concatenate([one.copies[~one.has_look] for one in sets])
-    weight = _even_kinds([one.copies for one in sets])[~np.concatenate([one.has_look for one in sets])]
+    weight = even_kinds([one.copies for one in sets])[~np.concatenate([one.has_look for one in sets])]
     return _fit_weights(UNSEEN, np.stack([np.ones(len(odds)), odds], 1), labels, weight)
 
 
@@ -209,7 +209,7 @@ def _is_overlaid(evidence: Evidence | None) -> bool:
     return evidence is not None and evidence.is_registered
 
 
-def _even_kinds(labels: Sequence[np.ndarray]) -> np.ndarray:
+def even_kinds(labels: Sequence[np.ndarray]) -> np.ndarray:
     """Weigh the pairs of several kinds so that each kind counts alike.
 
     Copies and others weigh the same in all, and of either each kind that has any.
@@ -269,7 +269,7 @@ def _overlap_weights(x: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> d
     known = x[:, [list(FEATURES).index(name) for name in OVERLAP]]
     mean, spread = known.mean(0), known.std(0)
     mean[0], spread[spread < _CONSTANT] = 0.0, 1.0  # the bias is its own
-    fitted = _fit_logistic((known - mean) / spread, labels, weight, OVERLAP_PENALTY) / spread
+    fitted = fit_logistic((known - mean) / spread, labels, weight, OVERLAP_PENALTY) / spread
     fitted[0] -= fitted @ mean
     return dict(zip(OVERLAP, fitted.tolist(), strict=True))
 
@@ -281,7 +281,7 @@ def _fit_weights(names: Sequence[str], x: np.ndarray, labels: np.ndarray, weight
     """
     kept = list(range(len(names)))
     while True:
-        fitted = dict(zip(kept, _fit_logistic(x[:, kept], labels, weight).tolist(), strict=True))
+        fitted = dict(zip(kept, fit_logistic(x[:, kept], labels, weight).tolist(), strict=True))
         against = [place for place in kept if names[place] != "bias" and fitted[place] < 0]
         if not against:
             return {name: fitted.get(place, 0.0) for place, name in enumerate(names)}
@@ -310,7 +310,7 @@ def _find_threshold(others: Sequence[np.ndarray], totals: Sequence[int], rate: f
     return max(0.5, float(np.nextafter(scores[order][place], 1))) if place < len(scores) else 0.5
 
 
-def _fit_logistic(x: np.ndarray, labels: np.ndarray, weight: np.ndarray, squares: float = PENALTY) -> np.ndarray:
+def fit_logistic(x: np.ndarray, labels: np.ndarray, weight: np.ndarray, squares: float = PENALTY) -> np.ndarray:
     """Fit the weights (F,) of a logistic regression by Newton's method.
 
     There is a penalty on all but the first.

@@ -1,0 +1,181 @@
+"""`diptych study numbers`: which numbers of a closer look pay where they were not fitted.
+
+A probability of a copy is fitted to some of the numbers of each pair (`calibration.evidence.FEATURES`) and measured on
+a kind of pictures that is left out, and on a family of edits that is left out too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diptych.console import format_table
+from diptych_runtime.calibration.evidence import FEATURES, feature_rows
+from diptych_runtime.calibration.recalibration import log_odds
+from diptych_runtime.runtime import Runtime
+from diptych_studies.intervals import bootstrap
+from diptych_studies.kinds.examined import Examined
+from diptych_studies.kinds.fitting import Pairs, even_kinds, fit_logistic, fit_verification, look_closer
+from diptych_studies.kinds.odd_edits import add_odd_copies
+from diptych_studies.kinds.planted import KINDS, open_kinds
+from diptych_training.metrics import Pool
+
+FAMILIES = ("easy", "hard", "odd")  # of edits: both repertoires, and what neither has
+NETWORK, RELEASED = "network alone", "all, as released"
+FEW = ("bias", "odds", "registered", "aligned_odds")
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "registered": FEW[:3],
+    "second network": FEW,
+    **{f"second network, {name}": (*FEW, name) for name in FEATURES if name not in FEW},
+}
+_FEWEST = 5  # copies of a kind of which something can be said
+_PENALTY = 1e-4  # of the squared weights
+_DRAWS = 300
+
+
+@dataclass(frozen=True)
+class Known:
+    """The pairs of a kind with all their numbers, float64 (P, F), and the `family` of the edits that made them, str
+    (P,), empty for two pictures of which neither is a copy.
+    """
+
+    pairs: Pairs
+    numbers: np.ndarray
+    family: np.ndarray
+
+    @classmethod
+    def of_kind(cls, examined: Examined, pairs: Pairs) -> Known:
+        """The numbers of the pairs of a kind; those without a look have their log-odds alone."""
+        numbers, looked = np.zeros((len(pairs.found), len(FEATURES))), pairs.has_look
+        numbers[looked] = feature_rows(pairs.relevance[looked], pairs.evidence)
+        places = [list(FEATURES).index(name) for name in FEW[:2]]
+        numbers[np.ix_(~looked, places)] = np.stack(
+            [np.ones((~looked).sum()), log_odds(pairs.relevance[~looked]) / 4], 1
+        )
+        made = np.array([name.partition("/")[0] for name in examined.planted.names])
+        made[~np.isin(made, FAMILIES)] = ""
+        first, second = made[pairs.found.T]
+        return cls(pairs, numbers, np.where(second == "", first, second))
+
+    def without_family(self, family: str) -> Known:
+        """What is left of a kind without the pairs of a family."""
+        kept = self.family != family
+        seen = [one for one, which in zip(self.pairs.seen, kept, strict=True) if which]
+        pairs = self.pairs
+        pairs = replace(
+            pairs, found=pairs.found[kept], relevance=pairs.relevance[kept], seen=seen, copies=pairs.copies[kept]
+        )
+        return Known(pairs, self.numbers[kept], self.family[kept])
+
+
+def study_numbers(
+    runtime: Runtime,
+    directory: Path,
+    folder: Path,
+    *,
+    kinds: Sequence[str] = KINDS,
+    choices: Mapping[str, Sequence[str]] = CHOICES,
+    begin: Callable[[str], Callable[[int], object]] = lambda kind: lambda n: None,
+) -> dict[str, Any]:
+    """Measure every choice of numbers, each kind left out, and each family of edits of it left out as well.
+
+    Raises `DataError` for unknown kinds and for fewer than two.
+    """
+    known = []
+    for planted in open_kinds(kinds, folder, directory / "sets"):
+        examined = Examined(runtime, add_odd_copies(planted), begin(planted.kind))
+        known.append(Known.of_kind(examined, look_closer(examined)))
+    left_out = {"no family": "", **{f"{family} edits": family for family in FAMILIES}}
+    return {
+        "model": runtime.name,
+        "kinds": [one.pairs.kind for one in known],
+        "left_out": {title: measure_choices(known, family, choices) for title, family in left_out.items()},
+    }
+
+
+def measure_choices(
+    known: Sequence[Known], family: str, choices: Mapping[str, Sequence[str]] = CHOICES
+) -> dict[str, dict[str, Any]]:
+    """For every choice of numbers the average precision of each kind by a fit to the others, its mean, and the kind in
+    which the gain over the network alone is least, with its 95 % interval.
+
+    With a `family` of edits the fit has none of them, and no other copies are measured.
+    """
+    found: dict[str, list[tuple[str, _Ranking, _Ranking]]] = {}
+    for place, one in enumerate(known):
+        others = [*known[:place], *known[place + 1 :]]
+        if family:
+            others = [other.without_family(family) for other in others]
+        copies = one.pairs.copies
+        measured = ~copies | (one.family == family) if family else np.ones(len(copies), bool)
+        if copies[measured].sum() < _FEWEST:
+            continue
+        owner = np.unique(one.pairs.found[measured, 1], return_inverse=True)[1]
+        rank = partial(_Ranking, copies=copies[measured], owner=owner)
+        fitted = fit_verification([other.pairs for other in others])
+        answers = {NETWORK: one.pairs.relevance, RELEASED: one.pairs.judge_pairs(fitted)}
+        answers |= {choice: fit_numbers(others, names, one) for choice, names in choices.items()}
+        alone = rank(one.pairs.relevance[measured])
+        for choice, answer in answers.items():
+            found.setdefault(choice, []).append((one.pairs.kind, rank(answer[measured]), alone))
+    return {choice: _summarise_kinds(rankings) for choice, rankings in found.items()}
+
+
+def _summarise_kinds(rankings: Sequence[tuple[str, _Ranking, _Ranking]]) -> dict[str, Any]:
+    """The figures of `measure_choices` from each kind's ranking by a choice, and by the network alone."""
+    kind, ranking, alone = min(rankings, key=lambda one: one[1].precision() - one[2].precision())
+    return {
+        "mean": float(np.mean([ranking.precision() for _, ranking, _ in rankings])),
+        "least": {
+            "kind": kind,
+            "gain": ranking.precision() - alone.precision(),
+            "interval": bootstrap(lambda drawn: ranking.gain_over(alone, drawn), ranking.owners, draws=_DRAWS),
+        },
+        "kinds": {kind: ranking.precision() for kind, ranking, _ in rankings},
+    }
+
+
+def fit_numbers(others: Sequence[Known], names: Sequence[str], one: Known) -> np.ndarray:
+    """The log-odds float64 (P,) of a kind's pairs by a logistic regression on the named numbers of other kinds."""
+    places = [list(FEATURES).index(name) for name in names]
+    labels = [other.pairs.copies for other in others]
+    numbers = np.concatenate([other.numbers[:, places] for other in others])
+    weights = fit_logistic(numbers, np.concatenate(labels), even_kinds(labels), _PENALTY)
+    return one.numbers[:, places] @ weights
+
+
+class _Ranking:
+    """Pairs ranked by a score (P,), each owned by a picture."""
+
+    def __init__(self, scores: np.ndarray, *, copies: np.ndarray, owner: np.ndarray) -> None:
+        self._pool, self._copies, self._owner = Pool(scores, copies, owner), copies, owner
+        self.owners = int(owner.max()) + 1
+
+    def precision(self, counts: np.ndarray | None = None) -> float:
+        """The average precision, or that in which each owner counts so often."""
+        positives = self._copies.sum() if counts is None else counts[self._owner] @ self._copies
+        return self._pool.average_precision(int(positives), counts)
+
+    def gain_over(self, other: _Ranking, drawn: np.ndarray) -> float:
+        """The gain in average precision over another ranking, of owners drawn anew."""
+        counts = np.bincount(drawn, minlength=self.owners)
+        return self.precision(counts) - other.precision(counts)
+
+
+def numbers_text(result: Mapping[str, Any]) -> str:
+    """A table for what was left out beside a kind: the choices, best first by the least gain."""
+    parts = []
+    for title, choices in result["left_out"].items():
+        rows = []
+        for choice, row in sorted(choices.items(), key=lambda item: -item[1]["least"]["gain"]):
+            low, high = row["least"]["interval"]
+            least = f"{row['least']['gain']:+.3f} ({low:+.3f} to {high:+.3f}) {row['least']['kind']}"
+            rows.append([choice, f"{row['mean']:.3f}", least])
+        head = ["numbers", "mean average precision", "least gain over the network alone"]
+        parts.append(f"left out: a kind and {title}\n{format_table(head, rows)}")
+    return "\n\n".join(parts)

@@ -1,0 +1,158 @@
+"""Copies with edits that no repertoire of training or measuring has: weather, lenses, glass, noise and print.
+
+What is fitted to the usual edits has to hold for these too.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import cv2
+import numpy as np
+from PIL import Image
+
+from diptych_studies.kinds.planted import Planted
+from diptych_studies.kinds.variants import VARIANTS
+
+COPIES = 36  # of a kind at most
+SEED = 77
+Edit = Callable[[np.ndarray, np.random.Generator], np.ndarray]
+
+
+def _move_pixels(rgb: np.ndarray, x: np.ndarray, y: np.ndarray, border: int = cv2.BORDER_REFLECT) -> np.ndarray:
+    """Take each pixel from the place (x, y), float (h, w) each."""
+    return cv2.remap(rgb, x.astype(np.float32), y.astype(np.float32), cv2.INTER_LINEAR, borderMode=border)
+
+
+def _list_places(rgb: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The places x and y of all pixels, float32 (h, w) each."""
+    y, x = np.mgrid[: rgb.shape[0], : rgb.shape[1]].astype(np.float32)
+    return x, y
+
+
+def _add_glass(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    x, y = _list_places(rgb)
+    reach = max(2, min(x.shape) // 120)
+    return _move_pixels(rgb, x + rng.integers(-reach, reach + 1, x.shape), y + rng.integers(-reach, reach + 1, x.shape))
+
+
+def _add_waves(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    x, y = _list_places(rgb)
+    height, width = x.shape
+    reach, waves = min(x.shape) * rng.uniform(0.01, 0.03), 2 * np.pi * rng.uniform(1, 3)
+    return _move_pixels(rgb, x + reach * np.sin(waves * y / height), y + reach * np.sin(waves * x / width))
+
+
+def _bend_lens(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    x, y = _list_places(rgb)
+    height, width = x.shape
+    across, down = 2 * x / width - 1, 2 * y / height - 1
+    bent = 1 + rng.uniform(-0.25, 0.35) * (across**2 + down**2)
+    return _move_pixels(
+        rgb, (across * bent + 1) * width / 2, (down * bent + 1) * height / 2, border=cv2.BORDER_CONSTANT
+    )
+
+
+def _swirl_middle(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    x, y = _list_places(rgb)
+    height, width = x.shape
+    across, down = x - width / 2, y - height / 2
+    angle = rng.uniform(0.3, 0.7) * np.exp(-4 * np.hypot(across, down) / min(x.shape))
+    cos, sin = np.cos(angle), np.sin(angle)
+    return _move_pixels(rgb, width / 2 + cos * across - sin * down, height / 2 + sin * across + cos * down)
+
+
+def _add_fog(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    height, width = rgb.shape[:2]
+    clouds = cv2.resize(rng.random((5, 5)), (width, height), interpolation=cv2.INTER_CUBIC)
+    share = np.clip(0.35 + 0.5 * clouds, 0, 0.85)[..., None]
+    return (rgb * (1 - share) + 235 * share).astype(np.uint8)
+
+
+def _add_rain(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    height, width = rgb.shape[:2]
+    share = np.zeros((height, width))
+    length, thickness = max(4, int(min(height, width) * 0.06)), max(1, min(height, width) // 300)
+    for _ in range(200):
+        x, y = int(rng.integers(width)), int(rng.integers(height))
+        cv2.line(share, (x, y), (x - length // 4, y + length), float(rng.uniform(0.3, 0.9)), thickness)
+    return (rgb * (1 - share[..., None]) + 220 * share[..., None]).astype(np.uint8)
+
+
+def _cut_tiles(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    height, width = rgb.shape[:2]
+    cut, count, gap = rgb.copy(), int(rng.integers(4, 8)), max(2, min(height, width) // 150)
+    for place in range(1, count):
+        cut[height * place // count - gap : height * place // count + gap] = 255
+        cut[:, width * place // count - gap : width * place // count + gap] = 255
+    return cut
+
+
+def _add_noise(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return np.clip(rgb + rng.normal(0, rng.uniform(25, 55), rgb.shape), 0, 255).astype(np.uint8)
+
+
+def _add_dots(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    dotted, chance = rgb.copy(), rng.random(rgb.shape[:2])
+    dotted[chance < 0.06], dotted[chance > 0.94] = 0, 255
+    return dotted
+
+
+def _print_halftone(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    x, y = _list_places(rgb)
+    wave = 2 * np.pi / rng.integers(4, 7)
+    ink = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY) > (np.sin(x * wave) * np.sin(y * wave) + 1) * 127
+    return np.repeat((ink * 255).astype(np.uint8)[..., None], 3, axis=2)
+
+
+def _solarise(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return np.where(rgb > rng.integers(110, 160), 255 - rgb, rgb).astype(np.uint8)
+
+
+def _blur_motion(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    size = max(5, min(rgb.shape[:2]) // 30)
+    line = np.zeros((size, size), np.float32)
+    line[size // 2] = 1
+    middle = (size / 2 - 0.5,) * 2
+    line = cv2.warpAffine(line, cv2.getRotationMatrix2D(middle, float(rng.uniform(0, 180)), 1), (size, size))
+    return cv2.filter2D(rgb, -1, line / max(float(line.sum()), 1e-3))
+
+
+ODD_EDITS: Mapping[str, Edit] = {
+    "glass": _add_glass,
+    "waves": _add_waves,
+    "lens": _bend_lens,
+    "swirl": _swirl_middle,
+    "fog": _add_fog,
+    "rain": _add_rain,
+    "tiles": _cut_tiles,
+    "noise": _add_noise,
+    "dots": _add_dots,
+    "halftone": _print_halftone,
+    "solarised": _solarise,
+    "motion": _blur_motion,
+}
+
+
+def add_odd_copies(planted: Planted) -> Planted:
+    """A kind with copies by `ODD_EDITS` in its folder `odd`, one edit each in turn; they are drawn once."""
+    rng, folder = np.random.default_rng(SEED), planted.folder / "odd"
+    folder.mkdir(exist_ok=True)
+    # A copy in shades of grey is one of both, the photo and its variant: of these none are made.
+    among = [
+        place
+        for place, name in enumerate(planted.names)
+        if name.startswith("originals/") and (planted.kind != VARIANTS or planted.group[place] < 0)
+    ]
+    chosen = rng.permutation(among)[: min(COPIES, len(among) // 2)]
+    names = []
+    for number, place in enumerate(chosen):
+        edit = list(ODD_EDITS)[number % len(ODD_EDITS)]
+        names.append(f"odd/{number:03d}-{edit}.jpg")
+        if not (planted.folder / names[-1]).is_file():
+            with Image.open(planted.folder / planted.names[place]) as picture:
+                rgb = np.asarray(picture.convert("RGB"))
+            edited = ODD_EDITS[edit](rgb, np.random.default_rng([SEED, number]))
+            Image.fromarray(edited).save(planted.folder / names[-1], quality=85)
+    known = {key: getattr(planted, key) for key in ("original", "thing", "group")}
+    copied = {key: np.concatenate([values, values[chosen]]) for key, values in known.items()}
+    return replace(planted, names=[*planted.names, *names], **copied)
