@@ -97,6 +97,7 @@ def test_the_question_is_asked_that_is_named_and_else_that_of_the_command(
 
 
 def test_a_table_of_any_kind_has_the_same_scores_by_way_of_a_job_and_of_a_stream(score, gallery):
+    pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     told = score("pairs.csv", "-o", "whole.csv", "--json").json
     assert set(told) == {
@@ -110,7 +111,7 @@ def test_a_table_of_any_kind_has_the_same_scores_by_way_of_a_job_and_of_a_stream
     (gallery / "again.csv").write_bytes(PAIRS)
     (gallery / "again.tsv").write_bytes(PAIRS.replace(b",", b"\t"))
     (gallery / "again.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    parquet.write_table(parquet.pa.Table.from_pylist(rows), gallery / "again.parquet")
+    parquet.write_table(pyarrow.Table.from_pylist(rows), gallery / "again.parquet")
     for ending in ("csv", "tsv", "jsonl", "parquet"):
         table = f"again.{ending}"
         more = ("--workers", 1) if ending == "csv" else ()
