@@ -1,4 +1,4 @@
-"""The scenes of the demonstration collection, painted: one outdoors, two indoors, one printed.
+"""The scenes of the demonstration collection, painted: flowers, fruit on a table, and screen prints.
 
 `layout` draws what a series of look-alikes shares, the canvas's own generator what differs. One unit is the height of a
 picture.
@@ -74,11 +74,6 @@ class Canvas:
         region = self.pixels[top:bottom, left:right]
         region += (self._colour(fill, (left, top, right, bottom)) - region) * alpha
 
-    def glow(self, x: float, y: float, radius: float, colour: Colour, strength: float = 1.0) -> None:
-        """Add light that falls off from (x, y) and never burns out."""
-        light = strength * np.exp(-((self.x - x) ** 2 + (self.y - y) ** 2) / radius**2)
-        self.pixels += (1 - self.pixels).clip(0) * light[..., None] * np.asarray(colour, np.float32)
-
     def finish(self, *, grain: float = 0.012, vignette: float = 0.16) -> Image.Image:
         """The picture as 8-bit RGB, with film grain and darkened corners."""
         away = ((self.x / self.aspect - 0.5) ** 2 + (self.y - 0.5) ** 2) * 2
@@ -120,18 +115,6 @@ def stroke(start: Point, end: Point, thick: float, thin: float | None = None) ->
     return np.array([a + across * thick, b + across * thin, b - across * thin, a - across * thick])
 
 
-def ridge(rng: np.random.Generator, aspect: float, level: float, height: float, *, rough: float = 0.5) -> np.ndarray:
-    """Points of land under a fractal skyline around y = `level`, closed along the bottom of the picture."""
-    count = 160
-    at = np.linspace(0, 1, count)
-    line = np.zeros(count)
-    for octave in range(6):
-        knots = 2 ** (octave + 1) + 2
-        line += rough**octave * np.interp(at, np.linspace(0, 1, knots), rng.uniform(-1, 1, knots))
-    line = np.convolve(np.pad(line, 2, "edge"), np.ones(5) / 5, "valid") if rough < 0.55 else line
-    return np.concatenate([np.stack([at * aspect, level - height * line], -1), [(aspect, 1.02), (0, 1.02)]])
-
-
 def mix_colours(a: Colour, b: Colour, share: float) -> Colour:
     """Mix two colours: the one `share` of the way from `a` to `b`."""
     return (a[0] + (b[0] - a[0]) * share, a[1] + (b[1] - a[1]) * share, a[2] + (b[2] - a[2]) * share)
@@ -155,72 +138,6 @@ def shade_ball(
         return lit[..., None] * np.asarray(colour, np.float32) + gloss * spark[..., None]
 
     return shade_pixels
-
-
-# Sky above, sky at the horizon, light, far land, near land.
-DAYS: list[tuple[Colour, Colour, Colour, Colour, Colour]] = [
-    ((0.33, 0.58, 0.84), (0.86, 0.92, 0.94), (1.0, 0.97, 0.85), (0.60, 0.72, 0.80), (0.24, 0.40, 0.20)),
-    ((0.32, 0.33, 0.58), (0.98, 0.70, 0.48), (1.0, 0.85, 0.55), (0.62, 0.45, 0.55), (0.20, 0.17, 0.26)),
-    ((0.55, 0.72, 0.78), (0.97, 0.90, 0.78), (1.0, 0.95, 0.80), (0.65, 0.74, 0.72), (0.42, 0.42, 0.18)),
-    ((0.42, 0.48, 0.60), (0.93, 0.80, 0.82), (1.0, 0.90, 0.86), (0.60, 0.58, 0.68), (0.20, 0.27, 0.22)),
-    ((0.22, 0.42, 0.62), (0.98, 0.86, 0.62), (1.0, 0.90, 0.60), (0.48, 0.56, 0.64), (0.45, 0.30, 0.14)),
-    ((0.62, 0.76, 0.86), (0.95, 0.95, 0.93), (1.0, 1.0, 0.95), (0.62, 0.70, 0.79), (0.90, 0.92, 0.95)),
-    ((0.16, 0.44, 0.50), (0.88, 0.90, 0.70), (1.0, 0.95, 0.70), (0.42, 0.62, 0.60), (0.12, 0.30, 0.24)),
-]
-
-
-def draw_landscape(canvas: Canvas, layout: np.random.Generator) -> None:
-    """Hills behind hills under a low sun, with trees."""
-    rng = canvas.rng
-    top, low, light, far, near = DAYS[layout.integers(len(DAYS))]
-    horizon, layers, trees = layout.uniform(0.42, 0.58), int(layout.integers(3, 6)), int(layout.integers(6, 26))
-    foliage = mix_colours(near, make_colour(layout.uniform(0.05, 0.4), 0.55, 0.40), 0.75)
-    _draw_sky(canvas, layout, top, low, light, horizon)
-    texture = canvas.noise(0.12, 6, stretch=2.5)
-    for layer in range(layers):
-        share = (layer + 1) / layers
-        colour = mix_colours(far, near, share**0.8)
-        level = horizon + 0.42 * (share - 1 / layers) ** 1.25
-        land = ridge(rng, canvas.aspect, level, 0.10 * (1 - 0.5 * share), rough=0.62 - 0.22 * share)
-        mist = mix_colours(mix_colours(colour, low, 0.45), mix_colours(colour, BLACK, 0.3), share**2)
-        ground = canvas.gradient(
-            (level - 0.08, colour), (level + 0.02, mix_colours(colour, light, 0.06)), (level + 0.26, mist)
-        )
-        canvas.paint(land, ground * (1 + 0.16 * share * texture)[..., None])
-        if layer >= layers - 2:
-            leaves = mix_colours(foliage, colour, 0.55 - 0.5 * share)
-            _draw_wood(canvas, land, trees, 0.055 + 0.09 * share**3, leaves)
-
-
-def _draw_sky(
-    canvas: Canvas, layout: np.random.Generator, top: Colour, low: Colour, light: Colour, horizon: float
-) -> None:
-    x, y = layout.uniform(0.12, 0.88) * canvas.aspect, horizon - layout.uniform(0.08, 0.34)
-    radius, cover = layout.uniform(0.025, 0.065), layout.uniform(-0.5, 0.5)
-    canvas.wash(canvas.gradient((0, top), (horizon, low), (1, low)))
-    canvas.glow(x, y, 0.5, light, 0.35)
-    canvas.glow(x, y, radius * 2.6, light, 0.6)
-    canvas.paint(disc(x, y, radius), mix_colours(light, (1, 1, 1), 0.5), soft=0.004)
-    cloud = canvas.noise(0.28, 6, stretch=layout.uniform(2.2, 4)) + cover - 1.6 * (canvas.y - 0.2).clip(0)
-    canvas.wash(mix_colours(low, (1, 1, 1), 0.6), (0.62 * (cloud - 0.35)).clip(0, 0.8))
-    canvas.wash(mix_colours(top, low, 0.45), (0.45 * (cloud - 1.1)).clip(0, 0.4))
-
-
-def _draw_wood(canvas: Canvas, land: np.ndarray, count: int, size: float, colour: Colour) -> None:
-    """Draw pines along and below a skyline, the farther ones first."""
-    rng = canvas.rng
-    feet = rng.uniform(0, canvas.aspect, count)
-    below = np.sort(rng.exponential(0.03, count).clip(0, 0.12))
-    for x, down in zip(feet, below, strict=True):
-        y = float(np.interp(x, land[:-2, 0], land[:-2, 1])) + down + 0.008
-        height = size * rng.uniform(0.65, 1.35)
-        tone = mix_colours(colour, make_colour(rng.uniform(0.1, 0.35), 0.5, 0.4), rng.uniform(0, 0.22))
-        for step in range(4):
-            wide = height * (0.27 - 0.055 * step)
-            foot, tip = y - height * (0.06 + 0.21 * step), y - height * (0.46 + 0.18 * step)
-            lit, base = mix_colours(tone, (1, 1, 0.9), 0.045 * step), (x, foot + 0.03 * height)
-            canvas.paint([(x - wide, foot), (x, tip), (x + wide, foot), base], lit)
-            canvas.paint([(x, tip), (x + wide, foot), base], mix_colours(lit, BLACK, 0.3), 0.8)
 
 
 PRINTS: list[list[Colour]] = [
@@ -366,7 +283,6 @@ def _draw_fruit(canvas: Canvas, x: float, y: float, radius: float, kind: float, 
 
 SCENES = {
     "flowers": draw_flowers,
-    "landscape": draw_landscape,
     "still-life": draw_still_life,
     "poster": draw_poster,
 }
