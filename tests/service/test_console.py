@@ -133,7 +133,7 @@ NAME = "a\nb\x1b[2Jc\x9b31m\r\u202e\u200b.jpg"
 SHOWN = r"a\nb\x1b[2Jc\x9b31m\r\u202e\u200b.jpg"
 
 
-def test_a_name_is_one_line_that_no_terminal_obeys_as_text_and_in_json(capsys):
+def test_a_name_is_one_line_that_no_terminal_obeys(capsys):
     assert one_line(NAME) == SHOWN
     assert one_line("Zoë\t日本 👩‍💻 می\u200cشود.jpg") == "Zoë\t日本 👩‍💻 می\u200cشود.jpg"
     assert escape_lines(f"x\n{NAME}") == "x\na\n" + SHOWN[3:]
