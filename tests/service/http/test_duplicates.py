@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from exported import drawn_collection
@@ -92,7 +93,8 @@ def expected(collection, **options):
 
 
 def test_the_groups_are_those_of_the_library(client, scenes):
-    for options in ({}, {"threshold": 0.5, "keep": ["newest"]}, {"threshold": 1}):
+    every: list[dict[str, Any]] = [{}, {"threshold": 0.5, "keep": ["newest"]}, {"threshold": 1}]
+    for options in every:
         found = to_the_end(client, **options)[-1]
         assert found["groups"] == expected(scenes, **options)
         assert (len(found["groups"]) > 2) == (options.get("threshold") != 1)

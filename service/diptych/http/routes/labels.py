@@ -59,8 +59,8 @@ async def following(request: Request, here: Here) -> PairsBegun | PairsToLabel:
 
     def answer(collection: Collection, found: list[PairToLabel], facts: dict[str, Any]) -> PairsToLabel:
         data = [
-            PairItem(
-                **vars(pair)
+            PairItem.model_validate(
+                vars(pair)
                 | {"a": here.describe_image(collection, pair.a), "b": here.describe_image(collection, pair.b)}
             )
             for pair in found
