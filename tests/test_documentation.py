@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from exported import drawn_collection
@@ -144,7 +145,18 @@ def fits(path: str, route: str) -> bool:
     return re.fullmatch(re.sub(r"\{[^}]+\}", "[^/]+", route), path.rstrip("/") or "/") is not None
 
 
-@pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.relative_to(ROOT)))
+def programs() -> list[Any]:
+    """The documents with blocks of Python; those of dated reports, whose networks take long, are run by .ci/run."""
+    found = dict.fromkeys(block.path for block in blocks() if block.language == "python")
+    assert ROOT / "README.md" in found
+    slow = pytest.mark.slow
+    return [
+        pytest.param(path, id=str(path.relative_to(ROOT)), marks=[slow] * (path.parent.name == "studies"))
+        for path in found
+    ]
+
+
+@pytest.mark.parametrize("path", programs())
 def test_the_python_examples_run(
     path: Path, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
@@ -154,9 +166,7 @@ def test_the_python_examples_run(
     # Two threads on a core that other tests have too wait for each other, and burn it meanwhile.
     monkeypatch.setattr(runtime, "thread_count", lambda: 1)
     namespace: dict[str, object] = {"__name__": "example"}
-    own = [block for block in blocks() if block.path == path and block.language == "python"]
-    assert own or path != ROOT / "README.md"
-    for block in own:
+    for block in (block for block in blocks() if block.path == path and block.language == "python"):
         # Blank lines before it make a traceback name the line of the document.
         text = block.text
         if SERVICE in text:
