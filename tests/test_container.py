@@ -37,35 +37,28 @@ def all_of(name: str, steps: list[tuple[str, str]]) -> list[str]:
     return [arguments for instruction, arguments in steps if instruction == name]
 
 
-def service() -> dict:
-    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-    assert [name for name, one in compose["services"].items() if "profiles" not in one] == ["diptych"]
-    return compose["services"]["diptych"]
+def compose() -> dict:
+    return yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 
 
-def test_compose_starts_no_service_without_a_key() -> None:
-    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"].values()
-    ours = [one for one in services if one.get("image", "").partition(":")[0] == "diptych"]
-    assert len(ours) == 5
-    assert all(one["environment"]["DIPTYCH_KEYS"].startswith("${DIPTYCH_KEYS:?") for one in ours)
-
-
-def test_the_service_runs_as_an_ordinary_user_who_owns_only_the_volume() -> None:
-    (user,) = all_of("USER", final_stage())
-    assert int(user.split(":")[0]) >= 1000
-    assert all_of("VOLUME", final_stage()) == ["/data"]
-    (setup,) = all_of("RUN", final_stage())
-    assert "install --directory --owner=diptych --group=diptych /data" in " ".join(setup.split())
-    assert not any("--chown" in copied for copied in all_of("COPY", final_stage()))
-
-
-def test_the_health_check_asks_readyz_with_what_the_image_has() -> None:
+def test_the_image_has_the_locked_packages_no_torch_a_health_check_and_a_user_who_owns_only_the_volume() -> None:
+    text = " ".join(arguments for _, arguments in instructions())
+    assert "EXTRA=cpu" in all_of("ARG", instructions())
+    assert '--require-hashes --requirement "service/requirements-${EXTRA}.txt"' in text
+    assert "--no-deps /wheels/diptych-*.whl" in text
+    assert not re.search(r"\btorch\b|\btrain\b|\bdev\b", text)
+    assert all_of("COPY", final_stage()) == ["--from=build /opt/diptych /opt/diptych"]
     (check,) = all_of("HEALTHCHECK", final_stage())
     command = json.loads(check.partition("CMD ")[2])
     assert command[:2] == ["python", "-c"]
     compile(command[2], "HEALTHCHECK", "exec")
     assert "urllib.request" in command[2]
     assert "http://127.0.0.1:8000/readyz" in command[2]
+    (user,) = all_of("USER", final_stage())
+    assert int(user.split(":")[0]) >= 1000
+    assert all_of("VOLUME", final_stage()) == ["/data"]
+    (setup,) = all_of("RUN", final_stage())
+    assert "install --directory --owner=diptych --group=diptych /data" in " ".join(setup.split())
 
 
 def locked(extra: str) -> dict[str, Version]:
@@ -116,15 +109,6 @@ def test_the_lock_file_has_all_that_its_packages_ask_for_in_turn() -> None:
     assert len(seen) > 25
 
 
-def test_the_image_installs_the_locked_packages_by_digest_and_no_torch() -> None:
-    text = " ".join(arguments for _, arguments in instructions())
-    assert "EXTRA=cpu" in all_of("ARG", instructions())
-    assert '--require-hashes --requirement "service/requirements-${EXTRA}.txt"' in text
-    assert "--no-deps /wheels/diptych-*.whl" in text
-    assert not re.search(r"\btorch\b|\btrain\b|\bdev\b", text)
-    assert all_of("COPY", final_stage()) == ["--from=build /opt/diptych /opt/diptych"]
-
-
 def test_everything_the_build_copies_gets_through_dockerignore() -> None:
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     copies = [names for names in all_of("COPY", instructions()) if "--from" not in names]
@@ -134,37 +118,28 @@ def test_everything_the_build_copies_gets_through_dockerignore() -> None:
     assert all((ROOT / name).exists() for name in allowed)
 
 
-def test_compose_closes_what_the_service_does_not_need() -> None:
-    options = service()
-    assert options["read_only"] is True
-    assert options["tmpfs"] == ["/tmp"]
-    assert options["cap_drop"] == ["ALL"]
+def test_compose_starts_nothing_without_a_key_and_lets_the_service_reach_its_volume_and_its_port_alone() -> None:
+    services = compose()["services"]
+    ours = [one for one in services.values() if one.get("image", "").partition(":")[0] == "diptych"]
+    assert len(ours) == 5
+    assert all(one["environment"]["DIPTYCH_KEYS"].startswith("${DIPTYCH_KEYS:?") for one in ours)
+    assert [name for name, one in services.items() if "profiles" not in one] == ["diptych"]
+    options = services["diptych"]
+    assert (options["read_only"], options["tmpfs"], options["cap_drop"]) == (True, ["/tmp"], ["ALL"])
     assert "no-new-privileges:true" in options["security_opt"]
     assert not {"privileged", "cap_add", "network_mode", "pid"} & set(options)
-
-
-def test_compose_keeps_the_collection_in_a_volume_and_the_port_on_this_machine() -> None:
-    options = service()
-    assert options["volumes"][0] == "data:/data"
-    assert "data" in yaml.safe_load((ROOT / "docker-compose.yml").read_text())["volumes"]
     assert options["ports"] == ["127.0.0.1:8000:8000"]
-
-
-def test_compose_shows_the_pictures_of_a_folder_that_it_follows_and_cannot_change() -> None:
-    options = service()
-    (mount,) = options["volumes"][1:]
-    assert (mount["type"], mount["read_only"]) == ("bind", True)
-    # Of a bind in the long form a plain name is a folder too.
-    assert mount["source"] == "${PICTURES:-./pictures}"
-    found = parsed(*options["command"][1:])
-    assert list(map(str, found["sync"])) == [mount["target"]]
+    volume, mount = options["volumes"]
+    assert (volume, "data" in compose()["volumes"]) == ("data:/data", True)
+    # It follows a folder that it cannot change; of a bind in the long form a plain name is a folder too.
+    assert (mount["type"], mount["read_only"], mount["source"]) == ("bind", True, "${PICTURES:-./pictures}")
+    assert list(map(str, parsed(*options["command"][1:])["sync"])) == [mount["target"]]
     (command,) = all_of("CMD", final_stage())
     assert options["command"][: len(json.loads(command))] == json.loads(command)
 
 
 def test_the_profile_scale_has_three_services_over_one_collection_behind_a_balancer() -> None:
-    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-    scaled = {name: one for name, one in compose["services"].items() if one.get("profiles") == ["scale"]}
+    scaled = {name: one for name, one in compose()["services"].items() if one.get("profiles") == ["scale"]}
     replicas = {name: one for name, one in scaled.items() if one["image"] == "diptych"}
     assert len(replicas) == 3
     assert set(scaled) - set(replicas) == {"balancer", "milvus"}
@@ -191,4 +166,4 @@ def test_the_profile_scale_has_three_services_over_one_collection_behind_a_balan
         assert all(port.startswith("127.0.0.1:") for port in one.get("ports", []))
         for volume in one["volumes"]:
             source = volume.split(":")[0]
-            assert (ROOT / source).exists() if source.startswith("./") else source in compose["volumes"]
+            assert (ROOT / source).exists() if source.startswith("./") else source in compose()["volumes"]

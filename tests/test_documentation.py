@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from exported import drawn_collection
 from typed import command_names, parsed
 from typer import Exit, TyperException
 
-from diptych.cli.main import main
 from diptych_runtime import runtime
 
 ROOT = Path(__file__).parents[1]
@@ -124,11 +124,6 @@ def interface(artifact: Path) -> dict[str, set[str]]:
 
 
 @pytest.fixture(scope="module")
-def routes(interface: dict[str, set[str]]) -> set[str]:
-    return set(interface)
-
-
-@pytest.fixture(scope="module")
 def service(pictures: Path, artifact: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a service whose collection `default` has photos/."""
     from served import run_service
@@ -145,17 +140,23 @@ def service(pictures: Path, artifact: Path, tmp_path_factory: pytest.TempPathFac
         yield f"http://127.0.0.1:{port}"
 
 
-def matches(path: str, routes: set[str]) -> bool:
-    """Whether a path, with or without placeholders filled in, is one of the routes."""
-    return any(fits(path, route) for route in routes | BROWSED)
-
-
 def fits(path: str, route: str) -> bool:
     """Whether a path is this route, with or without its placeholders filled in."""
     return re.fullmatch(re.sub(r"\{[^}]+\}", "[^/]+", route), path.rstrip("/") or "/") is not None
 
 
-@pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.relative_to(ROOT)))
+def programs() -> list[Any]:
+    """The documents with blocks of Python; those of dated reports, whose networks take long, are run by .ci/run."""
+    found = dict.fromkeys(block.path for block in blocks() if block.language == "python")
+    assert ROOT / "README.md" in found
+    slow = pytest.mark.slow
+    return [
+        pytest.param(path, id=str(path.relative_to(ROOT)), marks=[slow] * (path.parent.name == "studies"))
+        for path in found
+    ]
+
+
+@pytest.mark.parametrize("path", programs())
 def test_the_python_examples_run(
     path: Path, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
@@ -165,9 +166,7 @@ def test_the_python_examples_run(
     # Two threads on a core that other tests have too wait for each other, and burn it meanwhile.
     monkeypatch.setattr(runtime, "thread_count", lambda: 1)
     namespace: dict[str, object] = {"__name__": "example"}
-    own = [block for block in blocks() if block.path == path and block.language == "python"]
-    assert own or path != ROOT / "README.md"
-    for block in own:
+    for block in (block for block in blocks() if block.path == path and block.language == "python"):
         # Blank lines before it make a traceback name the line of the document.
         text = block.text
         if SERVICE in text:
@@ -206,69 +205,6 @@ def test_every_line_of_curl_runs(pictures: Path, service: str, tmp_path: Path) -
     assert (tmp_path / "same.jpg").read_bytes() == (tmp_path / "a.jpg").read_bytes()
 
 
-RUN_ELSEWHERE = {
-    "serve": "service/cli/test_serve.py",
-    "train": "endurance/adversity.py",
-    "evaluate": "endurance/adversity.py",
-}
-
-
-def test_the_commands_of_the_comparison_run(
-    pictures: Path,
-    artifact: Path,
-    service: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    """Each row of the table ends in a command that works, or in no."""
-    shutil.copytree(pictures, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    for name, value in {"MODEL": artifact, "THREADS": 1, "STORE": tmp_path / "store"}.items():
-        monkeypatch.setenv(f"DIPTYCH_{name}", str(value))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    shutil.copy("a.jpg", "photos/a again.jpg")
-    write_judged(Path("judged.csv"), artifact)
-    before = len(list(Path("photos").iterdir()))
-    rows = [
-        line.strip("| ").split(" | ") for line in (ROOT / "docs/comparison.md").read_text().splitlines() if "|" in line
-    ]
-    cells = [row[-1] for row in rows[2:]]
-    assert len(cells) > 15
-    for cell in cells:
-        commands = [shlex.split(text) for text in re.findall(r"`((?:diptych|curl) [^`]+)`", cell)]
-        assert commands or cell.startswith("no"), cell
-        for program, *words in commands:
-            if program == "curl":
-                words = ["--fail-with-body", "--silent", *(word.replace(SERVICE, service) for word in words)]
-                assert subprocess.run(["curl", *words], capture_output=True, timeout=60).returncode == 0, cell
-            elif words[0] in RUN_ELSEWHERE:
-                assert words[0] in (ROOT / "tests" / RUN_ELSEWHERE[words[0]]).read_text()
-                parsed(*words)
-            else:
-                words = [
-                    str(next(Path("photos").rglob("journal.jsonl"))) if word == "JOURNAL" else word for word in words
-                ]
-                assert main(words) == 0, f"{cell}: {capfd.readouterr()}"
-    assert len(list(Path("photos").iterdir())) == before + 1, "what was put aside is back, beside its empty trash"
-    assert Path("own.json").is_file()
-    assert Path("why.png").is_file()
-
-
-def write_judged(table: Path, artifact: Path) -> None:
-    """Write a table of pairs of photos/, of which few are the same, those that the artifact thinks the most alike: its
-    even odds are wrong, and a calibration is better.
-    """
-    from diptych import Scorer
-
-    photos = sorted(Path("photos").iterdir())
-    pairs = [(str(a), str(b)) for place, a in enumerate(photos) for b in photos[:place]]
-    scores = Scorer.load(str(artifact), threads=1).predict(pairs)
-    same = [bool(score > sorted(scores)[len(pairs) * 5 // 6]) for score in scores]
-    rows = [f"{a},{b},{'same' if one else 'different'}" for (a, b), one in zip(pairs, same, strict=True)]
-    table.write_text("\n".join(["image_a,image_b,answer", *rows]) + "\n")
-
-
 def test_every_route_has_a_line_of_curl(interface: dict[str, set[str]]) -> None:
     # A route is meant by its own name before it is by one with a part that varies.
     known = sorted(interface, key=lambda route: "{" in route)
@@ -281,9 +217,13 @@ def test_every_route_has_a_line_of_curl(interface: dict[str, set[str]]) -> None:
 
 
 def test_every_diptych_command_in_the_documents_is_understood() -> None:
-    found = list(calls("diptych"))
-    assert found
-    for block, words in found:
+    comparison = ROOT / "docs/comparison.md"
+    rows = [line.strip("| ").split(" | ") for line in comparison.read_text().splitlines() if line.startswith("|")]
+    cells = [(cell, re.findall(r"`diptych ([^`]+)`", cell)) for cell in (row[-1] for row in rows[2:])]
+    assert len(cells) > 15
+    assert not [cell for cell, commands in cells if not (commands or cell.startswith(("no", "`curl ")))]
+    told = [(comparison, shlex.split(text)) for _, commands in cells for text in commands]
+    for block, words in [*calls("diptych"), *told]:
         try:
             parsed(*words)
         except Exit:  # of --help and --version
@@ -302,12 +242,12 @@ def test_every_make_target_in_the_documents_exists_with_its_variables() -> None:
             assert name in (variables if equals else targets), f"{block}: make {shlex.join(words)}"
 
 
-def test_every_route_in_the_documents_exists(routes: set[str]) -> None:
+def test_every_route_in_the_documents_exists(interface: dict[str, set[str]]) -> None:
     told = {match[1] for match in ROUTE.finditer(everything())} | {
         match[1] or "/" for _, line in command_lines() for match in LOCAL.finditer(line)
     }
     assert told
-    assert not {path for path in told if not matches(path, routes)}
+    assert not {path for path in told if not any(fits(path, route) for route in interface.keys() | BROWSED)}
 
 
 def test_every_subcommand_and_every_action_is_documented() -> None:

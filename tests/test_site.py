@@ -26,17 +26,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"{name} is not installed: diptych[docs]")
     folder = tmp_path_factory.mktemp("site")
-    command = [
-        sys.executable,
-        "-m",
-        "mkdocs",
-        "build",
-        "--strict",  # which counts no warning beside --quiet
-        "-f",
-        "docs/site/mkdocs.yml",
-        "-d",
-        folder,
-    ]
+    # --quiet would hide the warnings that --strict counts.
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", "docs/site/mkdocs.yml", "-d", folder]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, f"a page that is not in nav, a link or a name that leads nowhere?\n{done.stderr}"

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from diptych.store.records import Record
 from diptych.store.sqlite.database import Store
 
 NAMES = ("new", "changed", "moved", "removed", "unplaced", "refused", "closed")
@@ -19,10 +20,15 @@ def put(path: Path, data: bytes, age: float = 3600) -> Path:
     return path
 
 
+def records(store: Path) -> list[Record]:
+    """The records of a collection that nobody writes."""
+    with Store.open(store, read_only=True) as opened:
+        return opened.page(10_000)
+
+
 def held(store: Path) -> dict[str, str | None]:
     """The path of every picture of a collection by its id."""
-    with Store.open(store, read_only=True) as opened:
-        return {record.id: record.path for record in opened.page(10_000)}
+    return {record.id: record.path for record in records(store)}
 
 
 def names(store: Path, folder: Path) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import pytest
 from embedded import new
 
@@ -37,23 +35,6 @@ def test_a_closed_store_says_so(tmp_path):
     store.close()
     with pytest.raises(StoreError, match="is closed"):
         store.count()
-
-
-def test_readers_have_a_connection_each_which_is_used_again(store):
-    with store.reading() as one, store.reading() as other:
-        assert one is not other
-    with store.reading() as again:
-        assert again in (one, other)
-
-
-def test_what_is_not_committed_is_seen_by_no_reader_and_undone_by_an_error(store):
-    with suppress(KeyError), store._transaction() as connection:
-        connection.execute("INSERT INTO changes (row) VALUES (7)")
-        assert store.sequence() == 0
-        raise KeyError
-    assert store.sequence() == 0
-    with pytest.raises(StoreError, match="no such table: nowhere; look into it with `diptych index verify`"):
-        store._fetch_all("SELECT * FROM nowhere")
 
 
 def test_a_full_disk_is_said_to_be_full_and_not_damaged(store):

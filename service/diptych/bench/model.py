@@ -31,7 +31,7 @@ from diptych.scoring.scorer import Scorer
 CANDIDATES, PICTURES = 100, 32
 REQUESTS = (CANDIDATES, 10_000)  # pairs, whose peak memory is compared
 
-_REST = 0.05
+REST = 0.05  # seconds between two works
 Work = Callable[[], object]  # a float is its own count of the seconds
 
 
@@ -46,7 +46,7 @@ def measure_model(
         for number in range(rounds + 1):
             for name, work in tasks.items():
                 # The threads of what ran before look out for more work for a while, on the cores of what is next.
-                sleep(_REST)
+                sleep(REST)
                 began = perf_counter()
                 made = work()
                 took = made if isinstance(made, float) else perf_counter() - began

@@ -25,8 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run `diptych` with these arguments (by default the process's own).
 
     Returns 0 if all went well, 1 after an error, 2 for a model's name that there is not, 130 after Ctrl-C and 143
-    after SIGTERM; leaves by
-    SystemExit(2) on other wrong usage, and by SystemExit(0) after help.
+    after SIGTERM; leaves by SystemExit(2) on other wrong usage, and by SystemExit(0) after help.
     """
     _use_utf8()
     commands, words = build_commands(), list(sys.argv[1:] if argv is None else argv)

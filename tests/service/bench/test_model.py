@@ -47,6 +47,7 @@ def simple(photo):
         return Peer(SHAPES[name]) if name in SHAPES else open_yardstick(name, threads)
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model, "REST", 0.0)
         patch.setattr(model, "draw_collection", draw)
         patch.setattr(peers, "open_yardstick", open_session)
         yield

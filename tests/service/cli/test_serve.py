@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
+import httpx
 import pytest
 from folders import put
 from started import until_ready
@@ -48,16 +47,18 @@ sys.exit(main())
 
 @pytest.fixture
 def service(artifact, port, environment):
-    """`with service("--create", DIPTYCH_LOG="json") as (process, address)`: `diptych serve` once it is ready."""
+    """`with service("--create", DIPTYCH_LOG="json") as (process, client)`: `diptych serve` once it is ready."""
 
     @contextmanager
-    def start(*words, program: str = PROGRAM, **variables: str) -> Iterator[tuple[Any, str]]:
+    def start(*words, program: str = PROGRAM, **variables: str) -> Iterator[tuple[Any, httpx.Client]]:
         command = [sys.executable, "-c", program, "serve", "--port", port, "--model", artifact, "--threads", 1, *words]
+        address = f"http://127.0.0.1:{port}"
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         with subprocess.Popen([*map(str, command)], env=environment | variables, **pipes) as process:
             try:
-                until_ready(f"http://127.0.0.1:{port}", process)
-                yield process, f"http://127.0.0.1:{port}"
+                until_ready(address, process)
+                with httpx.Client(base_url=address, timeout=30) as client:
+                    yield process, client
             finally:
                 process.kill()
 
@@ -72,29 +73,30 @@ def end(process: Any) -> str:
     return said
 
 
-def get(address: str, **headers: str) -> dict:
-    with urlopen(Request(address, headers=headers), timeout=30) as answer:
-        return json.load(answer)
-
-
-def post(address: str, body: dict) -> dict:
-    request = Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urlopen(request, timeout=30) as answer:
-        return json.load(answer)
-
-
 def four_pairs(photo: bytes) -> dict:
     uri = base64.b64encode(photo).decode()
     return {"queries": uri, "documents": [uri] * 4}
 
 
-def test_serve_answers_over_a_collection_it_is_to_make_and_ends_when_told(service, tmp_path, diptych):
-    store = tmp_path / "store"
-    with service("--create", "--store", store) as (process, address):
-        assert get(f"{address}/info")["collection"]["pictures"] == 0
+def test_serve_answers_over_a_collection_it_is_to_make_logs_every_answer_and_ends_when_told(service, tmp_path, diptych):
+    store, (secret, key) = tmp_path / "store", new_key("alice", "read")
+    own = {"DIPTYCH_LOG": "json", "DIPTYCH_KEYS": key_line(key)}
+    with service("--create", "--store", store, **own) as (process, client):
+        info = client.get("/info", headers={"X-API-Key": secret, "X-Request-ID": "one"}).json()
+        assert info["collection"]["pictures"] == 0
+        assert client.get("/info", headers={"X-Request-ID": "two"}).status_code == 401
         assert diptych("index", "stats", "--store", store).code == 0
-        assert f"{address}/" in end(process)
+        said = end(process)
     assert diptych("index", "verify", "--store", store).code == 0
+    assert secret not in said
+    assert "keys: alice (read)" in said
+    lines = [json.loads(line) for line in said.splitlines()]  # all of them, from the first
+    assert f"{client.base_url}/" in [line["message"] for line in lines]
+    known = {line["request_id"]: line for line in lines if line["logger"] == "diptych.access"}
+    assert known.keys() == {"one", "two"}
+    one = {"method": "GET", "path": "/info", "status": 200, "key": "alice", "error": None}
+    assert known["one"] | one == known["one"]
+    assert (known["two"]["status"], known["two"]["key"], known["two"]["error"]) == (401, None, "unauthorized")
 
 
 @pytest.mark.parametrize("times", [pytest.param(1, marks=pytest.mark.slow), 2])
@@ -211,10 +213,10 @@ def test_serve_follows_folders_and_says_who_writes_to_those_who_would(
 ):
     folder, store = tmp_path / "photos", tmp_path / "store"
     put(folder / "1.jpg", photo_bytes(1))
-    with service("--store", store, "--sync", folder, "--sync-every", 0.1) as (process, address):
-        until(lambda: get(f"{address}/info")["collection"]["pictures"] == 1, 30)
+    with service("--store", store, "--sync", folder, "--sync-every", 0.1) as (process, client):
+        until(lambda: client.get("/info").json()["collection"]["pictures"] == 1, 30)
         put(folder / "2.jpg", photo_bytes(2))
-        until(lambda: get(f"{address}/info")["collection"]["pictures"] == 2, 30)
+        until(lambda: client.get("/info").json()["collection"]["pictures"] == 2, 30)
         refused = diptych("index", "sync", folder, "--store", store, "--model", artifact, "--threads", 1)
         said = end(process)
     assert refused.code == 1
@@ -229,11 +231,10 @@ def test_serve_keeps_several_collections_in_the_folders_of_one(
 ):
     root = tmp_path / "root"
     words = ("serve", "--collections", root, "--port", 0, "--model", artifact, "--threads", 1)
-    with service("--create", "--collections", root) as (process, address):
+    with service("--create", "--collections", root) as (process, client):
         for name in ("shoes", "bags"):
-            post(f"{address}/v1/collections", {"name": name})
-        image = base64.b64encode(photo_bytes(1)).decode()
-        post(f"{address}/v1/images", {"image": image, "collection": "shoes"})
+            client.post("/v1/collections", json={"name": name})
+        client.post("/v1/images", files={"image": photo_bytes(1)}, data={"collection": "shoes"})
         beside = diptych(*words)
         assert (beside.code, "is being written by process" in beside.err) == (1, True)
         end(process)
@@ -246,11 +247,8 @@ def test_serve_keeps_several_collections_in_the_folders_of_one(
 def test_a_computation_that_hangs_makes_it_unready_and_then_ends_the_process(service, photo_bytes):
     # The request itself is given up long before.
     limits = {"DIPTYCH_STUCK_SECONDS": "2", "DIPTYCH_SECONDS": "1", "DIPTYCH_LOG": "json"}
-    with service(program=HELD.replace("WAIT", ""), **limits) as (process, address):
-        with pytest.raises(HTTPError) as late:
-            post(f"{address}/v1/score", four_pairs(photo_bytes(1)))
-        assert late.value.code == 504
-        late.value.close()
+    with service(program=HELD.replace("WAIT", ""), **limits) as (process, client):
+        assert client.post("/v1/score", json=four_pairs(photo_bytes(1))).status_code == 504
         said = process.communicate(timeout=30)[1]
     assert process.returncode == 70
     lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
@@ -260,31 +258,29 @@ def test_a_computation_that_hangs_makes_it_unready_and_then_ends_the_process(ser
 
 def test_a_stop_of_the_process_is_no_hanging_and_what_is_being_scored_at_the_end_is_answered(service, photo_bytes):
     held = service(program=HELD.replace("WAIT", "1"), DIPTYCH_STUCK_SECONDS="2")
-    with held as (process, address), ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(post, f"{address}/v1/score", four_pairs(photo_bytes(1)))
+    with held as (process, client), ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(client.post, "/v1/score", json=four_pairs(photo_bytes(1)))
         assert process.stdout.readline() == "begun\n"
         process.send_signal(signal.SIGSTOP)
         time.sleep(3)
         process.send_signal(signal.SIGCONT)
         end(process)
-        assert [item["index"] for item in answer.result()["data"]] == [0, 1, 2, 3]
+        assert [item["index"] for item in answer.result().json()["data"]] == [0, 1, 2, 3]
 
 
 def test_after_sigterm_it_says_that_it_will_end_and_answers_until_then_and_a_slow_body_keeps_nobody(service, port):
     head = "POST /v1/score HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
     with (
-        service(DIPTYCH_DRAIN_SECONDS="2.5") as (process, address),
+        service(DIPTYCH_DRAIN_SECONDS="2.5") as (process, client),
         socket.create_connection(("127.0.0.1", port), timeout=30) as line,
     ):
         line.sendall(head.encode() + b"{")
         time.sleep(0.5)
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
-        with pytest.raises(HTTPError) as refused:
-            until(lambda: not get(f"{address}/readyz"))
-        assert json.load(refused.value)["error"]["code"] == "draining"
-        refused.value.close()
-        assert get(f"{address}/v1/models")
+        until(lambda: client.get("/readyz").status_code == 503)
+        assert client.get("/readyz").json()["error"]["code"] == "draining"
+        assert client.get("/v1/models").status_code == 200
         answer = b""
         while data := line.recv(65536):
             answer += data
@@ -295,25 +291,6 @@ def test_after_sigterm_it_says_that_it_will_end_and_answers_until_then_and_a_slo
     assert process.returncode == 0
     assert 2.5 <= time.monotonic() - began < 12
     assert "SIGTERM: ending in 2.5 s" in said
-
-
-def test_the_log_has_a_line_for_every_answer_with_its_id_and_key(service):
-    secret, key = new_key("alice", "read")
-    with service(DIPTYCH_LOG="json", DIPTYCH_KEYS=key_line(key)) as (process, address):
-        assert get(f"{address}/v1/models", **{"X-API-Key": secret, "X-Request-ID": "one"})
-        with pytest.raises(HTTPError) as refused:
-            get(f"{address}/v1/models", **{"X-Request-ID": "two"})
-        refused.value.close()
-        said = end(process)
-    assert secret not in said
-    assert "keys: alice (read)" in said
-    lines = [json.loads(line) for line in said.splitlines()]  # all of them, from the first
-    assert f"{address}/" in [line["message"] for line in lines]
-    known = {line["request_id"]: line for line in lines if line["logger"] == "diptych.access"}
-    assert known.keys() == {"one", "two"}
-    one = {"method": "GET", "path": "/v1/models", "status": 200, "key": "alice", "error": None}
-    assert known["one"] | one == known["one"]
-    assert (known["two"]["status"], known["two"]["key"], known["two"]["error"]) == (401, None, "unauthorized")
 
 
 def test_diptych_key_prints_a_secret_and_the_line_that_lets_it_in(diptych):

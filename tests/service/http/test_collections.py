@@ -122,6 +122,14 @@ def test_without_a_name_the_only_one_is_meant_or_else_that_called_default(severa
         check_refusal(client.get("/info?collection=hats"), 404, "unknown_collection", PLACE)
 
 
+def test_what_is_no_name_is_refused(several, root):
+    with several() as client:
+        for name in ("", "../x", "Shoes", "a" * 64, "a\n", 7):
+            check_refusal(client.post("/v1/collections", json={"name": name}), 422, "invalid_request", "name")
+    assert [path.name for path in root.iterdir()] == ["service.lock"]
+    assert [path.name for path in root.parent.iterdir()] == ["root"]
+
+
 def test_with_one_store_its_name_is_default_and_none_is_made_or_removed(client, collection, photo_bytes):
     found = client.post("/v1/search", files={"image": photo_bytes(1)}, data={"collection": "default"}).json()
     assert found["matches"][0]["thumbnail"] == f"/v1/images/{found['matches'][0]['id']}/thumbnail"
@@ -135,14 +143,6 @@ def test_with_one_store_its_name_is_default_and_none_is_made_or_removed(client, 
         error = check_refusal(answer, 501, "fixed_collections", said="diptych serve --collections ROOT")
         assert error["type"] == "invalid_request_error"
     assert len(collection) == 5
-
-
-@pytest.mark.parametrize("name", ["", "../x", "Shoes", "a" * 64, "a\n", 7])
-def test_what_is_no_name_is_refused(several, root, name):
-    with several() as client:
-        check_refusal(client.post("/v1/collections", json={"name": name}), 422, "invalid_request", "name")
-    assert [path.name for path in root.iterdir()] == ["service.lock"]
-    assert [path.name for path in root.parent.iterdir()] == ["root"]
 
 
 def test_a_damaged_collection_is_listed_with_its_fault_and_the_others_are_served(several, root, photo_bytes):

@@ -20,17 +20,6 @@ def scored(reader, **body) -> list[dict]:
     return answer.json()["data"]
 
 
-def test_the_order_of_two_pictures_does_not_change_a_bit_of_their_score(reader, uris):
-    pairs = [(a, b) for a in range(4) for b in range(4)]
-    forward = scored(reader, queries=[uris[a] for a, _ in pairs], documents=[uris[b] for _, b in pairs])
-    backward = scored(reader, queries=[uris[b] for _, b in pairs], documents=[uris[a] for a, _ in pairs])
-    single = scored(reader, queries=uris[0], documents=uris[1]) + scored(reader, queries=uris[1], documents=uris[0])
-    assert [item["raw_score"] for item in forward] == [item["raw_score"] for item in backward]
-    assert [item["score"] for item in forward] == [item["score"] for item in backward]
-    assert single[0]["raw_score"] == single[1]["raw_score"]
-    assert len({item["raw_score"] for item in forward}) > 4
-
-
 @pytest.mark.parametrize(
     ("queries", "documents", "pairs"),
     [

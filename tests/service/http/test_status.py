@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 import time
@@ -10,10 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from at_once import AtOnce
 from scorers import GatedScorer, wait_until
 
-from diptych.http.request_pool import RequestPool
 from diptych.http.settings import Settings
 from diptych_runtime.calibration.verdicts import verdict_thresholds
 from diptych_runtime.decoder import FORMATS
@@ -39,19 +36,6 @@ def test_health_answers_during_work_and_a_full_queue_is_429(running, collection,
             gated.gate.set()
         assert sorted(answer.result().status_code for answer in asked) == [200, 200, 429]
         assert ask().status_code == 200
-
-
-def test_work_is_never_run_by_more_threads_than_allowed():
-    job = AtOnce()
-
-    async def all_jobs() -> None:
-        work = RequestPool(workers=2, waiting=10)
-        await asyncio.gather(*(work.run(job) for _ in range(12)))
-        assert work.longest_running() == 0
-
-    asyncio.run(all_jobs())
-    assert job.calls == 12
-    assert job.most <= 2
 
 
 def test_info_and_models_tell_what_really_runs(reader, scorer):

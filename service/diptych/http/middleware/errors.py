@@ -15,21 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
 
-from diptych.errors import (
-    ClientLeftError,
-    CollectionKeptError,
-    CollectionNameError,
-    DamagedCollectionError,
-    DeadlineError,
-    DecoderStartError,
-    ModelMismatchError,
-    NoOriginalsError,
-    OverloadedError,
-    ReadOnlyError,
-    UnknownCollectionError,
-    UnknownPictureError,
-    UnreachableError,
-)
+from diptych import errors
 from diptych_runtime.errors import DiptychError, PictureError
 
 logger = logging.getLogger(__name__)
@@ -49,19 +35,19 @@ _CODES = {
 # By kind, the first that fits: its status, and the part of the request that is meant.
 _STATUSES: tuple[tuple[type[DiptychError], int, str | None], ...] = (
     (PictureError, 422, None),
-    (OverloadedError, 429, None),
-    (DecoderStartError, 503, None),
-    (ClientLeftError, 499, None),  # which reads no answer: this is for the log and the metrics
-    (DeadlineError, 504, None),
-    (UnknownPictureError, 404, None),
-    (UnreachableError, 503, "collection"),
-    (UnknownCollectionError, 404, "collection"),
-    (CollectionKeptError, 409, "collection"),
-    (CollectionNameError, 422, "collection"),
-    (DamagedCollectionError, 503, "collection"),
-    (ModelMismatchError, 503, "collection"),  # it was embedded anew while it was served
-    (NoOriginalsError, 501, "collection"),
-    (ReadOnlyError, 403, "collection"),
+    (errors.OverloadedError, 429, None),
+    (errors.DecoderStartError, 503, None),
+    (errors.ClientLeftError, 499, None),  # which reads no answer: this is for the log and the metrics
+    (errors.DeadlineError, 504, None),
+    (errors.UnknownPictureError, 404, None),
+    (errors.UnreachableError, 503, "collection"),
+    (errors.UnknownCollectionError, 404, "collection"),
+    (errors.CollectionKeptError, 409, "collection"),
+    (errors.CollectionNameError, 422, "collection"),
+    (errors.DamagedCollectionError, 503, "collection"),
+    (errors.ModelMismatchError, 503, "collection"),  # it was embedded anew while it was served
+    (errors.NoOriginalsError, 501, "collection"),
+    (errors.ReadOnlyError, 403, "collection"),
 )
 _TYPES = {
     401: "authentication_error",
@@ -162,10 +148,10 @@ def format_location(location: Sequence[str | int]) -> str | None:
 def _refuse_error(request: Request, error: DiptychError) -> RequestError:
     if isinstance(error, RequestError):
         return error
-    code = "unknown_image" if isinstance(error, UnknownPictureError) else error.code
+    code = "unknown_image" if isinstance(error, errors.UnknownPictureError) else error.code
     for kind, status, param in _STATUSES:
         if isinstance(error, kind):
-            pause = 1 if isinstance(error, DecoderStartError) else getattr(error, "seconds", None)
+            pause = 1 if isinstance(error, errors.DecoderStartError) else getattr(error, "seconds", None)
             headers = None if pause is None else {"Retry-After": str(math.ceil(pause))}
             return RequestError(status, code, str(error), param=param, headers=headers)
     logger.error("request %s failed", getattr(request.state, "request_id", None), exc_info=error)

@@ -60,11 +60,8 @@ async def following(request: Request, here: Here) -> PairsBegun | PairsToLabel:
     def answer(collection: Collection, found: list[PairToLabel], facts: dict[str, Any]) -> PairsToLabel:
         data = [
             PairItem.model_validate(
-                {
-                    **vars(pair),
-                    "a": here.describe_image(collection, pair.a),
-                    "b": here.describe_image(collection, pair.b),
-                }
+                vars(pair)
+                | {"a": here.describe_image(collection, pair.a), "b": here.describe_image(collection, pair.b)}
             )
             for pair in found
         ]

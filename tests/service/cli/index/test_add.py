@@ -4,20 +4,15 @@ import os
 import tempfile
 from pathlib import Path
 
+from folders import records
+
 from diptych.pictures.walk import TRASH
-from diptych.store.records import Record
-from diptych.store.sqlite.database import Store
 
 
 def _bytes(store: Path) -> dict[str, bytes]:
     """What is in every file but SQLite's shared memory, which every reader has, and its log while it is empty."""
     found = {path.name: path.read_bytes() for path in store.iterdir() if not path.name.endswith("-shm")}
     return {name: data for name, data in found.items() if data or not name.endswith("-wal")}
-
-
-def _records(store: Path) -> list[Record]:
-    with Store.open(store, read_only=True) as opened:
-        return opened.page(100)
 
 
 def test_folders_files_and_standard_input_are_added_and_what_cannot_be_read_is_named(
@@ -45,7 +40,7 @@ def test_adding_needs_no_folder_for_temporary_files(diptych, model, gallery, tmp
         with monkeypatch.context() as during:
             during.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
             done = diptych("index", command, gallery, "--store", tmp_path / command, *model)
-        assert (done.code, len(_records(tmp_path / command))) == (0, 12), done.err
+        assert (done.code, len(records(tmp_path / command))) == (0, 12), done.err
 
 
 def test_a_folder_that_cannot_be_listed_is_named_and_the_rest_is_added(diptych, model, gallery, tmp_path, monkeypatch):
@@ -108,13 +103,13 @@ def test_a_table_gives_each_picture_its_metadata_and_names_what_is_not_there(dip
     table = tmp_path / "table.csv"
     table.write_text(f"path,label,price\n{gallery}/01.jpg,shoe,20\n{gallery}/02.jpg,,3.5\n/nowhere/x.jpg,boot,1\n")
     dry = diptych("index", "add", gallery, "--store", store, "--metadata", table, "--dry-run", *model)
-    assert (dry.code, {str(record.metadata) for record in _records(store)}) == (0, {"{}"})
+    assert (dry.code, {str(record.metadata) for record in records(store)}) == (0, {"{}"})
     added = diptych("index", "add", gallery, "--store", store, "--metadata", table, *model)
     assert (added.code, f"1 line of {table} without a picture among these:\n  /nowhere/x.jpg\n" in added.out) == (
         0,
         True,
     )
-    kept = {record.path: record.metadata for record in _records(store)}
+    kept = {record.path: record.metadata for record in records(store)}
     assert kept.pop(f"{gallery}/01.jpg") == {"label": "shoe", "price": 20}
     assert kept.pop(f"{gallery}/02.jpg") == {"price": 3.5}
     assert set(map(str, kept.values())) == {"{}"}
@@ -122,8 +117,8 @@ def test_a_table_gives_each_picture_its_metadata_and_names_what_is_not_there(dip
     diptych("index", "export", "-o", exported, "--store", store)
     again = diptych("index", "add", gallery, "--store", tmp_path / "again", "--metadata", exported, *model, "--json")
     assert (again.code, again.json["metadata_without_picture"]) == (0, [])
-    assert {record.path: record.metadata for record in _records(tmp_path / "again")} == {
-        record.path: record.metadata for record in _records(store)
+    assert {record.path: record.metadata for record in records(tmp_path / "again")} == {
+        record.path: record.metadata for record in records(store)
     }
 
 
@@ -159,7 +154,7 @@ def test_a_dry_run_says_what_would_be_added_and_writes_nothing(diptych, store, m
         key: real.json[key] for key in ("added", "already", "refused")
     }
     assert [entry["new"] for entry in dry.json["dry_run"]] == [True, True, False]
-    assert {entry["id"] for entry in dry.json["dry_run"]} <= {record.id for record in _records(store)}
+    assert {entry["id"] for entry in dry.json["dry_run"]} <= {record.id for record in records(store)}
     assert "dry_run" not in real.json
 
 

@@ -1,6 +1,5 @@
 """`diptych index list`, `stats`, `verify` and `remove`."""
 
-import json
 import os
 import sqlite3
 from dataclasses import replace
@@ -148,20 +147,3 @@ def test_stats_name_the_calibration_in_force_and_why_one_is_not(diptych, store, 
     assert (calibration()["in_force"], "the question 'hat', which the model" in calibration()["error"]) == (False, True)
     (store / CALIBRATION).write_text("{")
     assert "cannot be read as JSON" in diptych("index", "stats", "--store", store).out
-
-
-def test_a_field_of_any_name_is_found_or_refused(diptych, of_13, gallery, artifact, tmp_path):
-    names = ["größe", "名前", "tags[0]", "back\\slash", "two\nlines", "\x7f"]
-    table = tmp_path / "metadata.jsonl"
-    table.write_text(json.dumps({"path": str(gallery / "01.jpg"), "metadata": dict.fromkeys(names, "x")}))
-    diptych("index", "add", gallery / "01.jpg", "--store", of_13, "--metadata", table, "--model", artifact)
-
-    def count(condition: object) -> int:
-        found = diptych("index", "list", "--store", of_13, "--filter", json.dumps(condition), "--json")
-        return len(found.json["pictures"])
-
-    for name in names:
-        assert count({name: "x"}) == count({name: {"$exists": True}}) == 1, name
-        assert count({name: {"$ne": "x"}}) == count({"$not": {name: "x"}}) == count({name: {"$exists": False}}) == 12
-    refused = diptych("index", "list", "--store", of_13, "--filter", '{"a\\"b": 1}')
-    assert (refused.code, "expected the name of a field" in refused.err) == (2, True)

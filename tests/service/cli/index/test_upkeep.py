@@ -6,16 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from folders import records
 
-from diptych.store.records import Record
 from diptych.store.sqlite import rebuild as rebuilding
 from diptych.store.sqlite.database import Store
 from diptych_runtime.models import models_by_name
-
-
-def _records(store: Path) -> list[Record]:
-    with Store.open(store, read_only=True) as opened:
-        return opened.page(100)
 
 
 def test_verify_and_rebuild(diptych, store, model, other_artifact, gallery):
@@ -51,19 +46,19 @@ def test_rebuild_drops_nothing_of_a_disk_that_may_be_away_unless_told_to(diptych
 def test_a_collection_that_one_model_here_embedded_is_opened_with_it_unnamed(diptych, gallery, tmp_path):
     store = tmp_path / "store"
     assert diptych("index", "add", gallery, "--store", store, "--model", "omniglot", "--threads", 1).code == 0
-    picture = str(_records(store)[0].path)
+    picture = str(records(store)[0].path)
     for words in (("search", picture), ("index", "rebuild"), ("index", "add", gallery)):
         done = diptych(*words, "--store", store, "--threads", 1)
         assert done.code == 0, done.err
-    assert {record.revision for record in _records(store)} == {models_by_name()["omniglot"].revision}
+    assert {record.revision for record in records(store)} == {models_by_name()["omniglot"].revision}
     Path(picture).unlink()
     changed = diptych("index", "rebuild", "--store", store, "--model", "photo", "--threads", 1)
     assert changed.code == 1
     assert "1 picture still of another model" in changed.out
-    mixed = diptych("search", _records(store)[1].path, "--store", store, "--threads", 1)
+    mixed = diptych("search", records(store)[1].path, "--store", store, "--threads", 1)
     assert (mixed.code, "1 of the 12 pictures in" in mixed.err) == (1, True)
     assert diptych("index", "rebuild", "--store", store, "--drop-missing", "--threads", 1).code == 0
-    assert diptych("search", _records(store)[1].path, "--store", store, "--threads", 1).code == 0
+    assert diptych("search", records(store)[1].path, "--store", store, "--threads", 1).code == 0
 
 
 def test_an_interrupted_change_of_model_goes_on_without_a_name(diptych, gallery, tmp_path, monkeypatch):
@@ -73,10 +68,10 @@ def test_an_interrupted_change_of_model_goes_on_without_a_name(diptych, gallery,
         during.setattr(rebuilding, "BATCH", 4)
         during.setattr(Store, "replace_features", _first_batch_alone(Store.replace_features))
         assert diptych("index", "rebuild", "--store", store, "--model", "photo-small", "--threads", 1).code == 130
-    assert len({record.revision for record in _records(store)}) == 2
+    assert len({record.revision for record in records(store)}) == 2
     assert "embedded by several models" in diptych("index", "verify", "--store", store).out
     assert diptych("index", "rebuild", "--store", store, "--threads", 1).code == 0
-    assert {record.revision for record in _records(store)} == {models_by_name()["photo-small"].revision}
+    assert {record.revision for record in records(store)} == {models_by_name()["photo-small"].revision}
 
 
 def _first_batch_alone(replace):
@@ -95,12 +90,12 @@ def test_pictures_of_a_model_that_is_not_here_are_not_embedded_by_one_that_nobod
     with Store.open(store) as opened:
         for record, revision in zip(opened.page(100), itertools.cycle(revisions)):
             opened.replace_features([(record.id, *_features(opened, record.id))], revision)
-    before = _records(store)
+    before = records(store)
     refused = diptych("index", "rebuild", "--store", store)
     assert refused.code == 2
     assert "name the model to embed them with (--model NAME)" in refused.err
     assert f"0123456789ab ({12 // len(revisions)}, none of the models here)" in refused.err
-    assert _records(store) == before
+    assert records(store) == before
 
 
 def test_pictures_of_an_earlier_release_are_embedded_by_the_present_one_without_its_name(diptych, store):

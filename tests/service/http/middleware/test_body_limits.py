@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import contextmanager, suppress
 
 import pytest
+from refusals import check_refusal
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
@@ -118,6 +119,7 @@ def test_a_service_ends_a_slow_body_and_refuses_what_would_not_fit_while_others_
         refusal = client.post("/v1/score", **ask)
         assert (refusal.status_code, refusal.headers["retry-after"]) == (429, "1")
         assert refusal.json()["error"]["code"] == "overloaded"
+        check_refusal(client.post("/v1/search", files={"image": bytes(100_000)}), 413, "body_too_large")
         answer = read_all(slow)
         assert 3 <= time.monotonic() - began < 10
         assert answer.startswith(b"HTTP/1.1 408 ")
