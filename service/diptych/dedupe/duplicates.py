@@ -67,7 +67,8 @@ class Duplicates(Mapping[str, list[str]]):
     first. `pairs` are (id, id, score) of all that were scored and reach `bound`, which is at most the `threshold`;
     `scored` counts all pairs, `computed` those not known. `verdicts` are the lowest scores of each, and `alarm_rate` is
     the share of the pictures that are expected to be in a false pair (`threshold.alarm_rate`). `closer_looks` counts
-    those that were taken and not known from an earlier run, in `look_seconds`.
+    those that were taken and not known from an earlier run, in `look_seconds`; `model` has the model's name and
+    revision.
 
     The `method` *phash* compares hashes that differ in at most `max_distance` of 64 bits: a score is (64 - bits that
     differ) / 65 and no probability. Only exact copies match those that are too plain to be hashed (`unhashed`).
@@ -85,6 +86,7 @@ class Duplicates(Mapping[str, list[str]]):
     question: str
     alarm_rate: float | None = None
     keep: tuple[str, ...] = DEFAULT
+    model: str = ""
     method: Method = "network"
     max_distance: int | None = None
     unhashed: int = 0

@@ -120,6 +120,7 @@ def duplicates_among(
         question=asked.question,
         alarm_rate=alarm_rate(asked, joined, limit, len(ids), len(kept)),
         keep=checked_rules(keep),
+        model=f"{asked.name}, revision {asked.revision}",
     )
 
 

@@ -30,11 +30,9 @@ def look(tmp_path, scorer):
             Collection.open(tmp_path / "store", scorer, create=True) as collection,
             PairCache(tmp_path / "store" / "dedupe.sqlite", scorer.runtime.revision) as pair_cache,
         ):
-            seen = scan_files(
-                roots, files, collection, pair_cache, refuse=lambda path, reason: refused.append((path, reason))
-            )
+            seen = scan_files(roots, files, collection, pair_cache)
             assert collection.store.known_ids([one.id for one in seen.pictures]) == {one.id for one in seen.pictures}
-        return seen, refused
+        return seen, [*refused, *seen.unread.items()]
 
     return run
 
@@ -151,9 +149,9 @@ def test_a_stop_keeps_what_was_done(photos, tmp_path, scorer, monkeypatch):
 
     with Collection.open(tmp_path / "s", scorer, create=True) as collection, PairCache(None, "x") as pair_cache:
         with pytest.raises(KeyboardInterrupt):
-            scan_files(roots, files, collection, pair_cache, refuse=never, tick=stop)
+            scan_files(roots, files, collection, pair_cache, tick=stop)
         assert len(pair_cache.get_files([str(photos)])) == len(collection) == 2
-        seen = scan_files(roots, files, collection, pair_cache, refuse=never)
+        seen = scan_files(roots, files, collection, pair_cache)
     assert (len(seen.pictures), seen.new) == (6, 4)
 
 
@@ -226,9 +224,9 @@ def test_a_folder_needs_pictures_and_a_reference_needs_none(photos, tmp_path):
 
 
 def test_a_file_that_vanishes_after_it_was_listed_is_told(photos, tmp_path, scorer):
-    roots, refused = resolve_folders([photos]), []
+    roots = resolve_folders([photos])
     files = list_picture_files(roots, never)
     (photos / "a/1.jpg").unlink()
     with Collection.open(tmp_path / "s", scorer, create=True) as collection, PairCache(None, "x") as pair_cache:
-        seen = scan_files(roots, files, collection, pair_cache, refuse=lambda path, reason: refused.append(path))
-    assert (len(seen.pictures), refused) == (5, [str(photos / "a/1.jpg")])
+        seen = scan_files(roots, files, collection, pair_cache)
+    assert (len(seen.pictures), list(seen.unread)) == (5, [str(photos / "a/1.jpg")])

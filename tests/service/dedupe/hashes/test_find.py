@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from diptych.dedupe import hashes as module
 from diptych.dedupe.groups import group_items, matches_of
-from diptych.dedupe.hashes import find, near
-from diptych.dedupe.hashes.find import check_distance, duplicates_by_hash, score_of
+from diptych.dedupe.hashes import check_distance, duplicates_by_hash, score_of
 from diptych.dedupe.keeper import preference_order
 from diptych.dedupe.report.table import summarize_groups
 from diptych.errors import DedupeError
@@ -74,14 +74,14 @@ def test_many_contents_of_close_hashes_make_no_more_pairs_than_are_allowed_and_t
     whole = duplicates_by_hash(pictures, hashes)
     assert len(whole.pairs) == 60 * 59 // 2
     with monkeypatch.context() as patch:
-        patch.setattr(find, "_PAIRS", 10)
+        patch.setattr(module, "_PAIRS", 10)
         assert len(duplicates_by_hash(pictures, hashes).pairs) == 6 * 9 + 15 * 19
-    monkeypatch.setattr(near, "MOST_PAIRS", 400)
+    monkeypatch.setattr(module, "MOST_PAIRS", 400)
     starred = duplicates_by_hash(pictures, hashes)
     assert len(starred.pairs) == 6 * 9 + 15 * 19
     assert starred.groups == whole.groups
     assert len(starred.groups) == 1
-    monkeypatch.setattr(near, "MOST_PAIRS", 15 * 19 - 1)
+    monkeypatch.setattr(module, "MOST_PAIRS", 15 * 19 - 1)
     with pytest.raises(DedupeError, match=r"more than 284 pairs of pictures .* 4 bits; name a smaller --max-distance"):
         duplicates_by_hash(pictures, hashes)
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from diptych.dedupe.hashes import near
-from diptych.dedupe.hashes.near import close_pairs
+from diptych.dedupe import hashes as near
+from diptych.dedupe.hashes import close_pairs
 from diptych.errors import DedupeError
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from diptych.dedupe.hashes.scan import perceptual_hashes, reduce_picture
+from diptych.dedupe.hashes import perceptual_hashes, reduce_picture
 from diptych_runtime.decoder import PictureLimits
 from diptych_runtime.errors import PictureError
 

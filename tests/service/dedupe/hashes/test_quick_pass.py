@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from diptych import find_duplicates
-from diptych.dedupe.hashes import scan
+from diptych.dedupe import hashes as scan
 from diptych.errors import StoreError
 from diptych_runtime.runtime import Runtime
 
@@ -146,10 +146,10 @@ def test_a_table_with_other_values_is_one_error_that_says_what_to_do(hashed, pho
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--threshold", "0.9"), "--threshold is for --method network; with --method phash there is --max-distance"),
-        (("--engine", "ray"), "--engine is for --method network"),
-        (("--max-distance", "11"), "max_distance must be 0 to 10 bits, a whole number, got 11"),
-        (("--method", "network", "--max-distance", "4"), "--max-distance is for --method phash"),
+        (("--threshold", "0.9"), "threshold is for the method network; phash has max_distance alone"),
+        (("--engine", "ray"), "engine is for the method network"),
+        (("--max-distance", "11"), "at most 10, got 11"),
+        (("--method", "network", "--max-distance", "4"), "max_distance is for the method phash"),
     ],
 )
 def test_options_of_the_other_method_are_wrong_usage(hashed, words, said):
@@ -162,13 +162,13 @@ def test_find_duplicates_takes_the_method_too(hashed, photos, tmp_path):
     assert [str(photos / name) in found.to_remove for name in ("b/1 again.jpg", "b/3 saved again.jpg")] == [True, False]
     assert (len(found.to_remove), found.undecided) == (3, 1)
     assert found[str(photos / "a/3.jpg")] == [str(photos / "b/3 saved again.jpg")]
-    with pytest.raises(ValueError, match='threshold and question are for method="network"; phash has max_distance'):
+    with pytest.raises(ValueError, match="threshold and question are for the method network; phash has max_distance"):
         find_duplicates(photos, method="phash", threshold=0.9, question="thing")
     with scan.kept_hashes(tmp_path / "store"), pytest.raises(StoreError, match="is being written by process"):
         find_duplicates(photos, method="phash", store=tmp_path / "store")
     with pytest.raises(ValueError, match=r"0 to 10 bits, a whole number, got 2\.5"):
         find_duplicates(photos, method="phash", max_distance=2.5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match='max_distance is for method="phash"'):
+    with pytest.raises(ValueError, match="max_distance is for the method phash"):
         find_duplicates(photos, max_distance=4)
     with pytest.raises(ValueError, match="method must be one of network, phash, got 'dhash'"):
         find_duplicates(photos, method="dhash")  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from diptych import Collection, Scorer
 from diptych.dedupe.duplicates import Group, Member
 from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.groups import group_items, matches_of
-from diptych.dedupe.hashes.find import duplicates_by_hash
+from diptych.dedupe.hashes import duplicates_by_hash
 from diptych.dedupe.keeper import preference_order
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.report.page import SIDE, make_thumbnails, page_data, write_page
@@ -58,14 +58,14 @@ def found(tmp_path_factory, scorer, photo_bytes):
         Collection.open(folder / "store", scorer, create=True) as collection,
         PairCache(None, scorer.runtime.revision) as pair_cache,
     ):
-        seen = scan_files(roots, list_picture_files(roots, never), collection, pair_cache, refuse=never)
+        seen = scan_files(roots, list_picture_files(roots, never), collection, pair_cache)
         return duplicates_among(collection, seen.pictures, threshold=0.93, pair_cache=pair_cache), roots
 
 
 @pytest.fixture(scope="module")
 def report(found, tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
-    write_page(path, found[0], found[1], "Model small", [{"path": "/x/<b>.jpg", "reason": "it is damaged"}])
+    write_page(path, found[0], found[1], [{"path": "/x/<b>.jpg", "reason": "it is damaged"}])
     return path
 
 
@@ -182,7 +182,7 @@ def test_a_report_by_hash_counts_bits(visit, found, tmp_path):
     first, near, far = sorted({one.id for one in pictures})[:3]
     hashes = {one.id: None for one in pictures} | {first: 0, near: 0b11, far: 0b1111}
     hashed = duplicates_by_hash(pictures, hashes)
-    write_page(tmp_path / "r.html", hashed, roots, "By digest and perceptual hash")
+    write_page(tmp_path / "r.html", hashed, roots)
     page = visit(tmp_path / "r.html")
     assert {keeper: set(others) for keeper, *others in shown(page)} == {
         group.keeper.path: {member.picture.path for member in group.others} for group in hashed.groups
@@ -196,7 +196,7 @@ def test_a_report_by_hash_counts_bits(visit, found, tmp_path):
     assert "Only exact copies are selected. The other pictures have similar hashes, but no model" in page.inner_text(
         "#unseen"
     )
-    assert page.inner_text("#told-by") == "By digest and perceptual hash"
+    assert page.inner_text("#told-by") == "By digest and perceptual hash, at most 4 of 64 bits apart"
     everything = sum(map(len, shown(page)))
     slide(page, 1 - 1e-9)
     assert page.inner_text("#threshold-value") == "0"
@@ -220,7 +220,7 @@ def test_nothing_in_a_reference_folder_can_be_selected(visit, found, tmp_path):
     order = preference_order(pictures, duplicates.keep)
     groups = [with_reference(group) for group in duplicates.groups]
     changed = replace(duplicates, pictures=pictures, order=order, groups=groups)
-    write_page(tmp_path / "r.html", changed, roots, "Model small")
+    write_page(tmp_path / "r.html", changed, roots)
     page = visit(tmp_path / "r.html")
     assert page.locator(".copy.reference").count() >= 2
     assert page.locator(".copy.reference input").count() == 0
@@ -298,7 +298,7 @@ def test_the_file_has_all_in_itself_its_policy_allows_no_other_script_and_it_is_
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(DedupeError, match=r"r\.html cannot be written: No space left on device; nothing is left of it"):
-        write_page(tmp_path / "r.html", found[0], found[1], "Model small")
+        write_page(tmp_path / "r.html", found[0], found[1])
     assert list(tmp_path.iterdir()) == []
 
 
