@@ -200,8 +200,7 @@ def dedupe(
 
     Exits with 1 if a folder cannot be listed or a file cannot be moved or put back, and with --strict if one is unread.
     """
-    console, kind = Console(as_json, quiet), _name_act(action, move_to, delete=delete)
-    check_one_of({f"--action {kind}": kind, "--undo": undo, "--empty": empty})
+    console, kind = Console(as_json, quiet), _name_act(action, move_to, undo, empty, delete=delete)
     if undo or empty:
         return _revisit_journal(console, folders or [], reference or [], undo, empty, selection, dry_run=dry_run)
     act = _read_act(kind, move_to, selection, dry_run=dry_run)
@@ -219,12 +218,12 @@ def dedupe(
     roots, references = resolve_roots(folders, reference or (), to=move_to)
     refused, omissions, exclusion = _Refused(), Omissions(), Exclusion(tuple(exclude), include_hidden)
     _check_outside(references, {"--output": output, "--report": report, "--store": store})
+    apart = _default_labels(console, store, question)
     try:
         files = list_picture_files(roots, refused.add, references, console.remark, exclusion, omissions)
         for path in filter(None, (output, report)):
             check_output(path, [*(file.path for file in files), *filter(None, [selection])])
-        labels = _default_labels(console, store, question)
-        search = FolderSearch(roots, references, files, store, tuple(keep), refused.add, console, labels)
+            search = FolderSearch(roots, references, files, store, tuple(keep), refused.add, console, apart)
         if method == "phash":
             found, seen = search.find_by_hash(max_distance, threads)
         else:
@@ -241,7 +240,9 @@ def dedupe(
         return 130
 
 
-def _name_act(action: Kind | None, move_to: Path | None, *, delete: bool) -> Kind | None:
+def _name_act(
+    action: Kind | None, move_to: Path | None, undo: Path | None, empty: Path | None, *, delete: bool
+) -> Kind | None:
     """The act that the options name together; one that says another than the rest is refused."""
     check_one_of({"--move-to": move_to, "--delete": delete})
     meant: Kind | None = "move" if move_to else "delete" if delete else action
@@ -249,6 +250,7 @@ def _name_act(action: Kind | None, move_to: Path | None, *, delete: bool) -> Kin
         raise BadParameter(f"{'--move-to' if move_to else '--delete'} contradicts --action {action}; name one of them")
     if action == "move" and not move_to:
         raise BadParameter("--action move needs a folder for the pictures; name it with --move-to DIR")
+    check_one_of({f"--action {meant}": meant, "--undo": undo, "--empty": empty})
     return meant
 
 
