@@ -217,13 +217,12 @@ def dedupe(
     check_engine(engine, address)
     roots, references = resolve_roots(folders, reference or (), to=move_to)
     refused, omissions, exclusion = _Refused(), Omissions(), Exclusion(tuple(exclude), include_hidden)
-    _check_outside(references, {"--output": output, "--report": report, "--store": store})
     apart = _default_labels(console, store, question)
     try:
         files = list_picture_files(roots, refused.add, references, console.remark, exclusion, omissions)
-        for path in filter(None, (output, report)):
-            check_output(path, [*(file.path for file in files), *filter(None, [selection])])
-            search = FolderSearch(roots, references, files, store, tuple(keep), refused.add, console, apart)
+        read = [*(file.path for file in files), *filter(None, [selection])]
+        _check_outside(references, read, {"--output": output, "--report": report, "--store": store})
+        search = FolderSearch(roots, references, files, store, tuple(keep), refused.add, console, apart)
         if method == "phash":
             found, seen = search.find_by_hash(max_distance, threads)
         else:
@@ -316,9 +315,9 @@ def _check_options(
             raise DedupeError(f"{path} cannot be written: {path.absolute().parent} is no folder; make it first")
 
 
-def _check_outside(references: Sequence[Path], outputs: Mapping[str, Path | None]) -> None:
+def _check_outside(references: Sequence[Path], read: Sequence[str], outputs: Mapping[str, Path | None]) -> None:
     """Raise OutputError for an output of these options that lies in a reference folder, also by a link or another
-    mount.
+    mount, or is a file that is `read`.
     """
     from diptych.pictures.walk import places_in, real_path
 
@@ -330,6 +329,9 @@ def _check_outside(references: Sequence[Path], outputs: Mapping[str, Path | None
             raise OutputError(
                 f"{options[path]} {path} lies in {place}, a reference, where nothing is written; name another place"
             )
+    for name, path in given:
+        if name != "--store":
+            check_output(path, read)
 
 
 def _default_labels(console: Console, store: Path | None, question: str) -> IdPairs:
