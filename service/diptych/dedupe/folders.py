@@ -72,12 +72,12 @@ def find_duplicates(
     A `reference` is a folder, or several, whose pictures the others are compared with, and not with each other: they
     are kept before any rule, and never among what can be removed. Below one of the folders it is that part of it.
 
-    Hidden files, and folders like trash cans, snapshots and thumbnails, are left out without `include_hidden`, and so
-    is what the globs `exclude` match (`diptych_runtime.folders.Exclusion`); how many pictures these are is logged.
+    What is left out without `include_hidden`, and by the globs `exclude` (`diptych_runtime.folders.Exclusion`), is
+    counted in the log.
 
-    Folders are read with the `scorer`, by default `Scorer.load()`. What is computed is kept for the next time, in the
-    collection `store` or in the user's cache. A file that cannot be read is logged and left out, or goes to `on_error`:
-    its path and the reason. Pairs that are labelled different there do not match.
+    The `scorer` is by default `Scorer.load()`. What is computed is kept in the collection `store` or in the user's
+    cache; pairs that are labelled different there do not match. A file that cannot be read is logged and left out, or
+    goes to `on_error`: its path and the reason.
 
     Raises ArgumentError for a threshold out of its range, arguments of another method or a reference of a collection,
     DedupeError for unknown rules, a folder without pictures and a model without calibration, and StoreError.
