@@ -71,9 +71,7 @@ def find_duplicates(
 
     A `reference` is a folder, or several, whose pictures the others are compared with, and not with each other: they
     are kept before any rule, and never among what can be removed. Below one of the folders it is that part of it.
-
-    What is left out without `include_hidden`, and by the globs `exclude` (`diptych_runtime.folders.Exclusion`), is
-    counted in the log.
+    The log counts what is left out without `include_hidden` and by the globs `exclude` (`Exclusion`).
 
     The `scorer` is by default `Scorer.load()`. What is computed is kept in the collection `store` or in the user's
     cache; pairs that are labelled different there do not match. A file that cannot be read is logged and left out, or
