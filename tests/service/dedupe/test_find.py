@@ -16,7 +16,7 @@ from diptych_runtime.closer_look.comparison import NOTHING, Comparison
 def drawn(tmp_path_factory, network_alone):
     """A collection of drawn scenes and edited copies of some of them."""
     folder = tmp_path_factory.mktemp("drawn")
-    photos = drawn_collection(folder, 40)
+    photos = drawn_collection(folder, 16)
     queries = sorted((folder / "queries").glob("*-edited.jpg"))
     with Collection.open(folder / "store", network_alone, create=True) as collection:
         collection.add([*photos, *queries])
