@@ -174,17 +174,6 @@ def test_find_duplicates_takes_the_method_too(hashed, photos, tmp_path):
         find_duplicates(photos, method="dhash")  # type: ignore[arg-type]
 
 
-def test_exact_copies_of_a_reference_become_links_to_one_another(hashed, photos, diptych, tmp_path):
-    (tmp_path / "new").mkdir()
-    names = [tmp_path / "new" / f"{number}.jpg" for number in range(3)]
-    for name in names:
-        name.write_bytes((photos / "a/2.jpg").read_bytes())
-    words = ("--reference", photos, "--method", "phash", "--action", "hardlink", "--json")
-    assert diptych("dedupe", tmp_path / "new", *words).json["done"] == 2
-    assert len({name.stat().st_ino for name in names}) == 1
-    assert (photos / "a/2.jpg").stat().st_nlink == 1
-
-
 def test_a_selection_leaves_each_copy_beside_one_with_its_own_bytes(hashed, photos, tmp_path):
     twins = twice_saved_again(photos)
     (tmp_path / "seen.txt").write_text("".join(f"{twin}\n" for twin in twins))

@@ -1,17 +1,125 @@
-"""Groups by hashes: those of all pairs, exact copies the same and others likely."""
+"""Perceptual hashes: the bits of imagehash, pairs held against all pairs, and the groups of all pairs."""
 
+import io
 from dataclasses import replace
 
+import imagehash
 import numpy as np
 import pytest
+from PIL import Image, ImageOps
 
 from diptych.dedupe import hashes as module
 from diptych.dedupe.groups import group_items, matches_of
-from diptych.dedupe.hashes import check_distance, duplicates_by_hash, score_of
+from diptych.dedupe.hashes import (
+    check_distance,
+    close_pairs,
+    duplicates_by_hash,
+    perceptual_hashes,
+    reduce_picture,
+    score_of,
+)
 from diptych.dedupe.keeper import preference_order
 from diptych.dedupe.report.table import summarize_groups
 from diptych.errors import DedupeError
-from diptych_runtime.errors import ArgumentError
+from diptych_runtime.decoder import PictureLimits
+from diptych_runtime.errors import ArgumentError, PictureError
+
+LIMITS = PictureLimits()
+
+
+def hash_of(picture) -> int | None:
+    return perceptual_hashes([reduce_picture(picture, LIMITS)])[0]
+
+
+def saved(picture: Image.Image, **options) -> bytes:
+    buffer = io.BytesIO()
+    picture.save(buffer, **options)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_it_has_the_bits_of_imagehash(photo_bytes, seed):
+    picture = Image.open(io.BytesIO(photo_bytes(seed, (170, 110), "PNG"))).convert("RGB")
+    assert hash_of(picture) == int(str(imagehash.phash(picture)), 16)
+
+
+def test_saving_smaller_and_again_changes_few_bits_and_another_picture_many(photo_bytes):
+    picture = Image.open(io.BytesIO(photo_bytes(3, (1200, 900), "PNG"))).convert("RGB")
+    again = saved(picture.resize((400, 300)), format="JPEG", quality=60)
+    large = saved(picture, format="JPEG", quality=90)  # decoded at an eighth
+    other = photo_bytes(4, (1200, 900), "PNG")
+    hashes = perceptual_hashes([reduce_picture(one, LIMITS) for one in (picture, again, large, other)])
+    first, *others = [phash for phash in hashes if phash is not None]
+    distances = [(first ^ one).bit_count() for one in others]
+    assert max(distances[:2]) <= 4 < 16 < distances[2]
+
+
+def test_blank_pictures_and_gradients_have_none():
+    ramp = Image.linear_gradient("L").convert("RGB")
+    noise = np.random.default_rng(0).integers(250, 253, (200, 300, 3), np.uint8)
+    plain = [Image.new("RGB", (64, 64), "white"), ramp, ImageOps.flip(ramp), ramp.rotate(90), noise]
+    assert list(map(hash_of, plain)) == [None] * 5
+    assert perceptual_hashes([]) == []
+
+
+def test_bombs_and_damaged_files_are_refused_before_they_are_decoded(photo_bytes):
+    with pytest.raises(PictureError, match=r"big is 90x60, 0\.0 megapixels; at most 0\.0 are allowed"):
+        reduce_picture(photo_bytes(1, (90, 60)), PictureLimits(pixels=5000), name="big")
+    with pytest.raises(PictureError, match="more than the 100 that are allowed"):
+        reduce_picture(photo_bytes(1), PictureLimits(bytes=100))
+    with pytest.raises(PictureError, match="cut is damaged or cut short"):
+        reduce_picture(photo_bytes(1, (300, 200))[:900], LIMITS, name="cut")
+
+
+def test_it_is_of_the_picture_as_it_is_seen(photo_bytes):
+    picture = Image.open(io.BytesIO(photo_bytes(5, (120, 90), "PNG"))).convert("RGB")
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    sideways = saved(picture.rotate(90, expand=True), format="PNG", exif=exif)
+    assert hash_of(sideways) == hash_of(picture)
+
+
+def drawn(count: int, clusters: int = 12) -> np.ndarray:
+    """Hashes, most of which are a few bits from one of some, with some that are equal."""
+    rng = np.random.default_rng(count)
+    hashes = rng.integers(0, 2**64, clusters, np.uint64)[rng.integers(0, clusters, count)]
+    for _ in range(6):
+        hashes ^= np.where(rng.random(count) < 0.5, np.uint64(1) << rng.integers(0, 64, count, np.uint64), np.uint64(0))
+    return hashes
+
+
+def all_pairs(hashes: np.ndarray, distance: int) -> list[tuple[int, int, int]]:
+    apart = np.bitwise_count(hashes[:, None] ^ hashes[None])
+    first, second = np.nonzero(np.triu(apart <= distance, 1))
+    return list(zip(first.tolist(), second.tolist(), apart[first, second].tolist(), strict=True))
+
+
+@pytest.mark.parametrize("distance", [0, 3, 4, 7, 10])
+def test_all_pairs_that_are_close_are_found_each_once(distance):
+    hashes = drawn(401)
+    pairs, distances = close_pairs(hashes, distance)
+    expected = all_pairs(hashes, distance)
+    assert len(expected) > 3
+    assert [(a, b, d) for (a, b), d in zip(pairs.tolist(), distances.tolist(), strict=True)] == expected
+
+
+def test_two_that_do_not_ask_are_no_pair_and_others_the_same_however_few_are_compared_at_once(monkeypatch):
+    hashes, asking = drawn(211), np.arange(211) % 3 == 0
+    monkeypatch.setattr(module, "_AT_ONCE", 7)
+    for few in (np.empty(0, np.uint64), hashes[:1]):
+        assert [one.shape for one in close_pairs(few, 4)] == [(0, 2), (0,)]
+    pairs, _ = close_pairs(hashes, 6, asking=asking)
+    assert list(map(tuple, pairs.tolist())) == [(a, b) for a, b, _ in all_pairs(hashes, 6) if asking[a] or asking[b]]
+
+
+def test_pairs_are_counted_once_in_however_many_bands_they_meet(monkeypatch):
+    hashes = drawn(211)
+    count = len(all_pairs(hashes, 6))
+    monkeypatch.setattr(module, "MOST_PAIRS", count)
+    assert len(close_pairs(hashes, 6)[0]) == count
+    monkeypatch.setattr(module, "MOST_PAIRS", count - 1)
+    with pytest.raises(DedupeError, match="pairs of pictures have hashes that differ in at most 6 bits; name"):
+        close_pairs(hashes, 6)
 
 
 def names(found) -> list[list[str]]:
@@ -95,15 +203,8 @@ def test_copies_of_one_that_is_not_kept_are_proven_by_their_bytes(picture):
     assert stands == {"/p/B1.jpg": None, "/p/B2.jpg": "/p/B1.jpg", "/p/B3.jpg": "/p/B1.jpg"}
     assert found.groups[0].others[0].kept_because == "only a hash takes it for a copy"
     assert (found.to_remove, found.undecided) == ([one.path for one in twins], 1)
-    assert (
-        summarize_groups(found, [])["could_go"],
-        summarize_groups(found, [])["bytes"],
-        summarize_groups(found, [])["to_look_at"],
-    ) == (
-        2,
-        100,
-        1,
-    )
+    data = summarize_groups(found, [])
+    assert (data["could_go"], data["bytes"], data["to_look_at"]) == (2, 100, 1)
 
 
 @pytest.mark.parametrize("wrong", [-1, 11, 2.5, "4"])
