@@ -139,22 +139,6 @@ def test_trash_and_what_is_no_picture_by_its_name_is_passed_by(photos, photo_byt
     assert len(names(photos)) == 6
 
 
-def test_a_stop_keeps_what_was_done(photos, tmp_path, scorer, monkeypatch):
-    monkeypatch.setattr("diptych.collection.ingest.BATCH", 2)
-    roots = resolve_folders([photos])
-    files = list_picture_files(roots, never)
-
-    def stop(_):
-        raise KeyboardInterrupt
-
-    with Collection.open(tmp_path / "s", scorer, create=True) as collection, PairCache(None, "x") as pair_cache:
-        with pytest.raises(KeyboardInterrupt):
-            scan_files(roots, files, collection, pair_cache, tick=stop)
-        assert len(pair_cache.get_files([str(photos)])) == len(collection) == 2
-        seen = scan_files(roots, files, collection, pair_cache)
-    assert (len(seen.pictures), seen.new) == (6, 4)
-
-
 def sides(roots, references):
     """The names of the files outside of the references, and within."""
     folders, kept = resolve_roots(roots, references)
