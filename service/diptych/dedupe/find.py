@@ -95,9 +95,9 @@ def duplicates_among(
         found = with_file_facts(collection, found, {ids[at] for at in pairs[near].flat}, pair_cache, scores.tick)
     order, place = preference_order(found, keep), {id: at for at, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
-    known = matches_of([(a, b) for a, b in pairs[near].tolist()], values[near].tolist(), bound)
+    likely = [(a, b) for a, b in pairs[near].tolist()], values[near].tolist()
+    known, matching = matches_of(*likely, bound), matches_of(*likely, limit)
     ask = _ask_about(known, bound, asking, labelled, judged, transitivity)
-    matching = _filter_matches(known, limit)
     groups = group_items(contents, matching, limit, ask)
     shown = list(map({found[number].id: found[number] for number in reversed(order)}.__getitem__, ids))
     compare = PixelComparisons(closer, pair_cache, scores.tick, apart).compare
@@ -199,15 +199,6 @@ def _make_consistent(
     pairs, values = np.concatenate([pairs, more]), np.concatenate([values, judged(more)])
     transitivity = Transitivity(len(asking), pairs, values)
     return pairs, transitivity.make_consistent(pairs, values, UNSURE), transitivity
-
-
-def _filter_matches(known: Mapping[int, Mapping[int, float]], limit: float) -> dict[int, dict[int, float]]:
-    """The matches {place: {place: score}} of a score of at least `limit`, without the places that have none."""
-    return {
-        a: {b: score for b, score in others.items() if score >= limit}
-        for a, others in known.items()
-        if max(others.values(), default=0.0) >= limit
-    }
 
 
 def make_groups(
