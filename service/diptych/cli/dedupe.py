@@ -335,9 +335,7 @@ def _check_outside(references: Sequence[Path], read: Sequence[str], outputs: Map
 
 
 def _default_labels(console: Console, store: Path | None, question: str) -> IdPairs:
-    """The pairs that are labelled different in the default collection, to which `diptych label` writes; none where a
-    `store` is named, whose own labels count.
-    """
+    """The pairs that are labelled different in the default collection; none where a `store` is named."""
     from diptych.dedupe.labelled import NONE, different_pairs_in
 
     if store is not None:

@@ -92,12 +92,11 @@ def likeliest_of_each(pairs: np.ndarray, scores: np.ndarray, needs_look: np.ndar
 
 
 class CloserLook:
-    """Scores of pairs of the pictures `ids` of a collection after a closer look at their files, which lie at `paths`
-    or where the collection has them.
+    """Scores of pairs of the pictures `ids` after a closer look at their files, at `paths` or in the collection.
 
     Of a picture that has many likely pairs the likeliest are looked at (`likeliest_of_each`); the others do not match.
-    A pair without a file is judged without a look. `looks` says of each pair that deserved one whether it was taken;
-    `taken` counts those that were not known from an earlier run, and `seconds` is the time that they took.
+    `looks` says of each pair that deserved one whether it was taken; `taken` counts those that were not known, and
+    `seconds` is the time that they took.
     """
 
     def __init__(

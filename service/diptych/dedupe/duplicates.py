@@ -39,9 +39,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Group:
-    """The picture to keep, and those that match it: exact copies first, then in order. A picture in a reference folder
-    is a keeper or in no group.
-    """
+    """The picture to keep, and those that match it: exact copies first, then in order."""
 
     keeper: Picture
     others: tuple[Member, ...]
@@ -109,16 +107,12 @@ class Duplicates(Mapping[str, list[str]]):
 
     @property
     def undecided(self) -> int:
-        """The number of pictures, beside the keepers, that are left to a person: of which it is open whether another
-        can stand for them, or, after a quick pass by hash, whether they are copies at all.
-        """
+        """The number of pictures, beside the keepers, for which no other is known to stand: a person decides."""
         return sum(len(group.others) for group in self.groups) - len(self.to_remove)
 
     @cached_property
     def scores(self) -> dict[str, list[tuple[str, float]]]:
-        """The path of every picture, and path and score of those whose score with it reaches the threshold, best
-        first; 1.0 is that of the very same bytes. Two in reference folders are not compared.
-        """
+        """For the path of every picture, path and score of those that match it, best first; 1.0 for the same bytes."""
         files: dict[str, list[Picture]] = {}
         for picture in self.pictures:
             files.setdefault(picture.id, []).append(picture)

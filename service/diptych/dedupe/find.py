@@ -211,10 +211,9 @@ def make_groups(
     least: Mapping[Verdict, float],
     keep: Sequence[str],
 ) -> list[Group]:
-    """Make groups of pictures from groups of contents, and from contents that several files have.
+    """Make groups of pictures from groups of contents, which are places in `ids`, and of files of one content.
 
-    Contents are places in `ids`, and `matching` has the scores of those that match. No picture goes of whose companions
-    one would be lost.
+    `matching` has the scores of those that match. No picture goes of whose companions one would be lost.
     """
     files: dict[str, list[Picture]] = {}
     for number in order:
@@ -269,10 +268,9 @@ def with_file_facts(
     pair_cache: PairCache,
     tick: Callable[[int], object] = lambda done: None,
 ) -> list[Picture]:
-    """The pictures, of which those `wanted` by id have their files' bytes, format, EXIF entries and dates. One whose
-    file is gone or has changed stays as it is.
+    """The pictures; those `wanted` by id have the facts of their files, if these are there and unchanged.
 
-    The cache keeps what was read, and `tick` is told of 0 more pairs now and then; what it raises ends the reading.
+    The cache keeps what was read. What `tick` raises ends the reading.
     """
     known = {file.picture.id: file.picture for file in pair_cache.get_files(["/"]).values()}
     missing = [one for one in pictures if one.id in wanted and one.id not in known]

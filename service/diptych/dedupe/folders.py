@@ -248,9 +248,7 @@ def _list_paths(folders: str | os.PathLike[str] | Iterable[str | os.PathLike[str
 
 
 def store_of(roots: Sequence[Path], name: str) -> Path:
-    """The folder of features and scores without a store: in the user's cache, by the digest of the folders' names and
-    the `name` of what made them, the revision of a model for one.
-    """
+    """The folder in the user's cache of what is kept of these folders, made by what has this `name`."""
     cache = cache_folder(otherwise="name a folder for features and scores with --store or XDG_CACHE_HOME")
     names = "\0".join(sorted(map(str, roots)))
     digest = hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()[:16]

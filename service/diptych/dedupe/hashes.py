@@ -154,9 +154,7 @@ def _matching_pairs(
     kept: Container[str],
     most: int,
 ) -> Iterator[tuple[int, int, float]]:
-    """The pairs of contents that match: of one item, unless it lies in references, and of two that are close; where
-    these are more than `most`, those with the best of an item.
-    """
+    """The pairs of contents that match; of two items, or within one, with more than `most` those of the best."""
     for same in contents:
         if ids[same[0]] not in kept:
             many = len(same) * (len(same) - 1) // 2 > most
@@ -215,9 +213,7 @@ def check_count(count: int, max_distance: int) -> None:
 
 
 def _search_bands(hashes: np.ndarray, most: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Places int64 (c,) of both hashes of pairs that differ in at most so many bits, and in how many, some at a time;
-    each pair once, in the first band by which it is met.
-    """
+    """Places int64 (c,) of the hashes of close pairs, and the bits that differ, some at a time; each pair once."""
     flips = range(most // 4 + 1)
     masks = [sum(1 << bit for bit in bits) for size in flips for bits in combinations(range(_BAND), size)]
     for number, band in enumerate(_split_bands(hashes).T):

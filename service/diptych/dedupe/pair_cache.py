@@ -88,9 +88,7 @@ class PairCache(CacheDatabase):
     error, remedy = DedupeError, "the next run computes again what it holds"
 
     def __init__(self, path: Path | None, revision: str | None) -> None:
-        """Open or make it, by default in memory; scores of another model revision are dropped, if one is named. Raises
-        DedupeError.
-        """
+        """Open or make it, by default in memory; scores of another `revision` are dropped. Raises DedupeError."""
         self.path = path or Path(":memory:")
         with self._translate_errors():
             self._connection = self.connect(self.path)

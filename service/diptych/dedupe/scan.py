@@ -45,9 +45,7 @@ ReadFiles: TypeAlias = dict[str, tuple[Picture, T] | PictureError]
 
 @dataclass(frozen=True, slots=True)
 class PictureFile:
-    """A file that may be a picture: which of the folders it is from, its size and times (ns) when it was listed, and
-    whether that folder is a reference.
-    """
+    """A file that may be a picture, from folder number `root`, with its size and times (ns) when it was listed."""
 
     path: str
     root: int

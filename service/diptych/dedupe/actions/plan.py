@@ -35,11 +35,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps of an act, "move", "delete" or "hardlink", the folders that files go into, those that they are from,
-    where its journal will be, the reference folders, and how many pictures no link can take the place of.
+    """The steps of an act, "move", "delete" or "hardlink", and the folders that it concerns.
 
-    The pictures in `staying` are left out because of their companions, and the companions there cannot be read; each
-    has the reason.
+    `unlinked` counts pictures that no link can take the place of. What is `staying` because of companions, or is a
+    companion that cannot be read, has the reason.
     """
 
     act: str
@@ -124,11 +123,9 @@ def apart_from(roots: Sequence[Path], to: Path) -> Path:
 
 
 def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
-    """Move the pictures, each noted in the journal before, and leave links where that is the act. Those that changed
-    since, or whose keeper did, stay.
+    """Move the pictures, each noted in the journal before; those that changed since, or whose keeper did, stay.
 
-    Raises DedupeError if the journal cannot be begun or go on, what was moved before is in it, and while another run
-    moves files there.
+    Raises DedupeError if the journal cannot be begun or go on, and while another run moves files there.
     """
     outcome = Outcome()
     with (
