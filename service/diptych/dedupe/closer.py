@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from time import perf_counter
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from diptych_runtime.closer_look.verification import View
 from diptych_runtime.closer_look.votes import LENGTH, elected_of_crowd, make_signatures
 from diptych_runtime.decoder import PictureLimits, PictureSource
 from diptych_runtime.errors import PictureError
+
+T = TypeVar("T")
 
 LOOKS = 12  # at the pairs of one picture, at most, unless keypoints voted for more
 BATCH = 16  # pairs, after each of which the cache has them; more of them would outlast a request on a busy machine
@@ -167,15 +169,11 @@ class CloserLook:
         tick = (
             self.tick.keypoints(len(missing), len(found)) if isinstance(self.tick, LookProgress) else lambda done: None
         )
-        for start in range(0, len(missing), BATCH):
-            batch = missing[start : start + BATCH]
-            began = perf_counter()
+        for batch in self._split_batches(missing, tick):
             views = self.get_views(batch)
             made = {id: make_signatures(view.keypoints.descriptors) for id, view in views.items() if view is not None}
-            self.seconds += perf_counter() - began
             self.pair_cache.add_signatures(made)
             found |= made
-            tick(len(batch))
         return [found.get(id, np.empty((0, LENGTH), np.uint8)) for id in ids]
 
     def _get_evidence(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:
@@ -185,18 +183,22 @@ class CloserLook:
         tick = self.tick
         if isinstance(tick, LookProgress):
             tick = tick.closer_looks(len(missing), len(seen) - len(missing))
-        for start in range(0, len(missing), BATCH):
-            batch = missing[start : start + BATCH]
-            began = perf_counter()
+        for batch in self._split_batches(missing, tick):
             looked = self._look_at_pairs([pairs[place] for place in batch])
-            self.seconds += perf_counter() - began
             made = [(place, evidence) for place, evidence in zip(batch, looked, strict=True) if evidence is not None]
             self.taken += len(made)
             self.pair_cache.add_evidence([named[place] for place, _ in made], [evidence for _, evidence in made])
             for place, evidence in made:
                 seen[place] = evidence
-            tick(len(batch))
         return seen
+
+    def _split_batches(self, missing: list[T], tick: Callable[[int], object]) -> Iterator[list[T]]:
+        """Batches, of each of which `tick` is told, and the time counted, once the caller is done with it."""
+        for start in range(0, len(missing), BATCH):
+            began, batch = perf_counter(), missing[start : start + BATCH]
+            yield batch
+            self.seconds += perf_counter() - began
+            tick(len(batch))
 
     def _look_at_pairs(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:
         places = sorted({place for pair in pairs for place in pair})

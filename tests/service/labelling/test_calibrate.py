@@ -103,22 +103,11 @@ def test_a_pair_is_cross_validated_without_its_pictures():
     assert alone.questions["match"].after[:61].tolist() != alone.questions["match"].after[61:].tolist()
 
 
-@pytest.fixture
-def labelled(collection):
-    """Every pair of 12 pictures, of which those above the median are the same, but for some."""
-    ids = [record.id for record in collection.list(100)]
-    pairs = [(a, b) for place, a in enumerate(ids) for b in ids[:place]]
-    tokens = collection.panels(ids)
-    logits = collection.scorer.logits(*(np.stack([tokens[pair[side]][0] for pair in pairs]) for side in (0, 1)))
-    for number, ((a, b), high) in enumerate(zip(pairs, logits > np.median(logits), strict=True)):
-        collection.label(a, b, "same" if high != (number % 5 == 0) else "different")
-    return collection
-
-
-def test_stored_pictures_and_their_files_look_the_same_and_removed_ones_are_left_out(labelled):
-    labels = labelled.labels()
-    stored = observe_stored(labelled, labels)
+def test_stored_pictures_and_their_files_look_the_same_and_removed_ones_are_left_out(collection, label_every_pair):
+    label_every_pair(collection)
+    labels = collection.labels()
+    stored = observe_stored(collection, labels)
     rows = [LabelledRow(0, one.path_a, one.path_b, "", "", one.question, one.answer, None) for one in labels]
-    assert np.array_equal(stored.logits, observe_pairs(labelled.scorer, rows).logits)
-    labelled.remove(labels[0].a)
-    assert len(observe_stored(labelled, labels).labels) == len(labels) - 11
+    assert np.array_equal(stored.logits, observe_pairs(collection.scorer, rows).logits)
+    collection.remove(labels[0].a)
+    assert len(observe_stored(collection, labels).labels) == len(labels) - 11
