@@ -96,7 +96,7 @@ def find_duplicates(
                 threshold=threshold,
                 keep=rules,
                 candidates=candidates,
-                on_pairs=bars.begin,
+                on_stage=bars.begin,
                 question=question,
                 same_orientation=same_orientation,
             )
@@ -168,7 +168,7 @@ class FolderSearch:
                     keep=self.keep,
                     candidates=candidates,
                     pair_cache=pair_cache,
-                    on_pairs=bars.begin,
+                    on_stage=bars.begin,
                     question=question,
                     apart=self.apart,
                     same_orientation=same_orientation,
