@@ -11,28 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from typer import Argument, BadParameter, Option
 
-from diptych.cli.options import (
-    ClusterAddress,
-    Engine,
-    Exclude,
-    IncludeHidden,
-    Provider,
-    Question,
-    StoredModel,
-    Strict,
-    Threads,
-    check_engine,
-    check_one_of,
-    check_output,
-    model_of,
-    named_folder,
-    named_or_default,
-    open_scorer,
-    open_workers,
-    probability,
-    read_folder,
-    read_location,
-)
+from diptych.cli import options
 from diptych.command_tree import Json, Quiet, number
 from diptych.console import Console, byte_size, format_count, format_section, open_text, rounded_down, verdict_limits
 from diptych.errors import DedupeError, OutputError, StoreError
@@ -56,11 +35,12 @@ _VERBS = {"move": "moved", "delete": "put aside", "hardlink": "put aside and har
 
 
 def _parse_threshold(text: str) -> float | None:
-    return None if text.lower() == "auto" else probability(text)
+    return None if text.lower() == "auto" else options.probability(text)
 
 
 _Folders = Annotated[
-    list[Path] | None, Argument(parser=named_folder, metavar="DIR", help="folders of pictures, searched through")
+    list[Path] | None,
+    Argument(parser=options.named_folder, metavar="DIR", help="the folders of pictures that are searched"),
 ]
 _Method = Annotated[
     Literal["network", "phash"],
@@ -109,12 +89,13 @@ _Spreadsheet = Annotated[
 ]
 _Report = Annotated[Path | None, Option(metavar="OUT.html", help="one page with the pictures side by side")]
 _Store = Annotated[
-    Path | None, Option(parser=read_folder, metavar="DIR", help="keep features and scores here, not in your cache")
+    Path | None,
+    Option(parser=options.read_folder, metavar="DIR", help="keep features and scores here, not in your cache"),
 ]
 _Reference = Annotated[
     list[Path] | None,
     Option(
-        parser=named_folder,
+        parser=options.named_folder,
         metavar="DIR",
         help="compare with the pictures there too, and never touch them; may be repeated",
     ),
@@ -127,7 +108,7 @@ _Action = Annotated[
     ),
 ]
 _MoveTo = Annotated[
-    Path | None, Option(parser=named_folder, metavar="DIR", help="move the pictures that can be removed there")
+    Path | None, Option(parser=options.named_folder, metavar="DIR", help="move the pictures that can be removed there")
 ]
 _Delete = Annotated[
     bool, Option("--delete", help="short for --action delete: to a trash folder, which --empty deletes")
@@ -167,8 +148,8 @@ class _Refused(list[dict[str, str]]):
 def dedupe(
     folders: _Folders = None,
     reference: _Reference = None,
-    exclude: Exclude = (),
-    include_hidden: IncludeHidden = False,
+    exclude: options.Exclude = (),
+    include_hidden: options.IncludeHidden = False,
     method: _Method = "network",
     max_distance: _MaxDistance = None,
     threshold: _Threshold = None,
@@ -179,12 +160,12 @@ def dedupe(
     spreadsheet: _Spreadsheet = False,
     report: _Report = None,
     store: _Store = None,
-    question: Question = COPY,
-    engine: Engine = "local",
-    address: ClusterAddress = None,
-    model: StoredModel = None,
-    provider: Provider = "auto",
-    threads: Threads = None,
+    question: options.Question = COPY,
+    engine: options.Engine = "local",
+    address: options.ClusterAddress = None,
+    model: options.StoredModel = None,
+    provider: options.Provider = "auto",
+    threads: options.Threads = None,
     action: _Action = None,
     move_to: _MoveTo = None,
     delete: _Delete = False,
@@ -192,7 +173,7 @@ def dedupe(
     empty: _Empty = None,
     selection: _Selection = None,
     dry_run: _DryRun = False,
-    strict: Strict = False,
+    strict: options.Strict = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -214,7 +195,7 @@ def dedupe(
     given = {"threshold": threshold is not None, "candidates": candidates != 20, "question": question != COPY}
     given |= {"engine": engine != "local", "same_orientation": same_orientation}
     _check_options(method, max_distance, given, output, report, spreadsheet=spreadsheet)
-    check_engine(engine, address)
+    options.check_engine(engine, address)
     roots, references = resolve_roots(folders, reference or (), to=move_to)
     refused, omissions, exclusion = _Refused(), Omissions(), Exclusion(tuple(exclude), include_hidden)
     apart = _default_labels(console, store, question)
@@ -226,9 +207,9 @@ def dedupe(
         if method == "phash":
             found, seen = search.find_by_hash(max_distance, threads)
         else:
-            named = model_of(model, store)
-            scorer = open_scorer(named, provider, threads, question=question)
-            with open_workers(console, engine, address, named, provider, threads) as workers:
+            named = options.model_of(model, store)
+            scorer = options.open_scorer(named, provider, threads, question=question)
+            with options.open_workers(console, engine, address, named, provider, threads) as workers:
                 found, seen = search.find_by_network(
                     scorer, threshold or "auto", candidates, question, same_orientation, workers
                 )
@@ -243,13 +224,13 @@ def _name_act(
     action: Kind | None, move_to: Path | None, undo: Path | None, empty: Path | None, *, delete: bool
 ) -> Kind | None:
     """The act that the options name together; one that says another than the rest is refused."""
-    check_one_of({"--move-to": move_to, "--delete": delete})
+    options.check_one_of({"--move-to": move_to, "--delete": delete})
     meant: Kind | None = "move" if move_to else "delete" if delete else action
     if action not in (None, meant):
         raise BadParameter(f"{'--move-to' if move_to else '--delete'} contradicts --action {action}; name one of them")
     if action == "move" and not move_to:
         raise BadParameter("--action move needs a folder for the pictures; name it with --move-to DIR")
-    check_one_of({f"--action {meant}": meant, "--undo": undo, "--empty": empty})
+    options.check_one_of({f"--action {meant}": meant, "--undo": undo, "--empty": empty})
     return meant
 
 
@@ -323,15 +304,15 @@ def _check_outside(references: Sequence[Path], read: Sequence[str], outputs: Map
 
     given = [(name, path) for name, path in outputs.items() if path]
     # A link may be written over, and what it leads to may be written.
-    options = {place: name for name, path in given for place in (real_path(path.parent) / path.name, real_path(path))}
+    names = {place: name for name, path in given for place in (real_path(path.parent) / path.name, real_path(path))}
     for reference in references:
-        for path, place in places_in(reference, options).items():
+        for path, place in places_in(reference, names).items():
             raise OutputError(
-                f"{options[path]} {path} lies in {place}, a reference, where nothing is written; name another place"
+                f"{names[path]} {path} lies in {place}, a reference, where nothing is written; name another place"
             )
     for name, path in given:
         if name != "--store":
-            check_output(path, read)
+            options.check_output(path, read)
 
 
 def _default_labels(console: Console, store: Path | None, question: str) -> IdPairs:
@@ -340,7 +321,8 @@ def _default_labels(console: Console, store: Path | None, question: str) -> IdPa
 
     if store is not None:
         return NONE
-    where = read_location(named) if (named := os.environ.get("DIPTYCH_STORE")) else named_or_default(None, None)
+    named = os.environ.get("DIPTYCH_STORE")
+    where = options.read_location(named) if named else options.named_or_default(None, None)
     try:
         return different_pairs_in(where, question) if isinstance(where, Path) else NONE
     except StoreError as error:

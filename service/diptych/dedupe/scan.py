@@ -40,7 +40,7 @@ from diptych_runtime.folders import DEFAULT, Exclusion
 
 T = TypeVar("T")
 NamedBytes = tuple[bytes, str]  # of a picture file, and its name in errors
-ReadFiles: TypeAlias = dict[str, tuple[Picture, T] | PictureError]
+ReadFiles: TypeAlias = Mapping[str, tuple[Picture, T] | PictureError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +250,7 @@ def read_in_batches(
     for errors, by id. Each content is read once in a batch, which has at most so many, unless it is broken.
     """
     for batch in make_batches(map(Path, paths), most):
-        results: ReadFiles[T] = {}
+        results: dict[str, tuple[Picture, T] | PictureError] = {}
         files: dict[Path, tuple[os.stat_result, bytes]] = {}
         for path, one in zip(batch, map_pictures(partial(read_file, limits=limits), batch, threads), strict=True):
             if isinstance(one, PictureError):
