@@ -98,10 +98,18 @@ class Console:
         return ProgressBar(iterable, total, unit, desc or "", initial, shown=not self.is_silent)
 
 
+# The words of a stage, and what it counts.
+_STAGES = {
+    "keypoints": ("finding keypoints", "picture"),
+    "closer_looks": ("looking closer", "pair"),
+    "groups": ("comparing in full size", "group"),
+}
+
+
 class PairBars:
     """The bars of a command that scores pairs, and then looks closer at those that deserve it, one below the other.
 
-    `begin` is what `on_pairs` of `duplicates_among` takes, and `desc` stands before the first.
+    `begin` is what `on_stage` of `duplicates_among` takes, and `desc` stands before the first.
     """
 
     def __init__(self, console: Console, desc: str) -> None:
@@ -109,28 +117,17 @@ class PairBars:
         self._bars: dict[str, ProgressBar[Any]] = {}
         self._pairs = self._open_bar(desc, None)
 
-    def begin(self, missing: int, known: int) -> PairBars:
-        """So many pairs are to be scored, and so many have their score already."""
-        self._pairs.total = missing
-        return self
-
-    def __call__(self, done: int, /) -> None:
-        """So many more pairs are scored, of which some may follow from others."""
-        if self._pairs.total is not None and self._pairs.n + done > self._pairs.total:
-            self._pairs.total = self._pairs.n + done
-        self._pairs.update(done)
-
-    def keypoints(self, missing: int, known: int) -> Callable[[int], object]:
-        """The callback for pictures whose keypoints are found, of which so many are missing and so many known."""
-        return self._extend_bar("finding keypoints", missing, "picture")
-
-    def closer_looks(self, missing: int, known: int) -> Callable[[int], object]:
-        """The callback for closer looks taken, of which so many more are missing and so many known."""
-        return self._extend_bar("looking closer", missing)
-
-    def settling(self, groups: int) -> Callable[[int], object]:
-        """The callback for groups of which it is decided what goes, of so many."""
-        return self._extend_bar("comparing in full size", groups, "group")
+    def begin(self, stage: str, missing: int, known: int) -> Callable[[int], object]:
+        """The callback of a stage that has so many more missing; the first ones open its bar."""
+        if stage == "pairs":
+            self._pairs.total = missing
+            return self._add_pairs
+        desc, unit = _STAGES[stage]
+        if not missing and desc not in self._bars:
+            return lambda done: None
+        bar = self._bars.get(desc) or self._open_bar(desc, 0, unit)
+        bar.total = (bar.total or 0) + missing
+        return bar.update
 
     def __enter__(self) -> PairBars:
         return self
@@ -143,13 +140,11 @@ class PairBars:
         bar = self._bars[desc] = self._console.progress(total=total, unit=unit, desc=desc)
         return bar
 
-    def _extend_bar(self, desc: str, missing: int, unit: str = "pair") -> Callable[[int], object]:
-        """Extend a bar by so many more; the first ones open it."""
-        if not missing and desc not in self._bars:
-            return lambda done: None
-        bar = self._bars.get(desc) or self._open_bar(desc, 0, unit)
-        bar.total = (bar.total or 0) + missing
-        return bar.update
+    def _add_pairs(self, done: int) -> None:
+        """So many more pairs are scored, of which some may follow from others."""
+        if self._pairs.total is not None and self._pairs.n + done > self._pairs.total:
+            self._pairs.total = self._pairs.n + done
+        self._pairs.update(done)
 
 
 def close_bars() -> None:

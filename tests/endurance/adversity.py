@@ -82,7 +82,7 @@ ROWS = (
     Row("explain {in}/photos/0.jpg {in}/photos/1.jpg -o {out}/why.png", "diptych.scoring.explanation:draw_overlay", writes=("why.png",)),
     Row("dedupe {in}/photos --store {out}/kept --report {out}/page.html -o {out}/groups.csv", "diptych.collection.ingest:make_features", writes=("page.html", "groups.csv", "kept")),
     Row("dedupe {in}/photos --store {out}/kept -o {out}/groups.csv --engine ray", "diptych.batch.workers.ray:Cluster.run", writes=("groups.csv", "kept")),
-    Row("dedupe {in}/photos --method phash --store {out}/kept --report {out}/page.html -o {out}/groups.csv", "diptych.dedupe.hashes.scan:perceptual_hashes", writes=("page.html", "groups.csv", "kept"), model=False),
+    Row("dedupe {in}/photos --method phash --store {out}/kept --report {out}/page.html -o {out}/groups.csv", "diptych.dedupe.hashes:perceptual_hashes", writes=("page.html", "groups.csv", "kept"), model=False),
     Row("dedupe {in}/photos --store {in}/kept --move-to {out}/moved", "diptych.dedupe.actions.plan:carry_out", writes=("moved",)),
     Row("dedupe {in}/photos --store {in}/kept --delete", "diptych.dedupe.actions.plan:carry_out"),
     Row("dedupe {in}/photos --store {in}/kept --reference {in}/classes --action hardlink", "diptych.dedupe.actions.plan:move_and_link"),

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from answering import Answer, Routes, Server
 from milvus_server import MilvusServer
@@ -202,3 +203,18 @@ def browser(request: pytest.FixtureRequest) -> Iterator[Any]:
         browser = playwright.chromium.connect_over_cdp(request.getfixturevalue("chromium"))
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def label_every_pair() -> Callable[[Collection], None]:
+    """`label_every_pair(collection)`: those above the median of the network's scores the same, but for some."""
+
+    def label(collection: Collection) -> None:
+        ids = [record.id for record in collection.list(100)]
+        pairs = [(a, b) for place, a in enumerate(ids) for b in ids[:place]]
+        tokens = collection.panels(ids)
+        logits = collection.scorer.logits(*(np.stack([tokens[pair[side]][0] for pair in pairs]) for side in (0, 1)))
+        for number, ((a, b), high) in enumerate(zip(pairs, logits > np.median(logits), strict=True)):
+            collection.label(a, b, "same" if high != (number % 5 == 0) else "different")
+
+    return label

@@ -70,15 +70,15 @@ def test_a_remark_stands_above_the_bars_as_one_line_and_the_cursor_is_never_hidd
 def test_pairs_keypoints_and_closer_looks_have_a_bar_each(terminal):
     stderr = terminal()
     with PairBars(Console(), "comparing") as bars:
-        tick = bars.begin(30, 10)
+        tick = bars.begin("pairs", 30, 10)
         tick(30)
         tick(4)  # pairs that follow from others
-        bars.keypoints(0, 3)(0)
+        bars.begin("keypoints", 0, 3)(0)
         assert "finding keypoints" not in stderr.getvalue()
-        bars.keypoints(4, 3)(4)
+        bars.begin("keypoints", 4, 3)(4)
         for missing in (3, 0, 2):
-            bars.closer_looks(missing, 7)(missing)
-        bars.settling(2)(2)
+            bars.begin("closer_looks", missing, 7)(missing)
+        bars.begin("groups", 2, 0)(2)
     said = stderr.getvalue()
     assert "34/34 pairs" in said
     assert "4/4 pictures" in said

@@ -29,7 +29,7 @@ def register(commands: Commands) -> None:
     models = commands.group("models", "See the models, and give a collection another one")
     models.add("diptych.cli.models:list", "List the bundled models and your own")
     models.add("diptych.cli.models:use", "Give a collection another model")
-    commands.add("diptych.cli.dedupe.command:dedupe", "Find groups of pictures that show the same photo")
+    commands.add("diptych.cli.dedupe:dedupe", "Find groups of pictures that show the same photo")
     commands.add(
         "diptych.cli.doctor:doctor", "Check this installation: versions, providers, models, speed and collections"
     )

@@ -141,9 +141,7 @@ def _remove_calibration(console: Console, store: Path, others: Mapping[str, obje
 
 
 def _check_target(labels: str | None, store: Path, output: Path | None) -> Path:
-    """The file of the calibration. Raises StoreError where it, or its labels, would be those of a collection that is
-    not there.
-    """
+    """The file of the calibration. Raises StoreError where a collection that it needs is not there."""
     from diptych_runtime.own_calibration import CALIBRATION
 
     if output is not None and output.suffix != ".json":

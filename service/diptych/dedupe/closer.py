@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from time import perf_counter
-from typing import Protocol, runtime_checkable
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -25,29 +25,21 @@ from diptych_runtime.closer_look.votes import LENGTH, elected_of_crowd, make_sig
 from diptych_runtime.decoder import PictureLimits, PictureSource
 from diptych_runtime.errors import PictureError
 
+T = TypeVar("T")
+
 LOOKS = 12  # at the pairs of one picture, at most, unless keypoints voted for more
 BATCH = 16  # pairs, after each of which the cache has them; more of them would outlast a request on a busy machine
 
 
-@runtime_checkable
-class LookProgress(Protocol):
-    """A callback of the progress of pairs, with one for each further step, of which so much is missing and known."""
+Stage = Literal["pairs", "keypoints", "closer_looks", "groups"]
+# Called as a stage of a search begins, or goes on, with how much of it is missing and how much known; gives the
+# callback of what is done, which may raise to end the search.
+OnStage = Callable[[Stage, int, int], Callable[[int], object]]
 
-    def __call__(self, done: int, /) -> object:
-        """So many more pairs are scored."""
-        ...
 
-    def keypoints(self, missing: int, known: int) -> Callable[[int], object]:
-        """The callback of pictures of a crowd that are described by their keypoints."""
-        ...
-
-    def closer_looks(self, missing: int, known: int) -> Callable[[int], object]:
-        """The callback of closer looks that are taken."""
-        ...
-
-    def settling(self, groups: int) -> Callable[[int], object]:
-        """The callback of groups of which it is decided what goes."""
-        ...
+def ignore_stage(stage: Stage, missing: int, known: int) -> Callable[[int], object]:
+    """The `OnStage` that tells nobody."""
+    return lambda done: None
 
 
 def breadth_first(pairs: Sequence[tuple[int, int]]) -> list[int]:
@@ -92,12 +84,11 @@ def likeliest_of_each(pairs: np.ndarray, scores: np.ndarray, needs_look: np.ndar
 
 
 class CloserLook:
-    """Scores of pairs of the pictures `ids` of a collection after a closer look at their files, which lie at `paths`
-    or where the collection has them.
+    """Scores of pairs of the pictures `ids` after a closer look at their files, at `paths` or in the collection.
 
     Of a picture that has many likely pairs the likeliest are looked at (`likeliest_of_each`); the others do not match.
-    A pair without a file is judged without a look. `looks` says of each pair that deserved one whether it was taken;
-    `taken` counts those that were not known from an earlier run, and `seconds` is the time that they took.
+    `looks` says of each pair that deserved one whether it was taken; `taken` counts those that were not known, and
+    `seconds` is the time that they took.
     """
 
     def __init__(
@@ -107,14 +98,12 @@ class CloserLook:
         paths: Mapping[str, str],
         pair_cache: PairCache,
         question: str = COPY,
-        tick: Callable[[int], object] | LookProgress = lambda n: None,
+        on_stage: OnStage = ignore_stage,
         views: ViewCache | None = None,
     ) -> None:
-        """`tick` is told how many pairs were looked at, each time some were; before that, if it is a `LookProgress`,
-        how many will be. Keypoints stay in `views`, by default until this is done.
-        """
+        """Keypoints stay in `views`, by default until this is done."""
         self.collection, self.ids, self.paths, self.pair_cache = collection, ids, paths, pair_cache
-        self.verification, self.tick = collection.scorer.asking(question).runtime.verification, tick
+        self.verification, self.on_stage = collection.scorer.asking(question).runtime.verification, on_stage
         self.looks: dict[tuple[int, int], judgement.CloserLook] = {}
         self.taken, self.seconds = 0, 0.0
         self._views = ViewCache() if views is None else views
@@ -156,48 +145,40 @@ class CloserLook:
         """Scores float64 (P,) of pairs int64 (P, 2) of places in `ids`, from those that the network gives them."""
         return self.adjust_scores(pairs, network.score_pairs(pairs))
 
-    def settling(self, groups: int) -> Callable[[int], object]:
-        """The callback of groups of which it is decided what goes."""
-        return self.tick.settling(groups) if isinstance(self.tick, LookProgress) else lambda done: None
-
     def _get_signatures(self, places: list[int]) -> list[np.ndarray]:
         """The signatures of the keypoints of the pictures at some places, none of a picture without a file."""
         ids = [self.ids[place] for place in places]
         found = self.pair_cache.get_signatures(ids)
         missing = [id for id in ids if id not in found]
-        tick = (
-            self.tick.keypoints(len(missing), len(found)) if isinstance(self.tick, LookProgress) else lambda done: None
-        )
-        for start in range(0, len(missing), BATCH):
-            batch = missing[start : start + BATCH]
-            began = perf_counter()
+        tick = self.on_stage("keypoints", len(missing), len(found))
+        for batch in self._split_batches(missing, tick):
             views = self.get_views(batch)
             made = {id: make_signatures(view.keypoints.descriptors) for id, view in views.items() if view is not None}
-            self.seconds += perf_counter() - began
             self.pair_cache.add_signatures(made)
             found |= made
-            tick(len(batch))
         return [found.get(id, np.empty((0, LENGTH), np.uint8)) for id in ids]
 
     def _get_evidence(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:
         named = [(self.ids[a], self.ids[b]) for a, b in pairs]
         seen = self.pair_cache.get_evidence(named)
         missing = [place for place in breadth_first(pairs) if seen[place] is None]
-        tick = self.tick
-        if isinstance(tick, LookProgress):
-            tick = tick.closer_looks(len(missing), len(seen) - len(missing))
-        for start in range(0, len(missing), BATCH):
-            batch = missing[start : start + BATCH]
-            began = perf_counter()
+        tick = self.on_stage("closer_looks", len(missing), len(seen) - len(missing))
+        for batch in self._split_batches(missing, tick):
             looked = self._look_at_pairs([pairs[place] for place in batch])
-            self.seconds += perf_counter() - began
             made = [(place, evidence) for place, evidence in zip(batch, looked, strict=True) if evidence is not None]
             self.taken += len(made)
             self.pair_cache.add_evidence([named[place] for place, _ in made], [evidence for _, evidence in made])
             for place, evidence in made:
                 seen[place] = evidence
-            tick(len(batch))
         return seen
+
+    def _split_batches(self, missing: list[T], tick: Callable[[int], object]) -> Iterator[list[T]]:
+        """Batches, of each of which `tick` is told, and the time counted, once the caller is done with it."""
+        for start in range(0, len(missing), BATCH):
+            began, batch = perf_counter(), missing[start : start + BATCH]
+            yield batch
+            self.seconds += perf_counter() - began
+            tick(len(batch))
 
     def _look_at_pairs(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:
         places = sorted({place for pair in pairs for place in pair})

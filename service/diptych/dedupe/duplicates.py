@@ -39,9 +39,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Group:
-    """The picture to keep, and those that match it: exact copies first, then in order. A picture in a reference folder
-    is a keeper or in no group.
-    """
+    """The picture to keep, and those that match it: exact copies first, then in order."""
 
     keeper: Picture
     others: tuple[Member, ...]
@@ -67,7 +65,8 @@ class Duplicates(Mapping[str, list[str]]):
     first. `pairs` are (id, id, score) of all that were scored and reach `bound`, which is at most the `threshold`;
     `scored` counts all pairs, `computed` those not known. `verdicts` are the lowest scores of each, and `alarm_rate` is
     the share of the pictures that are expected to be in a false pair (`threshold.alarm_rate`). `closer_looks` counts
-    those that were taken and not known from an earlier run, in `look_seconds`.
+    those that were taken and not known from an earlier run, in `look_seconds`; `model` has the model's name and
+    revision.
 
     The `method` *phash* compares hashes that differ in at most `max_distance` of 64 bits: a score is (64 - bits that
     differ) / 65 and no probability. Only exact copies match those that are too plain to be hashed (`unhashed`).
@@ -85,6 +84,7 @@ class Duplicates(Mapping[str, list[str]]):
     question: str
     alarm_rate: float | None = None
     keep: tuple[str, ...] = DEFAULT
+    model: str = ""
     method: Method = "network"
     max_distance: int | None = None
     unhashed: int = 0
@@ -107,16 +107,12 @@ class Duplicates(Mapping[str, list[str]]):
 
     @property
     def undecided(self) -> int:
-        """The number of pictures, beside the keepers, that are left to a person: of which it is open whether another
-        can stand for them, or, after a quick pass by hash, whether they are copies at all.
-        """
+        """The number of pictures, beside the keepers, for which no other is known to stand: a person decides."""
         return sum(len(group.others) for group in self.groups) - len(self.to_remove)
 
     @cached_property
     def scores(self) -> dict[str, list[tuple[str, float]]]:
-        """The path of every picture, and path and score of those whose score with it reaches the threshold, best
-        first; 1.0 is that of the very same bytes. Two in reference folders are not compared.
-        """
+        """For the path of every picture, path and score of those that match it, best first; 1.0 for the same bytes."""
         files: dict[str, list[Picture]] = {}
         for picture in self.pictures:
             files.setdefault(picture.id, []).append(picture)

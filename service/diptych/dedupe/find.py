@@ -14,7 +14,7 @@ import numpy as np
 
 from diptych.collection.collection import Collection
 from diptych.dedupe.candidates import CANDIDATES, candidate_pairs
-from diptych.dedupe.closer import CloserLook
+from diptych.dedupe.closer import CloserLook, OnStage, ignore_stage
 from diptych.dedupe.companions import Companions
 from diptych.dedupe.duplicates import Duplicates, Group, Member
 from diptych.dedupe.groups import Ask, Matches, Pair, group_items, matches_of
@@ -37,8 +37,6 @@ from diptych_runtime.calibration.verdicts import Verdict, verdict_from, verdict_
 from diptych_runtime.errors import PictureError
 from diptych_runtime.runtime import Runtime
 
-OnPairs = Callable[[int, int], Callable[[int], object]]
-
 _STEP = 500  # records read at once
 _FILES = 20  # files read between two ticks
 
@@ -52,7 +50,7 @@ def duplicates_among(
     candidates: int = CANDIDATES,
     bound: float | None = None,
     pair_cache: PairCache | None = None,
-    on_pairs: OnPairs = lambda missing, known: lambda done: None,
+    on_stage: OnStage = ignore_stage,
     question: str = COPY,
     views: ViewCache | None = None,
     apart: IdPairs = NONE,
@@ -61,10 +59,9 @@ def duplicates_among(
     """Group the pictures of a collection, by default all of it, that are copies of one: see `find_duplicates`.
 
     The pairs answered reach down to `bound`, by default the most lenient threshold that the model states. `pair_cache`
-    keeps scores for the next time, and `views` keypoints; `on_pairs` is told how many scores are missing and known, and
-    gives the callback of those computed, which may raise to end the search. Pairs of ids that are labelled different in
-    the collection, or `apart`, do not match, and with `same_orientation` neither do mirror images and turned ones.
-    Pictures in references are kept, and two of them not compared.
+    keeps scores for the next time, and `views` keypoints. Pairs of ids that are labelled different in the collection,
+    or `apart`, do not match, and with `same_orientation` neither do mirror images and turned ones. Pictures in
+    references are kept, and two of them not compared.
 
     Raises ArgumentError, DedupeError for unknown rules and a model without calibration, and StoreError.
     """
@@ -78,10 +75,10 @@ def duplicates_among(
     embeddings, asking = collection.embeddings(ids)[1], np.array([id not in kept for id in ids], bool)
     queries = asked.weight_queries(embeddings)
     pairs = candidate_pairs(embeddings, candidates, asked.threads, queries=queries, asking=asking)
-    scores.tick = on_pairs(missing := scores.count_missing(pairs), len(pairs) - missing)
+    scores.tick = on_stage("pairs", missing := scores.count_missing(pairs), len(pairs) - missing)
     scores.hold_against(pairs)
     paths = {one.id: one.path for one in reversed(found)}
-    closer = CloserLook(collection, ids, paths, pair_cache, question, scores.tick, views)
+    closer = CloserLook(collection, ids, paths, pair_cache, question, on_stage, views)
     pairs = closer.elect_pairs(scores, pairs, asking, candidates)
     pairs, values, transitivity = _make_consistent(pairs, judged := partial(closer.judge_pairs, scores), asking, asked)
     apart |= different_pairs(collection.backend, question)
@@ -95,14 +92,14 @@ def duplicates_among(
         found = with_file_facts(collection, found, {ids[at] for at in pairs[near].flat}, pair_cache, scores.tick)
     order, place = preference_order(found, keep), {id: at for at, id in enumerate(ids)}
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
-    known = matches_of([(a, b) for a, b in pairs[near].tolist()], values[near].tolist(), bound)
+    likely = [(a, b) for a, b in pairs[near].tolist()], values[near].tolist()
+    known, matching = matches_of(*likely, bound), matches_of(*likely, limit)
     ask = _ask_about(known, bound, asking, labelled, judged, transitivity)
-    matching = _filter_matches(known, limit)
     groups = group_items(contents, matching, limit, ask)
     shown = list(map({found[number].id: found[number] for number in reversed(order)}.__getitem__, ids))
     compare = PixelComparisons(closer, pair_cache, scores.tick, apart).compare
     groups = _split_turned(groups, known, shown, compare) if same_orientation else groups
-    settled = _settle_groups([[shown[content] for content in group] for group in groups], compare, keep, closer)
+    settled = _settle_groups([[shown[content] for content in group] for group in groups], compare, keep, on_stage)
     least = verdict_thresholds(stated_of(asked))
     least["likely"] = min(least["likely"], limit if threshold == "auto" else 1.0)  # that knows the scores of all
     return Duplicates(
@@ -120,17 +117,18 @@ def duplicates_among(
         question=asked.question,
         alarm_rate=alarm_rate(asked, joined, limit, len(ids), len(kept)),
         keep=checked_rules(keep),
+        model=f"{asked.name}, revision {asked.revision}",
     )
 
 
 def _settle_groups(
-    groups: Sequence[Sequence[Picture]], compare: Compare, keep: str | Sequence[str], closer: CloserLook
+    groups: Sequence[Sequence[Picture]], compare: Compare, keep: str | Sequence[str], on_stage: OnStage
 ) -> list[Settled]:
     """What goes of each group, and for what."""
-    settled, settling = list[Settled](), closer.settling(len(groups))
+    settled, tick = list[Settled](), on_stage("groups", len(groups), 0)
     for group in groups:
         settled.append(settle_group(group, compare, checked_rules(keep)))
-        settling(1)
+        tick(1)
     return settled
 
 
@@ -200,15 +198,6 @@ def _make_consistent(
     return pairs, transitivity.make_consistent(pairs, values, UNSURE), transitivity
 
 
-def _filter_matches(known: Mapping[int, Mapping[int, float]], limit: float) -> dict[int, dict[int, float]]:
-    """The matches {place: {place: score}} of a score of at least `limit`, without the places that have none."""
-    return {
-        a: {b: score for b, score in others.items() if score >= limit}
-        for a, others in known.items()
-        if max(others.values(), default=0.0) >= limit
-    }
-
-
 def make_groups(
     groups: Sequence[Settled],
     matching: Mapping[int, Mapping[int, float]],
@@ -219,10 +208,9 @@ def make_groups(
     least: Mapping[Verdict, float],
     keep: Sequence[str],
 ) -> list[Group]:
-    """Make groups of pictures from groups of contents, and from contents that several files have.
+    """Make groups of pictures from groups of contents, which are places in `ids`, and of files of one content.
 
-    Contents are places in `ids`, and `matching` has the scores of those that match. No picture goes of whose companions
-    one would be lost.
+    `matching` has the scores of those that match. No picture goes of whose companions one would be lost.
     """
     files: dict[str, list[Picture]] = {}
     for number in order:
@@ -277,10 +265,9 @@ def with_file_facts(
     pair_cache: PairCache,
     tick: Callable[[int], object] = lambda done: None,
 ) -> list[Picture]:
-    """The pictures, of which those `wanted` by id have their files' bytes, format, EXIF entries and dates. One whose
-    file is gone or has changed stays as it is.
+    """The pictures; those `wanted` by id have the facts of their files, if these are there and unchanged.
 
-    The cache keeps what was read, and `tick` is told of 0 more pairs now and then; what it raises ends the reading.
+    The cache keeps what was read. What `tick` raises ends the reading.
     """
     known = {file.picture.id: file.picture for file in pair_cache.get_files(["/"]).values()}
     missing = [one for one in pictures if one.id in wanted and one.id not in known]

@@ -6,9 +6,10 @@ import hashlib
 import logging
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from diptych.batch.workers.executor import WorkerPool
 from diptych.collection.collection import Collection
@@ -16,15 +17,13 @@ from diptych.console import Console, PairBars, format_count
 from diptych.dedupe.candidates import CANDIDATES
 from diptych.dedupe.duplicates import Duplicates, Method
 from diptych.dedupe.find import duplicates_among
-from diptych.dedupe.hashes.find import MAX_DISTANCE, check_distance, duplicates_by_hash
-from diptych.dedupe.hashes.scan import kept_hashes, scan_hashes
+from diptych.dedupe.hashes import MAX_DISTANCE, check_distance, duplicates_by_hash, kept_hashes, scan_hashes
 from diptych.dedupe.keeper import DEFAULT, checked_rules
 from diptych.dedupe.labelled import NONE, IdPairs, different_pairs_in
 from diptych.dedupe.pair_cache import LEDGER, PairCache
 from diptych.dedupe.scan import PictureFile, Scan, list_picture_files, resolve_folders, resolve_roots, scan_files
 from diptych.dedupe.threshold import check_threshold
 from diptych.errors import DedupeError, StoreError
-from diptych.pictures.file_info import Picture
 from diptych.pictures.walk import Omissions, Refuse
 from diptych.scoring.scorer import Scorer
 from diptych.store.location import Address, Location
@@ -72,30 +71,38 @@ def find_duplicates(
 
     A `reference` is a folder, or several, whose pictures the others are compared with, and not with each other: they
     are kept before any rule, and never among what can be removed. Below one of the folders it is that part of it.
+    The log counts what is left out without `include_hidden` and by the globs `exclude` (`Exclusion`).
 
-    Hidden files, and folders like trash cans, snapshots and thumbnails, are left out without `include_hidden`, and so
-    is what the globs `exclude` match (`diptych_runtime.folders.Exclusion`); how many pictures these are is logged.
-
-    Folders are read with the `scorer`, by default `Scorer.load()`. What is computed is kept for the next time, in the
-    collection `store` or in the user's cache. A file that cannot be read is logged and left out, or goes to `on_error`:
-    its path and the reason. Pairs that are labelled different there do not match.
+    The `scorer` is by default `Scorer.load()`. What is computed is kept in the collection `store` or in the user's
+    cache; pairs that are labelled different there do not match. A file that cannot be read is logged and left out, or
+    goes to `on_error`: its path and the reason.
 
     Raises ArgumentError for a threshold out of its range, arguments of another method or a reference of a collection,
     DedupeError for unknown rules, a folder without pictures and a model without calibration, and StoreError.
     """
     check_threshold(threshold)
-    _check_method(method, source, scorer, threshold, candidates, question, max_distance)
-    keep, console = checked_rules(keep), Console(quiet=not show_progress_bar)
-    how: dict[str, Any] = {"threshold": threshold, "keep": keep, "candidates": candidates, "question": question}
-    how["same_orientation"] = same_orientation
-    kept = _list_paths(reference)
+    given = {"scorer": scorer is not None, "threshold": threshold != "auto", "question": question != COPY}
+    given |= {"candidates": candidates != CANDIDATES, "same_orientation": same_orientation}
+    check_method(method, max_distance, given)
+    rules, console, references = checked_rules(keep), Console(quiet=not show_progress_bar), _list_paths(reference)
     if isinstance(source, Collection):
-        if kept:
+        if method == "phash":
+            raise ArgumentError("the method phash reads files; name the folders in place of the collection")
+        if references:
             raise ArgumentError("reference is for folders, and a collection has none; name the folders in its place")
-        return _group_under_bars(console, source, None, None, **how)
+        with PairBars(console, "comparing") as bars:
+            return duplicates_among(
+                source,
+                threshold=threshold,
+                keep=rules,
+                candidates=candidates,
+                on_stage=bars.begin,
+                question=question,
+                same_orientation=same_orientation,
+            )
     if method == "network":
         scorer = (scorer or Scorer.load()).asking(question)
-    roots, references = resolve_roots(_list_paths(source), kept)
+    roots, references = resolve_roots(_list_paths(source), references)
 
     def refuse(path: str, reason: str) -> None:
         on_error(path, reason) if on_error else logger.warning("skipped %s", reason)
@@ -104,154 +111,145 @@ def find_duplicates(
     files = list_picture_files(roots, refuse, references, logger.warning, exclusion, omissions)
     if left_out := omissions.left_out_line():
         logger.warning("%s", left_out.replace("--include-hidden", "include_hidden=True"))
-    places: dict[str, Any] = {"store": store, "refuse": refuse, "console": console}
+    search = FolderSearch(roots, references, files, store, rules, refuse, console)
     if scorer is None:
-        distance = MAX_DISTANCE if max_distance is None else max_distance
-        return hashed_duplicates(roots, files, references, max_distance=distance, keep=keep, **places)[0]
-    return scored_duplicates(roots, files, references, scorer=scorer, **places, **how)[0]
+        return search.find_by_hash(max_distance)[0]
+    return search.find_by_network(scorer, threshold, candidates, question, same_orientation)[0]
 
 
-def scored_duplicates(
-    roots: Sequence[Path],
-    files: Sequence[PictureFile],
-    references: Sequence[Path] = (),
-    *,
-    scorer: Scorer,
-    store: Location | None,
-    refuse: Refuse,
-    console: Console,
-    workers: WorkerPool | None = None,
-    **how: Any,
-) -> tuple[Duplicates, Scan]:
-    """The duplicates among the files below the folders and the references by the network, and the scan.
+@dataclass(frozen=True)
+class FolderSearch:
+    """A search among the `files` below folders and references (`list_picture_files`).
 
-    Features, made by the `workers` if any, and scores are kept in the folder `store`, or in the user's cache, and `how`
-    goes to `duplicates_among`. Raises DedupeError where no file could be read or a folder is gone by now, and
-    StoreError.
+    What is computed is kept in `store`, or in the user's cache. Of a group is kept what the rules `keep` prefer. Pairs
+    that are labelled different in the store, and those of the ids `apart`, do not match. What cannot be read goes to
+    `refuse`: the path and the reason.
     """
-    places, (reasons, refuse) = [*roots, *references], _collect_reasons(refuse)
-    # With references, other folders that are compared with them find what is kept of these.
-    place = store or store_of(references or roots, scorer.runtime.revision)
-    with (
-        Collection.open(place, scorer, create=True) as collection,
-        PairCache(collection.directory / LEDGER, scorer.runtime.scores_revision) as pair_cache,
-    ):
-        # What a run of 0.2 on a cluster left that was killed, with the tokens of pictures.
-        shutil.rmtree(collection.directory / "pairs.parts", ignore_errors=True)
-        with console.progress(total=len(files), unit="picture", desc="reading") as bar:
-            seen = scan_files(places, files, collection, pair_cache, refuse=refuse, tick=bar.update, workers=workers)
-        _check_read(places, files, seen, reasons)
-        if store is None:
-            _forget_others(collection, pair_cache, seen.pictures)
-        return _group_under_bars(console, collection, seen.pictures, pair_cache, **how), seen
 
+    roots: Sequence[Path]
+    references: Sequence[Path]
+    files: Sequence[PictureFile]
+    store: Location | None
+    keep: tuple[str, ...]
+    refuse: Refuse
+    console: Console
+    apart: IdPairs = NONE
 
-def hashed_duplicates(
-    roots: Sequence[Path],
-    files: Sequence[PictureFile],
-    references: Sequence[Path] = (),
-    *,
-    store: Location | None,
-    refuse: Refuse,
-    console: Console,
-    max_distance: int,
-    keep: Sequence[str],
-    threads: int | None = None,
-    apart: IdPairs = NONE,
-) -> tuple[Duplicates, Scan]:
-    """The duplicates among the files below the folders and the references by digest and perceptual hash, and the scan.
+    def find_by_network(
+        self,
+        scorer: Scorer,
+        threshold: float | Literal["auto"],
+        candidates: int,
+        question: str,
+        same_orientation: bool,
+        workers: WorkerPool | None = None,
+    ) -> tuple[Duplicates, Scan]:
+        """The duplicates by the network (`duplicates_among`), with features made by the `workers` if any, and the scan.
 
-    Hashes are kept in the folder `store`, or in the user's cache. Pairs that are labelled different in it, and those of
-    the ids `apart`, do not match. Raises DedupeError where no file could be read, and StoreError.
-    """
-    if isinstance(store, Address):
-        raise StoreError(f"hashes are kept in a folder of this machine, and {store} is on Milvus; name a folder")
-    places, (reasons, refuse) = [*roots, *references], _collect_reasons(refuse)
-    with kept_hashes(Path(store) if store else store_of(references or roots, "phash")) as pair_cache:
-        with console.progress(total=len(files), unit="picture", desc="hashing") as bar:
-            seen, hashes = scan_hashes(
-                places, files, pair_cache, threads=threads or thread_count(), refuse=refuse, tick=bar.update
+        Raises DedupeError where no file could be read or a folder is gone by now, and StoreError.
+        """
+        place = self.store or self._cache_folder(scorer.runtime.revision)
+        with (
+            Collection.open(place, scorer, create=True) as collection,
+            PairCache(collection.directory / LEDGER, scorer.runtime.scores_revision) as pair_cache,
+        ):
+            # What a run of 0.2 on a cluster left that was killed, with the tokens of pictures.
+            shutil.rmtree(collection.directory / "pairs.parts", ignore_errors=True)
+            with self.console.progress(total=len(self.files), unit="picture", desc="reading") as bar:
+                seen = scan_files(self.places, self.files, collection, pair_cache, tick=bar.update, workers=workers)
+            self._check_scan(seen)
+            if self.store is None:
+                self._forget_others(seen, pair_cache, collection)
+            with PairBars(self.console, "comparing") as bars:
+                found = duplicates_among(
+                    collection,
+                    seen.pictures,
+                    threshold=threshold,
+                    keep=self.keep,
+                    candidates=candidates,
+                    pair_cache=pair_cache,
+                    on_stage=bars.begin,
+                    question=question,
+                    apart=self.apart,
+                    same_orientation=same_orientation,
+                )
+        return found, seen
+
+    def find_by_hash(self, max_distance: int | None = None, threads: int | None = None) -> tuple[Duplicates, Scan]:
+        """The duplicates by digest and perceptual hash, and the scan.
+
+        Raises DedupeError where no file could be read, and StoreError.
+        """
+        if isinstance(self.store, Address):
+            raise StoreError(
+                f"hashes are kept in a folder of this machine, and {self.store} is on Milvus; name a folder"
             )
-        _check_read(places, files, seen, reasons)
-        if store is None:
-            pair_cache.forget_all_but({picture.path for picture in seen.pictures})
-    apart |= different_pairs_in(Path(store) if store else None)
-    return duplicates_by_hash(seen.pictures, hashes, max_distance=max_distance, keep=keep, apart=apart), seen
+        store = Path(self.store) if self.store else None
+        with kept_hashes(store or self._cache_folder("phash")) as pair_cache:
+            with self.console.progress(total=len(self.files), unit="picture", desc="hashing") as bar:
+                seen, hashes = scan_hashes(
+                    self.places, self.files, pair_cache, threads=threads or thread_count(), tick=bar.update
+                )
+            self._check_scan(seen)
+            if store is None:
+                self._forget_others(seen, pair_cache)
+        apart = self.apart | different_pairs_in(store)
+        distance = MAX_DISTANCE if max_distance is None else max_distance
+        found = duplicates_by_hash(seen.pictures, hashes, max_distance=distance, keep=self.keep, apart=apart)
+        return found, seen
+
+    @property
+    def places(self) -> list[Path]:
+        """The folders and the references, by whose places pictures say where they are from."""
+        return [*self.roots, *self.references]
+
+    def _cache_folder(self, name: str) -> Path:
+        """The folder of what is kept without a store, made by what has this `name`.
+
+        With references, other folders that are compared with them find what is kept of these.
+        """
+        return store_of(self.references or self.roots, name)
+
+    def _check_scan(self, seen: Scan) -> None:
+        """Refuse what was not read; DedupeError where that is all but references, or a folder is gone by now."""
+        for path, reason in seen.unread.items():
+            self.refuse(path, reason)
+        resolve_folders(self.places)  # one that is gone would look as if it had become empty
+        if all(picture.reference for picture in seen.pictures):
+            count = format_count(sum(not file.reference for file in self.files), "picture")
+            raise DedupeError(f"{count} found, and none could be read: {next(iter(seen.unread.values()))}")
+
+    def _forget_others(self, seen: Scan, pair_cache: PairCache, collection: Collection | None = None) -> None:
+        """Forget all but the pictures that were seen, in a cache and a collection that are ours alone."""
+        pair_cache.forget_all_but({picture.path for picture in seen.pictures})
+        present = {picture.id for picture in seen.pictures}
+        pages = collection.backend.pages(1000) if collection else ()
+        if collection and (old := [one.id for page in pages for one in page if one.id not in present]):
+            collection.backend.remove(old)
 
 
-def _group_under_bars(
-    console: Console, collection: Collection, pictures: list[Picture] | None, pair_cache: PairCache | None, **how: Any
-) -> Duplicates:
-    """The duplicates of a collection, under bars."""
-    with PairBars(console, "comparing") as bars:
-        return duplicates_among(collection, pictures, pair_cache=pair_cache, on_pairs=bars.begin, **how)
-
-
-def _check_method(
-    method: str,
-    source: object,
-    scorer: Scorer | None,
-    threshold: float | str,
-    candidates: int,
-    question: str,
-    max_distance: int | None,
-) -> None:
-    """Raise ArgumentError for arguments that do not go together."""
+def check_method(method: str, max_distance: int | None, given: Mapping[str, bool]) -> None:
+    """Raise ArgumentError for settings that do not go together; `given` are those of the network, by their names."""
     if method not in get_args(Method):
         raise ArgumentError(f"method must be one of {', '.join(get_args(Method))}, got {method!r}")
     if method == "network":
         if max_distance is not None:
-            raise ArgumentError('max_distance is for method="phash"; the network has a threshold')
+            raise ArgumentError("max_distance is for the method phash; the network has a threshold")
         return
     if max_distance is not None:
         check_distance(max_distance)
-    if isinstance(source, Collection):
-        raise ArgumentError('method="phash" reads files; name the folders in place of the collection')
-    given = {"scorer": scorer is not None, "threshold": threshold != "auto"}
-    given |= {"candidates": candidates != CANDIDATES, "question": question != COPY}
     if named := [name for name, there in given.items() if there]:
         are = "is" if len(named) == 1 else "are"
-        raise ArgumentError(f'{" and ".join(named)} {are} for method="network"; phash has max_distance alone')
+        raise ArgumentError(f"{' and '.join(named)} {are} for the method network; phash has max_distance alone")
 
 
 def _list_paths(folders: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
     return list(map(Path, [folders] if isinstance(folders, str | os.PathLike) else folders))
 
 
-def _collect_reasons(refuse: Refuse) -> tuple[list[str], Refuse]:
-    """A list, and a function that adds each reason to it before it is told to `refuse`."""
-    reasons: list[str] = []
-
-    def collect(path: str, reason: str) -> None:
-        reasons.append(reason)
-        refuse(path, reason)
-
-    return reasons, collect
-
-
-def _check_read(places: Iterable[Path], files: Sequence[PictureFile], seen: Scan, reasons: Sequence[str]) -> None:
-    """Raise DedupeError where none of the files that are no references could be read, or a folder is gone by now."""
-    resolve_folders(places)  # one that is gone would look as if it had become empty
-    if all(picture.reference for picture in seen.pictures):
-        count = sum(not file.reference for file in files)
-        raise DedupeError(f"{format_count(count, 'picture')} found, and none could be read: {reasons[0]}")
-
-
 def store_of(roots: Sequence[Path], name: str) -> Path:
-    """The folder of features and scores without a store: in the user's cache, by the digest of the folders' names and
-    the `name` of what made them, the revision of a model for one.
-    """
+    """The folder in the user's cache of what is kept of these folders, made by what has this `name`."""
     cache = cache_folder(otherwise="name a folder for features and scores with --store or XDG_CACHE_HOME")
     names = "\0".join(sorted(map(str, roots)))
     digest = hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return cache / "diptych" / "dedupe" / f"{digest}-{name}"
-
-
-def _forget_others(collection: Collection, pair_cache: PairCache, pictures: Sequence[Picture]) -> None:
-    """Let go of all but these pictures, in a collection that is ours alone."""
-    pair_cache.forget_all_but({picture.path for picture in pictures})
-    present = {picture.id for picture in pictures}
-    pages = collection.backend.pages(1000)
-    old = [record.id for records in pages for record in records if record.id not in present]
-    if old:
-        collection.backend.remove(old)

@@ -20,9 +20,7 @@ _FORMATS = ("TIFF", "PNG", "BMP", "HEIF", "JPEG", "AVIF", "WEBP", "GIF")
 
 
 class Rule(NamedTuple):
-    """A rule: the reason for a picture that it prefers, in words that follow "kept because of", and its value for a
-    picture, of which the lowest is preferred.
-    """
+    """A rule: the reason in words that follow "kept because of", and a value, of which the lowest is preferred."""
 
     reason: str
     value: Callable[[Picture], Any]
@@ -44,9 +42,7 @@ _PATH = Rule("its path, the first in the alphabet", lambda picture: picture.path
 
 
 def checked_rules(names: str | Sequence[str]) -> tuple[str, ...]:
-    """The rules of these names, or of the one. Raises DedupeError for a name that is none, with what it could have
-    been.
-    """
+    """The rules of these names, or of the one. Raises DedupeError for a name that is none."""
     names = (names,) if isinstance(names, str) else tuple(names)
     for name in names:
         if name not in RULES:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from diptych.errors import DedupeError
 from diptych.pictures.file_info import Facts, Picture
@@ -18,6 +19,8 @@ from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.questions import MATCH
 from diptych_runtime.closer_look.comparison import Comparison
 from diptych_runtime.closer_look.votes import LENGTH
+
+T = TypeVar("T")
 
 LEDGER = "dedupe.sqlite"
 _EVIDENCE_OF = TypeAdapter(Evidence)
@@ -61,10 +64,12 @@ _COLUMNS = f"path, id, bytes, modified, {', '.join(Facts._fields)}, inode_change
 _FLAGS = ("is_damaged", "has_alpha", "is_lossless")
 
 # The types of rows as they are written.
-_FILE = [(str, bytes, int, int, int, int, str, int, taken, *[int] * 6, str, int) for taken in (float, type(None))]
-_HASH = (bytes, int), (bytes, type(None))
-_SIGNED = bytes, bytes
-_PAIR = bytes, bytes, float
+_TYPES: dict[str, list[tuple[type, ...]]] = {
+    "files": [(str, bytes, int, int, int, int, str, int, taken, *[int] * 6, str, int) for taken in (float, type(None))],
+    "hashes": [(bytes, int), (bytes, type(None))],
+    "signatures": [(bytes, bytes)],
+    "pairs": [(bytes, bytes, float)],
+}
 
 
 class KnownFile(NamedTuple):
@@ -83,9 +88,7 @@ class PairCache(CacheDatabase):
     error, remedy = DedupeError, "the next run computes again what it holds"
 
     def __init__(self, path: Path | None, revision: str | None) -> None:
-        """Open or make it, by default in memory; scores of another model revision are dropped, if one is named. Raises
-        DedupeError.
-        """
+        """Open or make it, by default in memory; scores of another `revision` are dropped. Raises DedupeError."""
         self.path = path or Path(":memory:")
         with self._translate_errors():
             self._connection = self.connect(self.path)
@@ -99,14 +102,12 @@ class PairCache(CacheDatabase):
     def get_files(self, folders: Iterable[str]) -> dict[str, KnownFile]:
         """The files known below these folders, by path."""
         found = {}
-        with self._translate_errors():
-            for folder in folders:
-                query = f"SELECT {_COLUMNS} FROM files WHERE path > ? AND path < ?"
-                rows = self._connection.execute(query, paths_below(folder))
-                for path, id, bytes_, modified, *rest, changed in self._check_rows(rows, "files", *_FILE):
-                    facts = dict(zip(Facts._fields, rest, strict=True))
-                    facts |= {name: bool(facts[name]) for name in _FLAGS}
-                    found[path] = KnownFile(Picture(id.hex(), path, bytes_, modified, **facts), changed)
+        for folder in folders:
+            query = f"SELECT {_COLUMNS} FROM files WHERE path > ? AND path < ?"
+            for path, id, bytes_, modified, *rest, changed in self._read_rows("files", query, paths_below(folder)):
+                facts = dict(zip(Facts._fields, rest, strict=True))
+                facts |= {name: bool(facts[name]) for name in _FLAGS}
+                found[path] = KnownFile(Picture(id.hex(), path, bytes_, modified, **facts), changed)
         return found
 
     def add_files(self, files: Sequence[KnownFile]) -> None:
@@ -142,13 +143,11 @@ class PairCache(CacheDatabase):
         """
         place = {bytes.fromhex(id): number for number, id in enumerate(ids)}
         keys, logits = [], []
-        with self._translate_errors():
-            query = "SELECT a, b, logit FROM pairs WHERE question=?"
-            for a, b, logit in self._check_rows(self._connection.execute(query, (question,)), "pairs", _PAIR):
-                if a in place and b in place:
-                    low, high = sorted((place[a], place[b]))
-                    keys.append(low * len(ids) + high)
-                    logits.append(logit)
+        for a, b, logit in self._read_rows("pairs", "SELECT a, b, logit FROM pairs WHERE question=?", (question,)):
+            if a in place and b in place:
+                low, high = sorted((place[a], place[b]))
+                keys.append(low * len(ids) + high)
+                logits.append(logit)
         found = np.array(keys, np.int64)
         order = np.argsort(found)
         return found[order], np.array(logits, np.float32)[order]
@@ -160,10 +159,7 @@ class PairCache(CacheDatabase):
 
     def get_evidence(self, pairs: Sequence[tuple[str, str]]) -> list[Evidence | None]:
         """The evidence of closer looks at these pairs of ids; None where there was no look, or it is damaged."""
-        with self._translate_errors():
-            query = "SELECT seen FROM evidence WHERE a=? AND b=?"
-            found = [self._connection.execute(query, _pair_ids(pair)).fetchone() for pair in pairs]
-        return [_parse_evidence(*row) if row else None for row in found]
+        return [self._get_seen("evidence", pair, _EVIDENCE_OF.validate_json) for pair in pairs]
 
     def add_evidence(self, pairs: Sequence[tuple[str, str]], seen: Sequence[Evidence]) -> None:
         """Remember the evidence of closer looks at pairs of ids."""
@@ -171,30 +167,19 @@ class PairCache(CacheDatabase):
         self._write_rows("evidence", rows)
 
     def get_comparison(self, a: str, b: str) -> Comparison | None:
-        """What was seen of a pair of ids in full size, the lower id first; None where it was not compared."""
-        with self._translate_errors():
-            query = "SELECT seen FROM comparisons WHERE a=? AND b=?"
-            row = self._connection.execute(query, (bytes.fromhex(a), bytes.fromhex(b))).fetchone()
-        try:
-            return None if row is None else Comparison.from_json(json.loads(row[0]))
-        except (ValueError, TypeError, KeyError):
-            return None  # damaged: it is compared again
+        """What was seen of a pair of ids in full size, the lower id first; None where it was not, or it is damaged."""
+        return self._get_seen("comparisons", (a, b), lambda text: Comparison.from_json(json.loads(text)))
 
     def add_comparison(self, a: str, b: str, seen: Comparison) -> None:
         """Remember what was seen of a pair of ids in full size, the lower id first."""
-        self._write_rows("comparisons", [(bytes.fromhex(a), bytes.fromhex(b), json.dumps(seen.as_json()))])
+        self._write_rows("comparisons", [(*_pair_ids((a, b)), json.dumps(seen.as_json()))])
 
     def get_signatures(self, ids: Sequence[str]) -> dict[str, np.ndarray]:
         """The signatures uint8 (P, 32) of the keypoints of contents, by id: of those that are known."""
-        found = {}
-        with self._translate_errors():
-            for id in ids:
-                query = "SELECT id, keypoints FROM signatures WHERE id=?"
-                rows = self._connection.execute(query, (bytes.fromhex(id),))
-                for _, keypoints in self._check_rows(rows, "signatures", _SIGNED):
-                    if len(keypoints) % LENGTH == 0:  # damage is computed anew
-                        found[id] = np.frombuffer(keypoints, np.uint8).reshape(-1, LENGTH)
-        return found
+        query = "SELECT id, keypoints FROM signatures WHERE id=?"
+        rows = [row for id in ids for row in self._read_rows("signatures", query, (bytes.fromhex(id),))]
+        whole = {id.hex(): keypoints for id, keypoints in rows if len(keypoints) % LENGTH == 0}  # damage is made anew
+        return {id: np.frombuffer(keypoints, np.uint8).reshape(-1, LENGTH) for id, keypoints in whole.items()}
 
     def add_signatures(self, signatures: Mapping[str, np.ndarray]) -> None:
         """Remember the signatures of contents."""
@@ -202,9 +187,8 @@ class PairCache(CacheDatabase):
 
     def get_hashes(self) -> dict[str, int | None]:
         """The perceptual hashes, 64 bits, of contents by id; None where there is too little to be seen."""
-        with self._translate_errors():
-            rows = self._connection.execute("SELECT id, phash FROM hashes")
-            return {id.hex(): _to_unsigned(phash) for id, phash in self._check_rows(rows, "hashes", *_HASH)}
+        rows = self._read_rows("hashes", "SELECT id, phash FROM hashes")
+        return {id.hex(): None if phash is None else phash % 2**64 for id, phash in rows}
 
     def add_hashes(self, hashes: Mapping[str, int | None]) -> None:
         """Remember the perceptual hashes of contents."""
@@ -217,15 +201,25 @@ class PairCache(CacheDatabase):
             with self._transaction() as connection:
                 connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", rows)
 
-    def _check_rows(self, rows: Iterable[tuple], table: str, *kinds: tuple[type, ...]) -> Iterator[tuple]:
-        """The rows of a table, whose values must have one of these lists of types, as SQLite itself does not ensure."""
-        for row in rows:
-            if tuple(map(type, row)) not in kinds:
-                raise DedupeError(
-                    f"{self.path} is damaged: its table {table} has values of another type than Diptych writes; delete "
-                    f"it: {self.remedy}"
-                )
-            yield row
+    def _read_rows(self, table: str, query: str, values: Sequence[object] = ()) -> Iterator[tuple]:
+        """The rows of a query, which must have the types of their table, as SQLite itself does not ensure."""
+        with self._translate_errors():
+            for row in self._connection.execute(query, values):
+                if tuple(map(type, row)) not in _TYPES[table]:
+                    raise DedupeError(
+                        f"{self.path} is damaged: its table {table} has values of another type than Diptych writes; "
+                        f"delete it: {self.remedy}"
+                    )
+                yield row
+
+    def _get_seen(self, table: str, pair: tuple[str, str], parse: Callable[[str], T]) -> T | None:
+        """What is known of a pair of ids; None for nothing, and for what is damaged, which is made again."""
+        with self._translate_errors():
+            query = f"SELECT seen FROM {table} WHERE a=? AND b=?"
+            row = self._connection.execute(query, _pair_ids(pair)).fetchone()
+        with suppress(ValueError, TypeError, KeyError):  # as pydantic's are
+            return None if row is None else parse(row[0])
+        return None
 
     def _prepare_tables(self, revision: str | None) -> None:
         connection = self._connection
@@ -255,14 +249,3 @@ def _pair_ids(pair: tuple[str, str]) -> list[bytes]:
 def _to_signed(phash: int | None) -> int | None:
     """A hash as SQLite holds it, whose integers have a sign."""
     return phash if phash is None or phash < 2**63 else phash - 2**64
-
-
-def _to_unsigned(phash: int | None) -> int | None:
-    return None if phash is None else phash % 2**64
-
-
-def _parse_evidence(seen: str) -> Evidence | None:
-    try:
-        return _EVIDENCE_OF.validate_json(seen)
-    except ValidationError:
-        return None

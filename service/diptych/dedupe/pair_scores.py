@@ -67,9 +67,7 @@ class PairScores:
         return scores if verification is None else verification.shown_relevance(scores, [None] * len(scores))
 
     def hold_against(self, pairs: np.ndarray) -> None:
-        """From now on hold every score against the rivals of both pictures: the logits of what each of them is paired
-        with in `pairs`, its nearest (see `diptych_runtime.calibration.normalization`).
-        """
+        """From now on hold each score against the rivals of both pictures, their `pairs` (`logit_shifts`)."""
         settings = self.scorer.runtime.question_settings
         self._shifts = settings.logit_shifts(pairs, self.get_logits(pairs), len(self.ids))
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from diptych.batch.ingest import Found, embed_with_workers
+from diptych.batch.ingest import embed_with_workers
 from diptych.batch.workers.executor import WorkerPool
 from diptych.collection.collection import Collection, Received
 from diptych.collection.ingest import Incoming, make_batches
@@ -40,13 +40,12 @@ from diptych_runtime.folders import DEFAULT, Exclusion
 
 T = TypeVar("T")
 NamedBytes = tuple[bytes, str]  # of a picture file, and its name in errors
+ReadFiles: TypeAlias = Mapping[str, tuple[Picture, T] | PictureError]
 
 
 @dataclass(frozen=True, slots=True)
 class PictureFile:
-    """A file that may be a picture: which of the folders it is from, its size and times (ns) when it was listed, and
-    whether that folder is a reference.
-    """
+    """A file that may be a picture, from folder number `root`, with its size and times (ns) when it was listed."""
 
     path: str
     root: int
@@ -146,12 +145,16 @@ def list_picture_files(
 
 @dataclass(frozen=True)
 class Scan:
-    """The pictures of the files, sorted by path; how many are `new`, `changed` or `gone` since the last time."""
+    """The pictures of the files, sorted by path; how many are `new`, `changed` or `gone` since the last time.
+
+    `unread` are the files that could not be read, with the reasons.
+    """
 
     pictures: list[Picture]
     new: int
     changed: int
     gone: int
+    unread: dict[str, str]
 
 
 def scan_files(
@@ -160,87 +163,80 @@ def scan_files(
     collection: Collection,
     pair_cache: PairCache,
     *,
-    refuse: Refuse,
     tick: Callable[[int], object] = lambda done: None,
     workers: WorkerPool | None = None,
 ) -> Scan:
     """Read the files below the roots; their features, made by the `workers` if any, are in the collection afterwards.
 
-    Files that the cache knows with their size and times are not read, and a content is decoded once. What cannot be
-    read goes to `refuse` with a reason. Stop at any time: the next call takes up the rest.
+    Files that the cache knows with their size and times are not read, and a content is decoded once. Stop at any time:
+    the next call takes up the rest.
     """
-    known = pair_cache.get_files(map(str, roots))
-    stored = collection.backend.known_ids(sorted({old.picture.id for old in known.values()}))
-    pictures, fresh = split_known(files, known, stored)
-    if pictures:
-        tick(len(pictures))
-
-    def add_results(results: Mapping[str, Found]) -> None:
-        arrivals: dict[str, Incoming] = {}
-        for path, one in results.items():
-            stamp = FileStamp(one.picture.bytes, one.picture.modified)
-            arrivals.setdefault(one.picture.id, Incoming(one.content, path, {}, stamp=stamp))
-        collection.commit(list(arrivals.values()))
-        pictures.extend(remember_pictures([one.picture for one in results.values()], fresh, pair_cache))
-        tick(len(results))
+    limits, threads = collection.scorer.limits, collection.scorer.runtime.threads
 
     def read_contents(contents: Mapping[str, NamedBytes]) -> Received:
         return collection.read_new(list(contents.values()))
 
-    unread: list[str] = []
-    for part in embed_with_workers(collection, fresh, workers):
-        unread += [path for path, one in part.items() if one is None]
-        if done := {path: one for path, one in part.items() if one is not None}:
-            add_results(done)
-    blind = 0
-    for results in read_in_batches(unread, read_contents, collection.scorer.limits, collection.scorer.runtime.threads):
-        refused = {path: one for path, one in results.items() if isinstance(one, PictureError)}
-        for path, error in refused.items():
-            refuse(path, str(error))
-        add_results({path: Found(one[0], one[1]) for path, one in results.items() if not isinstance(one, PictureError)})
-        blind += len(results) - len(refused)
-        tick(len(refused))
-    if workers:
-        workers.say_blind(blind)
-    return finish_scan(pictures, files, known, pair_cache)
+    def read_files(fresh: Mapping[str, PictureFile]) -> Iterator[ReadFiles[Any]]:
+        unread: list[str] = []
+        for part in embed_with_workers(collection, fresh, workers):
+            unread += [path for path, one in part.items() if one is None]
+            if done := {path: (one.picture, one.content) for path, one in part.items() if one is not None}:
+                yield done
+        blind = 0  # what a worker could not read, and this process can
+        for results in read_in_batches(unread, read_contents, limits, threads):
+            blind += sum(not isinstance(one, PictureError) for one in results.values())
+            yield results
+        if workers:
+            workers.say_blind(blind)
+
+    def commit_contents(read: Mapping[str, tuple[Picture, Any]]) -> None:
+        arrivals: dict[str, Incoming] = {}
+        for path, (picture, content) in read.items():
+            stamp = FileStamp(picture.bytes, picture.modified)
+            arrivals.setdefault(picture.id, Incoming(content, path, {}, stamp=stamp))
+        collection.commit(list(arrivals.values()))
+
+    known = pair_cache.get_files(map(str, roots))
+    stored = collection.backend.known_ids(sorted({old.picture.id for old in known.values()}))
+    return scan_new(files, known, stored, pair_cache, read_files, commit_contents, tick)
 
 
-def split_known(
-    files: Iterable[PictureFile], known: Mapping[str, KnownFile], stored: Container[str]
-) -> tuple[list[Picture], dict[str, PictureFile]]:
-    """Split files into pictures whose file is unchanged and content stored, and the others by path."""
-    pictures: list[Picture] = []
-    fresh: dict[str, PictureFile] = {}
+def scan_new(
+    files: Sequence[PictureFile],
+    known: Mapping[str, KnownFile],
+    stored: Container[str],
+    pair_cache: PairCache,
+    read_files: Callable[[Mapping[str, PictureFile]], Iterable[ReadFiles[T]]],
+    keep: Callable[[Mapping[str, tuple[Picture, T]]], object],
+    tick: Callable[[int], object],
+) -> Scan:
+    """Read the files that have changed since they were `known` or whose content is not `stored`, and have `keep` store
+    what was read, some at a time; the cache knows the files then, and forgets those that are gone.
+    """
+    pictures, fresh, unread = list[Picture](), dict[str, PictureFile](), dict[str, str]()
     for file in files:
         old = known.get(file.path)
         if old is not None and file.is_still(old) and old.picture.id in stored:
             pictures.append(_place_picture(old.picture, file))
         else:
             fresh[file.path] = file
-    return pictures, fresh
-
-
-def remember_pictures(
-    read: Iterable[Picture], files: Mapping[str, PictureFile], pair_cache: PairCache
-) -> list[Picture]:
-    """Store the pictures that were read in the cache, with their places among the folders."""
-    pictures = [_place_picture(picture, files[picture.path]) for picture in read]
-    pair_cache.add_files([KnownFile(picture, files[picture.path].inode_changed) for picture in pictures])
-    return pictures
-
-
-def finish_scan(
-    pictures: list[Picture], files: Iterable[PictureFile], known: Mapping[str, KnownFile], pair_cache: PairCache
-) -> Scan:
-    """Count what a scan found, and let the cache forget files that are gone."""
+    if pictures:
+        tick(len(pictures))
+    for results in read_files(fresh):
+        unread |= {path: str(one) for path, one in results.items() if isinstance(one, PictureError)}
+        if read := {path: one for path, one in results.items() if not isinstance(one, PictureError)}:
+            keep(read)
+            placed = [_place_picture(picture, fresh[path]) for path, (picture, _) in read.items()]
+            pair_cache.add_files([KnownFile(picture, fresh[picture.path].inode_changed) for picture in placed])
+            pictures += placed
+        tick(len(results))
+    pictures.sort(key=lambda picture: picture.path)
     kept = {picture.path for picture in pictures}
     pair_cache.forget_files(sorted(known.keys() - kept))
-    new = len(kept - known.keys())
-    pictures.sort(key=lambda picture: picture.path)
     changed = sum(picture.path in known and picture.id != known[picture.path].picture.id for picture in pictures)
     # Of several names of one file, as hard links are, one is listed; the others are there none the less.
     gone = sum(not os.path.lexists(path) for path in known.keys() - {file.path for file in files})
-    return Scan(pictures, new, changed, gone)
+    return Scan(pictures, len(kept - known.keys()), changed, gone, unread)
 
 
 def read_in_batches(
@@ -249,7 +245,7 @@ def read_in_batches(
     limits: PictureLimits,
     threads: int,
     most: int | None = None,
-) -> Iterator[dict[str, tuple[Picture, T] | PictureError]]:
+) -> Iterator[ReadFiles[T]]:
     """The files batch by batch, each as its picture and the result of `read` for its content: of the bytes, and a name
     for errors, by id. Each content is read once in a batch, which has at most so many, unless it is broken.
     """

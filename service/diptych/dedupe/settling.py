@@ -49,9 +49,7 @@ class PixelComparisons:
         tick: Callable[[int], object] = lambda done: None,
         apart: IdPairs = NONE,
     ) -> None:
-        """`tick` is told of 0 more pairs after each comparison is kept; what it raises ends it. Pairs of ids that are
-        `apart` are not compared: neither stands for the other.
-        """
+        """`tick` is told of 0 more pairs after each comparison; pairs of ids that are `apart` are not compared."""
         self._closer, self._pair_cache, self._tick = closer, pair_cache, tick
         self._apart = {frozenset(pair) for pair in apart}
         self._pixels: OrderedDict[str, np.ndarray | None] = OrderedDict()
@@ -166,9 +164,7 @@ def _is_better(one: Picture, kept: Picture, seen: Comparison | None) -> bool:
 
 
 def _rules_for_tie(rules: Sequence[str], one: Picture, other: Picture, seen: Comparison | None) -> Sequence[str]:
-    """The rules that decide between pictures of which neither shows more, of the default ones: the format says nothing
-    of pixels that differ, and neither do the bytes of different formats.
-    """
+    """The rules for two that show as much: formats, and their bytes, say nothing of pixels that differ."""
     if not _is_default(rules) or (seen is not None and seen.equal):
         return rules
     silent = {"format"} if one.format == other.format else {"format", "largest"}

@@ -29,9 +29,7 @@ _RANDOM = 1 / 1000  # how often a random pair passes, for once that a near look-
 
 
 def check_threshold(threshold: float | str, runtime: Runtime | None = None) -> None:
-    """Raise ArgumentError for a threshold that is neither `auto` nor above 0 and at most 1, and DedupeError for `auto`
-    and a model that takes no closer look and states fewer than two rates.
-    """
+    """Raise ArgumentError for what is no threshold, and DedupeError for `auto` and a model without rates."""
     if threshold != "auto" and not (isinstance(threshold, float | int) and 0 < threshold <= 1):
         raise ArgumentError(f"threshold must be 'auto' or above 0 and at most 1, got {threshold!r}")
     if threshold == "auto" and runtime is not None and runtime.verification is None:
@@ -68,9 +66,7 @@ def alarm_rate(
 
 
 def stated_of(runtime: Runtime) -> Mapping[str, float]:
-    """The thresholds by which pairs are grouped: of copies after a closer look, if there is one, as pairs of one
-    collection have them, if the model states these; of things by the network alone.
-    """
+    """The thresholds by which pairs are grouped: after a closer look, if there is one, those of one collection."""
     if runtime.verification is None:
         return runtime.thresholds
     return runtime.verification.in_collection or runtime.verification.thresholds

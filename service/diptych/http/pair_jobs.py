@@ -12,6 +12,7 @@ from typing import Any
 from weakref import WeakKeyDictionary, finalize
 
 from diptych.collection.collection import Collection
+from diptych.dedupe.closer import Stage
 from diptych.dedupe.pair_cache import LEDGER, PairCache
 from diptych.errors import DeadlineError
 from diptych.scoring.view_cache import ViewCache
@@ -75,7 +76,7 @@ class Count:
 
 
 class PairProgress:
-    """The scoring of pairs that one request does, and the closer looks at those that deserve one (`LookProgress`).
+    """The scoring of pairs that one request does, and the closer looks at those that deserve one.
 
     It counts the `pairs` that have their score, the `pictures` of a crowd that are described by their keypoints, and
     the `looks` that are taken; `computed` are the pairs that this request scored.
@@ -87,32 +88,21 @@ class PairProgress:
         self._most, self._end, self._began = most, 0.0, time.monotonic()
         self._scoring: float | None = None
 
-    def begin(self, missing: int, known: int) -> PairProgress:
-        """Begin the count of pairs, before they are scored; returns the callback of its progress."""
-        now = self._scoring = time.monotonic()
-        self.pairs = Count(known, known + missing)
-        self._end = now + min(max(SECONDS, now - self._began), self._most)
-        return self
-
-    def __call__(self, done: int, /) -> None:
-        """So many more pairs are scored. Raises TimeIsUp."""
-        self.computed += done
-        self._add(self.pairs, done)
-
-    def keypoints(self, missing: int, known: int) -> Callable[[int], object]:
-        """Begin the count of pictures to describe by their keypoints; returns the callback of its progress."""
-        self.pictures = Count(known, known + missing)
-        return partial(self._add, self.pictures)
-
-    def closer_looks(self, missing: int, known: int) -> Callable[[int], object]:
-        """So many more closer looks are due, and so many are taken already; returns the callback of their progress."""
-        self.looks.done += known
-        self.looks.total += known + missing
-        return partial(self._add, self.looks)
-
-    def settling(self, groups: int) -> Callable[[int], object]:
-        """Of so many groups it is to be decided what goes, of which the answer tells nothing until all are."""
-        return lambda done: None
+    def begin(self, stage: Stage, missing: int, known: int) -> Callable[[int], object]:
+        """The callback of a stage that has so much missing and known (`OnStage`); it raises TimeIsUp."""
+        if stage == "pairs":
+            now = self._scoring = time.monotonic()
+            self.pairs = Count(known, known + missing)
+            self._end = now + min(max(SECONDS, now - self._began), self._most)
+            return self._add_pairs
+        if stage == "keypoints":
+            self.pictures = Count(known, known + missing)
+            return partial(self._add, self.pictures)
+        if stage == "closer_looks":
+            self.looks.done += known
+            self.looks.total += known + missing
+            return partial(self._add, self.looks)
+        return lambda done: None  # of groups the answer tells nothing until all are settled
 
     def to_fields(self) -> dict[str, Any]:
         """The fields of `Pairs` that say how far it is."""
@@ -129,6 +119,10 @@ class PairProgress:
         now = time.monotonic()
         scoring = now if self._scoring is None else self._scoring
         return {"retrieve": scoring - self._began, "pair": now - scoring}
+
+    def _add_pairs(self, done: int) -> None:
+        self.computed += done
+        self._add(self.pairs, done)
 
     def _add(self, count: Count, done: int) -> None:
         count.done += done

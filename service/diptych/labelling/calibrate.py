@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -13,7 +13,7 @@ from diptych.collection.collection import Collection
 from diptych.errors import LabellingError, NotBetterError, UnknownPictureError
 from diptych.labelling.table import LabelledRow
 from diptych.scoring.scorer import Scorer
-from diptych.store.records import Answer
+from diptych.store.records import Label
 from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.calibration.folds import group_by_picture
 from diptych_runtime.calibration.questions import resolve_question
@@ -32,22 +32,12 @@ _WIDE = 1.96  # standard deviations, either way, of an interval of 95 %
 
 
 @dataclass(frozen=True)
-class LabelledPair:
-    """An answer about two pictures, each named by a key: an id or a path."""
-
-    a: Hashable
-    b: Hashable
-    question: str
-    answer: Answer
-
-
-@dataclass(frozen=True)
 class Observed:
-    """Labelled pairs (P,) as a model sees them: `logits` (P, Q), the evidence `seen` by closer looks, and the `sides`
-    int64 (P, 2), places of the pictures.
+    """Labelled pairs (P,) as a model sees them: the `labels`, `logits` (P, Q), the evidence `seen` by closer looks, and
+    the `sides` int64 (P, 2), places of the pictures.
     """
 
-    pairs: Sequence[LabelledPair]
+    labels: Sequence[Label | LabelledRow]
     logits: np.ndarray
     seen: Sequence[Evidence | None]
     sides: np.ndarray
@@ -106,31 +96,27 @@ class Fitted:
     cannot_tell: int
 
 
-def observe_pairs(
-    scorer: Scorer, pairs: Sequence[LabelledPair], source: Callable[[Hashable], PictureSource]
-) -> Observed:
-    """Look at pairs of pictures that lie at the `source` of their keys. Raises PictureError."""
-    keys, sides = _index_pairs(pairs)
-    sources = list(map(source, keys))
-    tokens = scorer.panels(sources).tokens
-    return _observe_tokens(scorer, pairs, sides, tokens, sources.__getitem__)
+def observe_pairs(scorer: Scorer, rows: Sequence[LabelledRow]) -> Observed:
+    """Look at the pairs of picture files that rows name. Raises PictureError."""
+    paths, sides = _index_pairs([(row.path_a, row.path_b) for row in rows])
+    return _observe_tokens(scorer, rows, sides, scorer.panels(paths).tokens, paths.__getitem__)
 
 
-def observe_stored(collection: Collection, pairs: Sequence[LabelledPair]) -> Observed:
-    """Look at pairs of stored pictures by their ids; pairs of others are left out."""
-    there = collection.panels(sorted({str(id) for pair in pairs for id in (pair.a, pair.b)}))
-    pairs = [pair for pair in pairs if pair.a in there and pair.b in there]
-    keys, sides = _index_pairs(pairs)
+def observe_stored(collection: Collection, labels: Sequence[Label]) -> Observed:
+    """Look at labelled pairs of stored pictures; pairs of others are left out."""
+    there = collection.panels(sorted({id for label in labels for id in label.pair}))
+    labels = [label for label in labels if label.a in there and label.b in there]
+    ids, sides = _index_pairs([(label.a, label.b) for label in labels])
     shape = collection.scorer.runtime.token_shape
-    tokens = np.stack([there[str(key)][0] for key in keys]) if keys else np.empty((0, *shape), np.float16)
+    tokens = np.stack([there[id][0] for id in ids]) if ids else np.empty((0, *shape), np.float16)
 
     def open_original(place: int) -> PictureSource | None:
         try:
-            return collection.content(str(keys[place]))[0]
+            return collection.content(ids[place])[0]
         except UnknownPictureError:
             return None
 
-    return _observe_tokens(collection.scorer, pairs, sides, tokens, open_original)
+    return _observe_tokens(collection.scorer, labels, sides, tokens, open_original)
 
 
 def calibrate_collection(collection: Collection, *, model: str | None = None, force: bool = False) -> Fitted:
@@ -138,20 +124,18 @@ def calibrate_collection(collection: Collection, *, model: str | None = None, fo
 
     >>> calibrate_collection(collection).calibration.save(collection.directory / "calibration.json")
     """
-    pairs = [LabelledPair(one.a, one.b, one.question, one.answer) for one in collection.labels()]
-    return fit_calibration(collection.scorer, observe_stored(collection, pairs), model=model, force=force)
+    observed = observe_stored(collection, collection.labels())
+    return fit_calibration(collection.scorer, observed, model=model, force=force)
 
 
 def calibrate_files(
-    scorer: Scorer, rows: Iterable[LabelledRow], *, model: str | None = None, force: bool = False
+    scorer: Scorer, rows: Sequence[LabelledRow], *, model: str | None = None, force: bool = False
 ) -> Fitted:
     """Fit a calibration to the rows of a table by their paths. Raises LabellingError and PictureError."""
-    pairs = []
     for row in rows:
         if not (row.path_a and row.path_b):
             raise LabellingError(f"row {row.number} names no files; import the table with `diptych label --import`")
-        pairs.append(LabelledPair(row.path_a, row.path_b, row.question, row.answer))
-    return fit_calibration(scorer, observe_pairs(scorer, pairs, str), model=model, force=force)
+    return fit_calibration(scorer, observe_pairs(scorer, rows), model=model, force=force)
 
 
 def fit_calibration(scorer: Scorer, observed: Observed, *, model: str | None = None, force: bool = False) -> Fitted:
@@ -161,14 +145,13 @@ def fit_calibration(scorer: Scorer, observed: Observed, *, model: str | None = N
     that contradict the scores, and NotBetterError where no fit is better than the release. With `force` all are taken.
     """
     released = scorer.runtime.released
-    asked = [resolve_question(pair.question, released.questions, released.name) for pair in observed.pairs]
+    asked = [resolve_question(label.question, released.questions, released.name) for label in observed.labels]
+    answers = [label.answer for label in observed.labels]
     questions, fits, left_out = dict(released.questions), {}, {}
     taken: dict[str, OwnQuestion] = {}
     for name in questions:
-        of = [
-            place for place, pair in enumerate(observed.pairs) if asked[place] == name and pair.answer != "cannot tell"
-        ]
-        labels = np.array([observed.pairs[place].answer == "same" for place in of], bool)
+        of = [place for place, one in enumerate(answers) if asked[place] == name and one != "cannot tell"]
+        labels = np.array([answers[place] == "same" for place in of], bool)
         if (reason := _explain_missing(labels)) is not None:
             left_out[name] = reason
             continue
@@ -190,7 +173,7 @@ def fit_calibration(scorer: Scorer, observed: Observed, *, model: str | None = N
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         questions=taken,
     )
-    fitted = Fitted(made, fits, left_out, sum(pair.answer == "cannot tell" for pair in observed.pairs))
+    fitted = Fitted(made, fits, left_out, answers.count("cannot tell"))
     if not taken:
         told = "the labels do not show that a calibration is better than the one that the model has; label more"
         raise NotBetterError(f"{told}, or take it nevertheless with --force (force=True in Python)", fitted=fitted)
@@ -247,16 +230,16 @@ def _mean_interval(values: np.ndarray, groups: np.ndarray) -> tuple[float, float
     return mean, mean - wide, mean + wide
 
 
-def _index_pairs(pairs: Sequence[LabelledPair]) -> tuple[list[Hashable], np.ndarray]:
-    """Index pairs: their distinct keys, and the pairs int64 (P, 2) as places among them."""
-    keys = list(dict.fromkeys(key for pair in pairs for key in (pair.a, pair.b)))
-    place = {key: number for number, key in enumerate(keys)}
-    return keys, np.array([(place[pair.a], place[pair.b]) for pair in pairs], np.int64).reshape(-1, 2)
+def _index_pairs(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], np.ndarray]:
+    """Index pairs: their distinct pictures, and the pairs int64 (P, 2) as places among them."""
+    pictures = list(dict.fromkeys(one for pair in pairs for one in pair))
+    place = {one: number for number, one in enumerate(pictures)}
+    return pictures, np.array([(place[a], place[b]) for a, b in pairs], np.int64).reshape(-1, 2)
 
 
 def _observe_tokens(
     scorer: Scorer,
-    pairs: Sequence[LabelledPair],
+    labels: Sequence[Label | LabelledRow],
     sides: np.ndarray,
     tokens: np.ndarray,
     original: Callable[[int], PictureSource | None],
@@ -264,4 +247,4 @@ def _observe_tokens(
     released = scorer.with_calibration(None)
     logits = released.all_logits(tokens[sides[:, 0]], tokens[sides[:, 1]])
     worth = needs_closer_look(released.runtime.manifest.questions, logits)
-    return Observed(pairs, logits, released.look_closer(sides, worth, original), sides)
+    return Observed(labels, logits, released.look_closer(sides, worth, original), sides)

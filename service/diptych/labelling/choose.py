@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from diptych.collection.collection import Collection
 from diptych.dedupe.candidates import candidate_pairs
-from diptych.dedupe.closer import CloserLook
+from diptych.dedupe.closer import CloserLook, OnStage, ignore_stage
 from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.pair_scores import PairScores
 from diptych.scoring.view_cache import ViewCache
@@ -51,12 +51,12 @@ def pairs_to_label(
     *,
     question: str = COPY,
     ledger: PairCache | None = None,
-    on_pairs: Callable[[int, int], Callable[[int], object]] = lambda missing, known: lambda done: None,
+    on_stage: OnStage = ignore_stage,
     views: ViewCache | None = None,
 ) -> list[PairToLabel]:
     """The `count` pairs of a collection that teach most and have no label yet, the best first, or all there are.
 
-    The same collection and labels give the same pairs. The `ledger` keeps scores for the next time; `on_pairs` and
+    The same collection and labels give the same pairs. The `ledger` keeps scores for the next time; `on_stage` and
     `views` are as in `duplicates_among`. Raises ArgumentError, StoreError, UnknownPictureError and ArtifactError.
     """
     if count < 1:
@@ -71,10 +71,10 @@ def pairs_to_label(
     ledger = ledger or PairCache(None, asked.revision)
     scores = PairScores(collection, ids, ledger, question=question)
     missing = scores.count_missing(pairs)
-    scores.tick = on_pairs(missing, len(pairs) - missing)
+    scores.tick = on_stage("pairs", missing, len(pairs) - missing)
     alone = scores.score_pairs(pairs)
     paths = {id: record.path for id, record in records.items() if record.path is not None}
-    shown = CloserLook(collection, ids, paths, ledger, question, scores.tick, views).adjust_scores(pairs, alone)
+    shown = CloserLook(collection, ids, paths, ledger, question, on_stage, views).adjust_scores(pairs, alone)
     near = _measure_nearness(shown, verdict_thresholds(asked.question_settings.effective_thresholds)["likely"])
     apart = np.maximum(_measure_disagreement(shown, cosines), np.abs(shown - alone))
     used = Counter(id for pair in labelled for id in pair)

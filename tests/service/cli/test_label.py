@@ -3,7 +3,6 @@
 import csv
 import json
 
-import numpy as np
 import pytest
 
 from diptych import Collection
@@ -23,15 +22,10 @@ def types(stdin):
 
 
 @pytest.fixture
-def labelled(store, scorer):
-    """Every pair labelled: those above the median the same, but for some."""
+def labelled(store, scorer, label_every_pair):
+    """A collection whose every pair is labelled."""
     with Collection.open(store, scorer) as collection:
-        ids = [record.id for record in collection.list(100)]
-        pairs = [(a, b) for place, a in enumerate(ids) for b in ids[:place]]
-        tokens = collection.panels(ids)
-        logits = scorer.logits(*(np.stack([tokens[pair[side]][0] for pair in pairs]) for side in (0, 1)))
-        for number, ((a, b), high) in enumerate(zip(pairs, logits > np.median(logits), strict=True)):
-            collection.label(a, b, "same" if high != (number % 5 == 0) else "different")
+        label_every_pair(collection)
     return store
 
 

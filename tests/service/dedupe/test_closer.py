@@ -68,8 +68,8 @@ def test_copies_agree_others_do_not_and_no_pair_is_looked_at_twice_whatever_the_
 
     with PairCache(tmp_path / "pair_cache.sqlite", "one") as pair_cache:
         with pytest.raises(KeyboardInterrupt):
-            closer_look(scenes, pair_cache, tick=tick).adjust_scores(pairs, np.full(6, 0.9))
-        scores = closer_look(scenes, pair_cache, tick=told.append).adjust_scores(pairs, np.full(6, 0.9))
+            closer_look(scenes, pair_cache, on_stage=lambda *_: tick).adjust_scores(pairs, np.full(6, 0.9))
+        scores = closer_look(scenes, pair_cache, on_stage=lambda *_: told.append).adjust_scores(pairs, np.full(6, 0.9))
     assert told == [2, 2, 2], "what was looked at before an interruption is kept"
     copies = np.array([{names[a], names[b]} == {"0.png", "copy.png"} for a, b in pairs])
     assert scores[copies].item() > 0.9
@@ -88,48 +88,35 @@ def test_what_the_network_calls_different_is_not_looked_at_and_passes_no_thresho
     assert 0.499 < found.max() < min(LOOK.thresholds.values())
 
 
-class Counted:
-    """A progress that counts what it is told of keypoints."""
-
-    def __init__(self):
-        self.expected, self.described = [], []
-
-    def __call__(self, done): ...
-
-    def keypoints(self, missing, known):
-        self.expected.append((missing, known))
-        return self.described.append
-
-    def settling(self, *_):
-        return lambda done: None
-
-    closer_looks = settling
-
-
 def test_what_local_features_of_a_crowd_vote_for_is_looked_at_whatever_the_network_says(scenes):
     """Of the candidates all but the copy are given, and the network would not look at it either."""
     names = [record.path.rsplit("/", 1)[1] for record in scenes.list(10)]
     pairs = every_pair(4)
     copies = np.array([{names[a], names[b]} == {"0.png", "copy.png"} for a, b in pairs])
-    told = Counted()
+    begun, described = [], []
     pair_cache = PairCache(None, "x")
-    look = closer_look(scenes, pair_cache, tick=told)
+
+    def on_stage(stage, missing, known):
+        if stage == "keypoints":
+            begun.append((missing, known))
+        return described.append if stage == "keypoints" else lambda done: None
+
+    look = closer_look(scenes, pair_cache, on_stage=on_stage)
     alone = look.adjust_scores(pairs, np.where(copies, 0.05, 0.9))
     assert alone[copies].item() < 0.1
     found = look.elect_pairs(network(np.full(5, 0.9)), pairs[~copies], np.ones(4, bool), 2)
     assert pairs[copies].tolist()[0] in found.tolist()
     assert (found == np.unique(found, axis=0)).all()
-    assert (told.expected, told.described) == ([(4, 0)], [4])
+    assert (begun, described) == ([(4, 0)], [4])
     scores = look.adjust_scores(pairs, np.where(copies, 0.05, 0.9))
     assert scores[copies].item() > 0.9
     assert look.looks[tuple(pairs[copies][0].tolist())] == "taken"
     assert scores[~copies].tolist() == alone[~copies].tolist()
 
-    again = Counted()
-    assert closer_look(scenes, pair_cache, tick=again).elect_pairs(
-        network(np.full(5, 0.9)), pairs[~copies], np.ones(4, bool), 2
-    ).tolist() == (found.tolist())
-    assert (again.expected, again.described) == ([(0, 4)], []), "signatures are kept"
+    again = closer_look(scenes, pair_cache, on_stage=on_stage)
+    elected = again.elect_pairs(network(np.full(5, 0.9)), pairs[~copies], np.ones(4, bool), 2)
+    assert elected.tolist() == found.tolist()
+    assert (begun[1:], described[1:]) == ([(0, 4)], []), "signatures are kept"
 
 
 def test_only_pictures_of_a_crowd_are_described_for_their_votes_and_two_references_are_no_pair(scenes, monkeypatch):

@@ -5,6 +5,7 @@ import resource
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from PIL import Image, ImageOps
 from typed import parsed
 
 from diptych.bench.demo.collection import draw_scenes
-from diptych.cli.dedupe.text import searched_text
+from diptych.cli.dedupe import search_lines
 from diptych.collection.collection import Collection
 from diptych.dedupe.candidates import CANDIDATES
 from diptych.dedupe.keeper import DEFAULT
@@ -72,13 +73,6 @@ def test_without_a_store_features_are_kept_in_the_users_cache_and_forgotten_with
     assert turned.json["new"] == 5, "other folders are another store"
 
 
-def test_pictures_of_a_named_store_that_are_elsewhere_stay_in_it(dedupe, diptych, photos, gallery, tmp_path, artifact):
-    store = tmp_path / "store"
-    assert diptych("index", "add", gallery, "--store", store, "--model", artifact, "--threads", 1).code == 0
-    assert dedupe(photos, "--json").json["pictures"] == 6
-    assert diptych("index", "stats", "--store", store, "--json").json["pictures"] >= 12
-
-
 def test_the_rules_of_the_keeper_are_the_users(dedupe, photos, tmp_path):
     def kept(*words) -> set[str]:
         assert dedupe(*words, "-o", tmp_path / "g.csv").code == 0
@@ -90,7 +84,7 @@ def test_the_rules_of_the_keeper_are_the_users(dedupe, photos, tmp_path):
     assert kept(photos, "--keep", "newest") == {"b/c/1 once more.jpg", "b/2.jpg"}
     assert kept(photos / "b", photos / "a", "--keep", "first-dir,newest") == {"b/c/1 once more.jpg", "b/2.jpg"}
     refused = dedupe(photos, "--keep", "best")
-    assert (refused.code, "'best' is not a rule" in refused.err) == (2, True)
+    assert (refused.code, "first-dir, got 'best'" in refused.err.replace(" or ", ", ")) == (2, True)
 
 
 @pytest.mark.parametrize("act", ["move", "delete"])
@@ -148,16 +142,6 @@ def test_what_goes_and_its_journal_are_said_before_it_goes_and_ctrl_c_once(
     stopped = dedupe(photos, "--delete")
     assert (stopped.code, stopped.out, stopped.err.count("interrupted")) == (130, "", 1)
     assert re.search(r"interrupted; `diptych dedupe --undo \S+/journal.jsonl` puts back what was moved\n", stopped.err)
-
-
-def test_a_list_from_the_report_goes_instead(dedupe, photos, tmp_path, bytes_of):
-    (tmp_path / "list.txt").write_text(f"{photos}/a/1.jpg\n\n{photos}/b/2.jpg\n")
-    words = ("--move-to", tmp_path / "out", "--selection", tmp_path / "list.txt")
-    assert dedupe(photos, *words, "--json").json["done"] == 2
-    assert bytes_of(photos).keys() == {"a/2.jpg", "a/3.jpg", "b/1 again.jpg", "b/c/1 once more.jpg"}
-    (tmp_path / "list.txt").write_text(f"{photos}/a/3.jpg\n")
-    refused = dedupe(photos, *words)
-    assert (refused.code, "in no group of this run" in refused.err) == (1, True)
 
 
 def test_unreadable_files_are_told_and_the_run_goes_on(dedupe, photos, bad_pictures):
@@ -258,16 +242,19 @@ def test_it_says_how_many_pairs_came_near_and_where_they_are_shown():
         pairs=[("a", "b", 0.99), ("a", "c", 0.97)],
     )
     data = {"pictures": 9, "new": 9, "changed": 0, "gone": 0, "pairs": 20, "pairs_scored": 20, "references": 0}
-    said = searched_text(found, data)
-    taken = "0.98000 or more are taken for the same thing\nverdicts: same from 0.99000, likely from 0.98000 on"
-    near = f"{taken}\n1 more pair from 0.900 on, which --report shows"
-    assert said.endswith(f"{near}\nexpect about 4.5 of the 9 pictures to have a false match")
+    said = search_lines(found, data)
+    assert said[1:] == [
+        "20 pairs scored, 20 of them now; those that score 0.98000 or more are taken for the same thing",
+        "verdicts: same from 0.99000, likely from 0.98000 on",
+        "1 more pair from 0.900 on, which --report shows",
+        "expect about 4.5 of the 9 pictures to have a false match",
+    ]
     found.alarm_rate = 0.0
-    assert searched_text(found, data).endswith(near), "none is proposed"
+    assert search_lines(found, data) == said[:-1], "none is proposed"
     found.alarm_rate, data["pictures"] = 0.01, 20_000
-    assert searched_text(found, data).endswith("expect about 200.0 of the 20,000 pictures to have a false match")
+    assert search_lines(found, data)[-1] == "expect about 200.0 of the 20,000 pictures to have a false match"
     found.pairs.pop()
-    assert "--report" not in searched_text(found, data)
+    assert "--report" not in str(search_lines(found, data))
 
 
 def test_exact_copies_become_hard_links_which_are_undone_and_emptied(dedupe, diptych, photos, bytes_of):
@@ -299,14 +286,19 @@ def test_what_is_no_exact_copy_becomes_no_link_and_is_counted(dedupe, photos):
     assert f"{photos}/b/c/1 once more.jpg -> " in kept.out, "of two copies outside one becomes a link to the other"
 
 
-def test_a_quick_pass_and_the_network_share_a_store(dedupe, diptych, photos, tmp_path):
-    quick = ("dedupe", photos, "--method", "phash", "--store", tmp_path / "store", "--json")
+def test_a_quick_pass_and_the_network_share_a_store_in_which_other_pictures_stay(
+    dedupe, diptych, photos, gallery, tmp_path, artifact
+):
+    store = ("--store", tmp_path / "store")
+    assert diptych("index", "add", gallery, *store, "--model", artifact, "--threads", 1).code == 0
+    quick = ("dedupe", photos, "--method", "phash", *store, "--json")
     assert diptych(*quick).json["new"] == 6
     first = dedupe(photos, "--json", threshold=0.2).json
     assert (first["pictures"], first["pairs_scored"]) == (6, 3)
     assert diptych(*quick).json["new"] == 0
     again = dedupe(photos, "--json", threshold=0.2).json
     assert (again["new"], again["pairs_scored"], again["groups"]) == (0, 0, first["groups"])
+    assert diptych("index", "stats", *store, "--json").json["pictures"] >= 12
 
 
 def test_a_selection_and_folders_may_be_in_another_normal_form(dedupe, photos, tmp_path):
@@ -328,40 +320,35 @@ def test_files_of_formats_that_are_not_read_are_named_as_by_index_add(dedupe, ph
     assert {entry["ending"]: entry["files"] for entry in entries} == {".jxl": 1, ".cr3": 2, ".mov": 1}
 
 
-@pytest.mark.parametrize("limited", [pytest.param("store", marks=pytest.mark.slow), "report"])
 def test_files_that_cannot_grow_are_an_error_of_one_line_and_nothing_is_half_written(
-    environment, artifact, photo_bytes, tmp_path, limited
+    environment, photos, photo_bytes, tmp_path
 ):
-    photos, report, store = tmp_path / "photos", tmp_path / "report.html", tmp_path / "store"
-    photos.mkdir()
-    for number in range(120):
-        (photos / f"{number}.jpg").write_bytes(photo_bytes(number // 2, (192, 128)))
+    """By hash, which loads no model; what is written is written as by the network."""
+    report, store = tmp_path / "report.html", tmp_path / "store"
+    for number in range(60):
+        (photos / f"{number}.jpg").write_bytes(photo_bytes(number // 2))
     program = "import sys; from diptych.cli.main import main; sys.exit(main())"
-    options = "--threads", "1", "--threshold", "1", "--candidates", "5"
-    words = ("dedupe", photos, "--store", store, "--model", artifact, *options, "--report", report)
+    words = ("dedupe", photos, "--method", "phash", "--store", store, "--threads", 1, "--report", report)
     command = [sys.executable, "-c", program, *map(str, words)]
     assert subprocess.run(command, env=environment, capture_output=True).returncode == 0
-    limit = 300 if limited == "store" else max(path.stat().st_size for path in store.iterdir())
-    assert limit < report.stat().st_size
-    before = report.read_bytes()
-
-    def full() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, preexec_fn=full)
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    said = "cannot be opened" if limited == "store" else f"{report} cannot be written: File too large; nothing is left"
-    assert said in done.stderr
-    assert report.read_bytes() == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["photos", "report.html", "store"]
+    before, largest = report.read_bytes(), max(path.stat().st_size for path in store.iterdir())
+    assert largest < len(before)
+    for limit, said in ((largest, f"{report} cannot be written: File too large; nothing is left"), (300, "e.sqlite")):
+        grow = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (limit, limit))
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, preexec_fn=grow)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert said in done.stderr
+        assert report.read_bytes() == before
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["photos", "report.html", "store"]
 
 
 def test_copies_that_lie_another_way_are_named_so_and_can_be_left_out(diptych, tmp_path):
     (scene,) = draw_scenes(1, seed=3)
     folder = tmp_path / "turned"
     folder.mkdir()
+    scene = scene.resize((400, 300))
     scene.save(folder / "a.png")
-    scene.resize((300, 225)).save(folder / "smaller.png")
+    scene.resize((200, 150)).save(folder / "smaller.png")
     ImageOps.mirror(scene).save(folder / "mirrored.png")
     scene.transpose(Image.Transpose.ROTATE_180).save(folder / "upside-down.png")
 

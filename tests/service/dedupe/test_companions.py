@@ -202,15 +202,8 @@ def test_a_hard_link_leaves_the_companions_where_they_are(act, album, bytes_of):
     assert {name: data for name, data in bytes_of(album[1]).items() if TRASH not in name} == before
 
 
-def test_the_equal_of_a_film_may_lie_in_a_reference(dedupe, album, bytes_of):
-    before = bytes_of(album[0])
-    done = dedupe(album[1], "--reference", album[0], "--delete", "--json").json
-    assert (done["done"], done["companions"], len(done["staying"])) == (2, 3, 1)
-    assert bytes_of(album[0]) == before
-
-
 def test_a_folder_is_listed_once_for_all_of_its_pictures(tmp_path, monkeypatch):
-    names = [f"{number:06d}.{ending}" for number in range(2_000) for ending in ("jpg", "mov", "xmp")]
+    names = [f"{number:06d}.{ending}" for number in range(200) for ending in ("jpg", "mov", "xmp")]
     paths = make(tmp_path, *names)
     scans, scandir = [], os.scandir
     monkeypatch.setattr(os, "scandir", lambda folder: scans.append(folder) or scandir(folder))

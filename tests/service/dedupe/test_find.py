@@ -16,11 +16,17 @@ from diptych_runtime.closer_look.comparison import NOTHING, Comparison
 def drawn(tmp_path_factory, network_alone):
     """A collection of drawn scenes and edited copies of some of them."""
     folder = tmp_path_factory.mktemp("drawn")
-    photos = drawn_collection(folder, 40)
-    queries = sorted((folder / "queries").glob("*-edited.jpg"))
+    photos = drawn_collection(folder, 24)
     with Collection.open(folder / "store", network_alone, create=True) as collection:
-        collection.add([*photos, *queries])
+        collection.add([*photos[:16], *sorted((folder / "queries").glob("*-edited.jpg"))])
         yield collection
+
+
+@pytest.fixture
+def same_pixels(monkeypatch):
+    """All pictures look alike in full size, so that rules alone decide."""
+    same = Comparison(NOTHING, NOTHING, equal=True)
+    monkeypatch.setattr("diptych.dedupe.find.PixelComparisons.compare", lambda *_: same)
 
 
 def plain(found):
@@ -29,33 +35,30 @@ def plain(found):
     ]
 
 
-def test_groups_of_a_whole_collection_are_copies_with_their_original(drawn):
-    found, copy = duplicates_among(drawn, threshold=0.9), drawn.scorer.asking("copy")
-    assert len(found.pictures) == len(drawn)
-    assert len(found.groups) >= 3
+@pytest.mark.usefixtures("same_pixels")
+def test_groups_are_copies_with_their_original_whatever_the_order_and_whatever_the_cache_knows(drawn):
+    pictures, copy = [of_record(record) for record in drawn.list(1000)], drawn.scorer.asking("copy")
+    found = duplicates_among(drawn, threshold=0.5)
+    assert (len(found.pictures), len(found.groups) >= 2) == (len(drawn), True)
     for group in found.groups:
         near = dict.fromkeys([group.keeper.path], 1.0) | dict(found.scores[group.keeper.path])
         for member in group.others:
-            assert member.relevance_score >= 0.9
+            assert member.relevance_score >= 0.5
             if member.picture.path not in near:  # it matches another of the group, which the one to keep can replace
                 assert member.relevance_score == found.scores[member.picture.path][0][1]
                 continue
             logits = copy.logits(*(drawn.panel(picture.id)[0][None] for picture in (group.keeper, member.picture)))
             assert member.relevance_score == pytest.approx(float(copy.relevance(logits)[0]), abs=1e-6)
-
-
-def test_groups_do_not_depend_on_the_order_of_pictures_or_on_what_the_ledger_knows(drawn):
-    pictures = [of_record(record) for record in drawn.list(1000)]
     expected = plain(duplicates_among(drawn, pictures, threshold=0.5).groups)
     random = np.random.default_rng(0)
     with PairCache(None, drawn.scorer.runtime.revision) as pair_cache:
-        for threshold, keep in ((0.99, ["newest"]), (0.2, ["shortest"])):
-            duplicates_among(drawn, pictures, threshold=threshold, keep=keep, pair_cache=pair_cache)
+        duplicates_among(drawn, pictures, threshold=0.2, keep=["shortest"], pair_cache=pair_cache)
         shuffled = [pictures[place] for place in random.permutation(len(pictures))]
         again = duplicates_among(drawn, shuffled, threshold=0.5, pair_cache=pair_cache)
     assert plain(again.groups) == expected
 
 
+@pytest.mark.usefixtures("same_pixels")
 def test_its_pairs_give_its_groups_without_asking(drawn):
     """What the report's page relies on."""
     found = duplicates_among(drawn, threshold=0.5)
@@ -67,13 +70,6 @@ def test_its_pairs_give_its_groups_without_asking(drawn):
     by_rank = [found.pictures[p].path for p in found.order]
     expected = sorted(sorted([group.keeper.path, *(m.picture.path for m in group.others)]) for group in found.groups)
     assert sorted(sorted(by_rank[place] for place in group) for group in groups) == expected
-
-
-@pytest.fixture
-def same_pixels(monkeypatch):
-    """All pictures look alike in full size, so that rules alone decide."""
-    same = Comparison(NOTHING, NOTHING, equal=True)
-    monkeypatch.setattr("diptych.dedupe.find.PixelComparisons.compare", lambda *_: same)
 
 
 @pytest.mark.usefixtures("same_pixels")

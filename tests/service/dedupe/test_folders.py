@@ -44,26 +44,23 @@ def test_one_line_finds_the_copies_in_a_folder_and_changes_no_file(photos, small
     assert files_of(photos) == before
 
 
-def test_a_second_call_computes_nothing_and_a_named_store_is_used(photos, small, tmp_path, monkeypatch):
-    assert find_duplicates(photos, scorer=small).computed > 0
+def test_a_second_call_computes_nothing_and_what_cannot_be_read_is_logged_or_told(photos, small, monkeypatch, caplog):
+    (photos / "broken.jpg").write_bytes(b"no picture")
+    with caplog.at_level(logging.WARNING):
+        assert find_duplicates(photos, scorer=small).computed > 0
+    assert f"skipped {photos / 'broken.jpg'}" in caplog.text
     assert store_of([photos], small.runtime.revision).is_dir()
     monkeypatch.setattr(Loaded, "encode_pixels", lambda self, pixels: pytest.fail("it was encoded again"))
-    assert find_duplicates(photos, scorer=small).computed == 0
-    monkeypatch.undo()
+    told = {}
+    assert find_duplicates(photos, scorer=small, on_error=told.__setitem__).computed == 0
+    assert list(told) == [str(photos / "broken.jpg")]
+
+
+def test_a_named_store_is_a_collection_that_can_be_searched_too(photos, small, tmp_path):
     find_duplicates([photos], scorer=small, store=tmp_path / "store")
     with Collection.open(tmp_path / "store", small) as collection:
         assert len(collection) == 5
         assert find_duplicates(collection, threshold=0.99).pictures
-
-
-def test_a_file_that_cannot_be_read_is_logged_or_told(photos, small, caplog):
-    (photos / "broken.jpg").write_bytes(b"no picture")
-    with caplog.at_level(logging.WARNING):
-        find_duplicates(photos, scorer=small)
-    assert f"skipped {photos / 'broken.jpg'}" in caplog.text
-    told = {}
-    find_duplicates(photos, scorer=small, on_error=told.__setitem__)
-    assert list(told) == [str(photos / "broken.jpg")]
 
 
 def test_what_cannot_be_asked_is_refused_before_a_file_is_read(photos, small, tmp_path, monkeypatch):

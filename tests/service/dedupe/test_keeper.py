@@ -36,10 +36,12 @@ def test_one_rule_is_a_text_and_several_a_sequence(picture):
 
 
 @pytest.mark.parametrize("rule", BETTER)
-def test_a_rule_prefers_what_it_says_whichever_comes_first(picture, rule):
+def test_a_rule_prefers_what_it_says_whichever_comes_first_and_is_the_reason(picture, rule):
     good, bad = (picture(**facts) for facts in BETTER[rule])
     assert preference_order([good, bad], [rule]) == [0, 1]
     assert preference_order([bad, good], [rule]) == [1, 0]
+    assert (preferred_reason(good, bad, [rule]), preferred_reason(bad, good, [rule])) == (RULES[rule].reason, None)
+    assert preferred_reason(good, good, [rule]) is None
 
 
 def test_a_later_rule_only_parts_what_earlier_ones_tie(picture):
@@ -83,14 +85,6 @@ def test_a_reference_is_kept_before_any_rule(picture):
     reference, better = picture(path="/z", reference=True), picture(path="/a", width=9_000)
     assert preference_order([better, reference]) == [1, 0]
     assert preferred_reason(reference, better) == "its reference folder"
-
-
-@pytest.mark.parametrize("rule", BETTER)
-def test_the_reason_is_the_first_rule_that_parts_two(picture, rule):
-    good, bad = (picture(**facts) for facts in BETTER[rule])
-    assert (preferred_reason(good, bad, [rule]), preferred_reason(bad, good, [rule])) == (RULES[rule].reason, None)
-    assert preferred_reason(good, good, [rule]) is None
-    assert preferred_reason(picture(path="/a"), picture(path="/a b"), []) == "a shorter path"
 
 
 @pytest.mark.parametrize("modified", [0, -(10**18), 4 * 10**18, 2**63 - 1])

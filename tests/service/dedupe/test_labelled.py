@@ -1,13 +1,11 @@
 """A pair that a person called different is not proposed again, by any way of looking for duplicates."""
 
 import io
-import json
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from diptych import Collection
 from diptych.dedupe.labelled import NONE, different_pairs, different_pairs_in, places_of
 from diptych.store.records import NewLabel
 from diptych.store.sqlite.backend import SqliteBackend
@@ -86,19 +84,3 @@ def test_the_command_does_not_propose_what_is_labelled_different(
     assert ("a.jpg", "b.jpg") not in after
     assert after - {("b.jpg", "c.jpg")} <= before, "the others are as they were"
     assert {"a.jpg", "c.jpg"} & {name for pair in after for name in pair}
-
-
-def test_the_library_and_the_answers_of_a_collection_do_not_propose_it(copies, scorer, tmp_path):
-    from diptych import find_duplicates
-
-    with Collection.open(tmp_path / "store", scorer, create=True) as collection:
-        ids = {str(added.path)[-5:]: added.id for added in collection.add(copies)}
-        collection.label(ids["a.jpg"], ids["b.jpg"], "different")
-        found = find_duplicates(collection, threshold=0.5)
-        for group in found.groups:
-            pairs = {frozenset((group.keeper.id, member.picture.id)) for member in group.others}
-            assert frozenset((ids["a.jpg"], ids["b.jpg"])) not in pairs
-        assert str(copies / "b.jpg") not in found[str(copies / "a.jpg")]
-        assert json.dumps(sorted((ids["a.jpg"], ids["b.jpg"]))) not in {json.dumps([a, b]) for a, b, _ in found.pairs}
-        collection.take_back_label(ids["a.jpg"], ids["b.jpg"])
-        assert str(copies / "b.jpg") in find_duplicates(collection, threshold=0.5)[str(copies / "a.jpg")]

@@ -30,11 +30,9 @@ def look(tmp_path, scorer):
             Collection.open(tmp_path / "store", scorer, create=True) as collection,
             PairCache(tmp_path / "store" / "dedupe.sqlite", scorer.runtime.revision) as pair_cache,
         ):
-            seen = scan_files(
-                roots, files, collection, pair_cache, refuse=lambda path, reason: refused.append((path, reason))
-            )
+            seen = scan_files(roots, files, collection, pair_cache)
             assert collection.store.known_ids([one.id for one in seen.pictures]) == {one.id for one in seen.pictures}
-        return seen, refused
+        return seen, [*refused, *seen.unread.items()]
 
     return run
 
@@ -141,22 +139,6 @@ def test_trash_and_what_is_no_picture_by_its_name_is_passed_by(photos, photo_byt
     assert len(names(photos)) == 6
 
 
-def test_a_stop_keeps_what_was_done(photos, tmp_path, scorer, monkeypatch):
-    monkeypatch.setattr("diptych.collection.ingest.BATCH", 2)
-    roots = resolve_folders([photos])
-    files = list_picture_files(roots, never)
-
-    def stop(_):
-        raise KeyboardInterrupt
-
-    with Collection.open(tmp_path / "s", scorer, create=True) as collection, PairCache(None, "x") as pair_cache:
-        with pytest.raises(KeyboardInterrupt):
-            scan_files(roots, files, collection, pair_cache, refuse=never, tick=stop)
-        assert len(pair_cache.get_files([str(photos)])) == len(collection) == 2
-        seen = scan_files(roots, files, collection, pair_cache, refuse=never)
-    assert (len(seen.pictures), seen.new) == (6, 4)
-
-
 def sides(roots, references):
     """The names of the files outside of the references, and within."""
     folders, kept = resolve_roots(roots, references)
@@ -226,9 +208,9 @@ def test_a_folder_needs_pictures_and_a_reference_needs_none(photos, tmp_path):
 
 
 def test_a_file_that_vanishes_after_it_was_listed_is_told(photos, tmp_path, scorer):
-    roots, refused = resolve_folders([photos]), []
+    roots = resolve_folders([photos])
     files = list_picture_files(roots, never)
     (photos / "a/1.jpg").unlink()
     with Collection.open(tmp_path / "s", scorer, create=True) as collection, PairCache(None, "x") as pair_cache:
-        seen = scan_files(roots, files, collection, pair_cache, refuse=lambda path, reason: refused.append(path))
-    assert (len(seen.pictures), refused) == (5, [str(photos / "a/1.jpg")])
+        seen = scan_files(roots, files, collection, pair_cache)
+    assert (len(seen.pictures), list(seen.unread)) == (5, [str(photos / "a/1.jpg")])

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from diptych.errors import LabellingError, NotBetterError
-from diptych.labelling.calibrate import LabelledPair, Observed, fit_calibration, observe_pairs, observe_stored
+from diptych.labelling.calibrate import Observed, fit_calibration, observe_pairs, observe_stored
+from diptych.labelling.table import LabelledRow
+from diptych.store.records import Label
 from diptych_runtime.calibration.recalibration import recalibrate_probabilities
 from diptych_runtime.manifest import Question
 
@@ -26,7 +28,7 @@ def observed(count: int, scale: float = 0.5, offset: float = -1.0, question: str
     rng = np.random.default_rng(seed)
     logits = rng.normal(0, 3, (count, 1)).astype(np.float32)
     same = rng.random(count) < 1 / (1 + np.exp(-(scale * logits[:, 0] + offset)))
-    pairs = [LabelledPair(f"a{n}", f"b{n}", question, "same" if one else "different") for n, one in enumerate(same)]
+    pairs = [Label(f"a{n}", f"b{n}", question, "same" if one else "different", "") for n, one in enumerate(same)]
     sides = np.arange(2 * count).reshape(-1, 2)
     return Observed(pairs, logits, [None] * count, sides)
 
@@ -67,7 +69,7 @@ def test_of_two_questions_only_the_one_whose_fit_is_better_is_calibrated():
     copies, things = observed(300), observed(300, 1.0, 0.0, "thing", seed=1)
     logits = np.concatenate([copies.logits, things.logits], 0).repeat(2, 1)
     sides = np.arange(1200).reshape(-1, 2)
-    both = Observed([*copies.pairs, *things.pairs], logits, [None] * 600, sides)
+    both = Observed([*copies.labels, *things.labels], logits, [None] * 600, sides)
     fitted = fit_calibration(scorer_of(TWO), both, model="made")
     assert list(fitted.questions) == ["copy", "thing"]
     assert list(fitted.calibration.questions) == ["copy"]
@@ -80,7 +82,7 @@ def test_of_two_questions_only_the_one_whose_fit_is_better_is_calibrated():
 
 def test_too_few_or_one_sided_labels_and_those_that_contradict_the_scores_are_refused():
     all_same = observed(300, 1.0, 30.0)
-    unsure = replace(all_same, pairs=[replace(pair, answer="cannot tell") for pair in all_same.pairs])
+    unsure = replace(all_same, labels=[replace(label, answer="cannot tell") for label in all_same.labels])
     for given, told in (
         (observed(12), r"too few labels .*'match' needs at least 20 answers and 5 each .*, and has \d+ same"),
         (all_same, "has 300 same and 0 different. Label more"),
@@ -94,33 +96,18 @@ def test_too_few_or_one_sided_labels_and_those_that_contradict_the_scores_are_re
 def test_a_pair_is_cross_validated_without_its_pictures():
     """Twins of every pair, with its very pictures, would give the answer away."""
     one = observed(61)
-    twins = Observed([*one.pairs, *one.pairs], np.tile(one.logits, (2, 1)), [None] * 122, np.tile(one.sides, (2, 1)))
+    twins = Observed([*one.labels, *one.labels], np.tile(one.logits, (2, 1)), [None] * 122, np.tile(one.sides, (2, 1)))
     fit = fit_calibration(scorer_of(ONE), twins, model="made").questions["match"]
     assert fit.after[:61].tolist() == fit.after[61:].tolist()
     alone = fit_calibration(scorer_of(ONE), replace(twins, sides=np.arange(244).reshape(-1, 2)), model="made")
     assert alone.questions["match"].after[:61].tolist() != alone.questions["match"].after[61:].tolist()
 
 
-@pytest.fixture
-def labelled(collection):
-    """Every pair of 12 pictures, of which those above the median are the same, but for some."""
-    ids = [record.id for record in collection.list(100)]
-    pairs = [(a, b) for place, a in enumerate(ids) for b in ids[:place]]
-    tokens = collection.panels(ids)
-    logits = collection.scorer.logits(*(np.stack([tokens[pair[side]][0] for pair in pairs]) for side in (0, 1)))
-    for number, ((a, b), high) in enumerate(zip(pairs, logits > np.median(logits), strict=True)):
-        collection.label(a, b, "same" if high != (number % 5 == 0) else "different")
-    return collection
-
-
-def pairs_of(collection) -> list[LabelledPair]:
-    return [LabelledPair(one.a, one.b, one.question, one.answer) for one in collection.labels()]
-
-
-def test_stored_pictures_and_their_files_look_the_same_and_removed_ones_are_left_out(labelled):
-    stored = observe_stored(labelled, pairs_of(labelled))
-    paths = {record.id: record.path for record in labelled.list(100)}
-    files = observe_pairs(labelled.scorer, pairs_of(labelled), lambda id: paths[id])
-    assert np.array_equal(stored.logits, files.logits)
-    labelled.remove(stored.pairs[0].a)
-    assert len(observe_stored(labelled, pairs_of(labelled)).pairs) == len(stored.pairs) - 11
+def test_stored_pictures_and_their_files_look_the_same_and_removed_ones_are_left_out(collection, label_every_pair):
+    label_every_pair(collection)
+    labels = collection.labels()
+    stored = observe_stored(collection, labels)
+    rows = [LabelledRow(0, one.path_a, one.path_b, "", "", one.question, one.answer, None) for one in labels]
+    assert np.array_equal(stored.logits, observe_pairs(collection.scorer, rows).logits)
+    collection.remove(labels[0].a)
+    assert len(observe_stored(collection, labels).labels) == len(labels) - 11

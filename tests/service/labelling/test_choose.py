@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from diptych.dedupe.pair_cache import PairCache
 from diptych.labelling import choose
 from diptych.labelling.choose import _choose_pairs, pairs_to_label
 
@@ -26,18 +25,6 @@ def test_each_pair_is_asked_about_once_until_none_is_left_and_the_same_are_chose
             collection.label(one.a.id, one.b.id, "cannot tell")
         met += named(found)
     assert len(met) == len(set(met)) > 25
-
-
-def test_what_the_ledger_knows_is_not_computed_again(collection, tmp_path, monkeypatch):
-    counts = []
-    monkeypatch.setattr(choose, "POOL", 20)
-    with PairCache(tmp_path / "ledger", collection.scorer.runtime.revision) as ledger:
-        for _ in range(2):
-            found = pairs_to_label(
-                collection, 5, ledger=ledger, on_pairs=lambda missing, known: counts.append((missing, known)) or print
-            )
-            assert len(found) == 5
-    assert counts == [(20, 0), (0, 20)]
 
 
 def test_of_an_empty_collection_and_of_one_picture_there_is_nothing_to_ask(collection):

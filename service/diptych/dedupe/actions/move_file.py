@@ -107,9 +107,7 @@ def give_back(held: Path, path: Path) -> bool:
 
 
 def change_of(path: Path, id: str) -> str | None:
-    """The change of a file that had a content with this id, in words; None if it did not change. The bytes are read
-    again.
-    """
+    """The change of a file that had a content with this id, in words; None for none. Its bytes are read again."""
     try:
         found = file_id(path)
     except FileNotFoundError:

@@ -87,12 +87,10 @@ def led_out(path: str, top: Path) -> str | None:
 
 @dataclass(frozen=True)
 class Past:
-    """The content of a journal: the act, the folders into which files went and those that they are from, the files in
-    order, the journal's format, the reference folders, the folders in which nothing may be done, with the reasons, and
-    the folders of files that were on another disk than the folder searched.
+    """The content of a journal, of which `mounted` are folders that were on another disk than the folder searched.
 
-    One that is `foreign` was not written by a run of this user, as far as is known; it may act in the folders that the
-    user has `named`, to which `limit_folders` adds that in whose trash it lies.
+    Nothing may be done in `unknown` folders, for the reasons there. One that is `foreign` was not written by a run of
+    this user, as far as is known; it may act in the folders `named` by the user (`limit_folders`).
     """
 
     act: str

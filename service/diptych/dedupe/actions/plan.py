@@ -35,11 +35,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps of an act, "move", "delete" or "hardlink", the folders that files go into, those that they are from,
-    where its journal will be, the reference folders, and how many pictures no link can take the place of.
+    """The steps of an act, "move", "delete" or "hardlink", and the folders that it concerns.
 
-    The pictures in `staying` are left out because of their companions, and the companions there cannot be read; each
-    has the reason.
+    `unlinked` counts pictures that no link can take the place of. What is `staying` because of companions, or is a
+    companion that cannot be read, has the reason.
     """
 
     act: str
@@ -124,13 +123,11 @@ def apart_from(roots: Sequence[Path], to: Path) -> Path:
 
 
 def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
-    """Move the pictures, each noted in the journal before, and leave links where that is the act. Those that changed
-    since, or whose keeper did, stay.
+    """Move the pictures, each noted in the journal before; those that changed since, or whose keeper did, stay.
 
-    Raises DedupeError if the journal cannot be begun or go on, what was moved before is in it, and while another run
-    moves files there.
+    Raises DedupeError if the journal cannot be begun or go on, and while another run moves files there.
     """
-    outcome, keepers = Outcome(), _Keepers()
+    outcome = Outcome()
     with (
         alone_in([*plan.roots, *plan.references]),
         UndoLog.begin(
@@ -146,9 +143,9 @@ def carry_out(plan: Plan, tick: Callable[[], object] = lambda: None) -> Outcome:
             if missing := sorted(step.owners - gone):
                 reason = f"it belongs to {missing[0]}, which stays"
             else:
-                reason = keepers.reason_against(step)
+                reason = _reason_against(step)
             for companion in beside.get(entry.source, ()) if not reason else ():
-                if reason := keepers.reason_against(companion):
+                if reason := _reason_against(companion):
                     reason = f"{companion.entry.source}, which belongs to it, cannot go along: {reason}"
                     break
             if reason:
@@ -217,33 +214,14 @@ def _mounted_folders(plan: Plan) -> list[Path]:
     return sorted(parent for parent, root in parents if device_of(parent) != device_of(root))
 
 
-class _Keepers:
-    """The changes of the files to keep, each read once as long as its file is the same."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, tuple[tuple[int, ...], str | None]] = {}
-
-    def reason_against(self, step: Step) -> str | None:
-        """The reason why a step must not be done; None if there is none."""
-        entry = step.entry
-        if reason := self._change_of(entry.keeper, entry.keeper_id):
-            return f"the one to keep, {entry.keeper}, {reason}"
-        if reason := led_out(entry.source, step.root) or change_of(Path(entry.source), entry.id):
-            return reason
-        return f"there is a file at {entry.target} already" if os.path.lexists(entry.target) else None
-
-    def _change_of(self, path: str, id: str) -> str | None:
-        """The change of a file to keep since it was scored, in words; None if it did not change."""
-        try:
-            status = os.lstat(path)
-        except OSError:
-            return change_of(Path(path), id)
-        stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        before, reason = self._found.get(path, ((), None))
-        if before != stamp:
-            reason = change_of(Path(path), id)
-            self._found[path] = (stamp, reason)
+def _reason_against(step: Step) -> str | None:
+    """The reason why a step must not be done; None if there is none. The bytes of both files are read again."""
+    entry = step.entry
+    if reason := change_of(Path(entry.keeper), entry.keeper_id):
+        return f"the one to keep, {entry.keeper}, {reason}"
+    if reason := led_out(entry.source, step.root) or change_of(Path(entry.source), entry.id):
         return reason
+    return f"there is a file at {entry.target} already" if os.path.lexists(entry.target) else None
 
 
 def _list_linkable_copies(groups: Sequence[Group], chosen: set[str] | None) -> list[tuple[Picture, Picture]]:

@@ -50,9 +50,7 @@ class Written:
 
 
 def relocate_folders(past: Past, written: Written, path: Path) -> Past:
-    """Find each folder of a journal where it is now that the journal lies at `path`.
-
-    Folders that cannot be found or are others by now are `unknown`.
+    """Find each folder of a journal, which lies at `path` now; those that cannot be found are `unknown`.
 
     Raises DedupeError for a journal that was copied without its files, while it is still where it was.
     """

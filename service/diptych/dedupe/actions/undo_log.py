@@ -314,9 +314,7 @@ def _is_back(entry: Entry, *, linked: bool) -> bool:
 
 
 def _put_back(entry: Entry, source: Path, target: Path, outcome: Outcome, *, linked: bool) -> None:
-    """Move a file back to its source, where it was `linked` over the link there. After a killed move it is whole at two
-    places at the utmost, and gets its name back first.
-    """
+    """Move a file back, where it was `linked` over the link; what a killed move held gets its name back first."""
     for part in (*parts_of(source), *parts_of(target)):
         part.unlink(missing_ok=True)
     for path, other in ((target, source), (source, target)):

@@ -35,7 +35,6 @@ def write_page(
     path: Path,
     found: Duplicates,
     roots: Sequence[Path],
-    told_by: str,
     refused: Sequence[Mapping[str, str]] = (),
     console: Console = QUIET,
     *,
@@ -43,12 +42,13 @@ def write_page(
 ) -> None:
     """Write the report of the duplicates below some folders; the file appears as a whole. Raises DedupeError.
 
-    `told_by` names the model, or another method, below the groups. The file has the pictures that are in a pair at the
-    bound or have exact copies, about 6 kB each.
+    The file has the pictures that are in a pair at the bound or have exact copies, about 6 kB each.
     """
     data, shown = page_data(found, roots)
     data |= {
-        "told_by": told_by,
+        "told_by": f"Model {found.model}"
+        if found.method == "network"
+        else f"By digest and perceptual hash, at most {found.max_distance} of 64 bits apart",
         "made": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         "refused": list(refused),
     }

@@ -35,9 +35,7 @@ def list_rows(found: Duplicates) -> Iterator[dict[str, Any]]:
 
 
 def summarize_groups(found: Duplicates, refused: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """Counts as JSON values: the pictures that can be removed, with the bytes that would be free, and those that are
-    left to a person to look at.
-    """
+    """Counts as JSON values: what can be removed, the bytes that would be free, what is left to a person."""
     others = [member for group in found.groups for member in group.others if member.replaced_by is not None]
     return {
         "method": found.method,
@@ -102,9 +100,7 @@ def _format_cell(value: Any, *, spreadsheet: bool) -> Any:
 
 
 def _make_row(group: int, member: Member, method: str | None, needed: Container[str]) -> dict[str, Any]:
-    """The row of a picture that is in a group by this method, or of the first one; those `needed` by path stand for
-    others.
-    """
+    """The row of a picture that matches by this method; those `needed` by path stand for others."""
     picture = member.picture
     time = "" if picture.time is None else datetime.fromtimestamp(picture.time, UTC).isoformat(timespec="seconds")
     said = (picture.path in needed, member.replaced_by is not None, member.relevance_score, member.verdict, method)

@@ -53,7 +53,7 @@ async def following(request: Request, here: Here) -> PairsBegun | PairsToLabel:
             body.count,
             question=question,
             ledger=cache,
-            on_pairs=progress.begin,
+            on_stage=progress.begin,
             views=here.pair_caches.views,
         )
 

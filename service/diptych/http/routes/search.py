@@ -106,7 +106,7 @@ async def duplicates(request: Request, here: Here) -> PairsBegun | Duplicates:
             keep=body.keep,
             bound=BOUND,
             pair_cache=cache,
-            on_pairs=progress.begin,
+            on_stage=progress.begin,
             question=COPY,
             views=here.pair_caches.views,
         )

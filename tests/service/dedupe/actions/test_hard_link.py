@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 from pathlib import Path
 
@@ -296,16 +295,3 @@ def test_no_link_leads_into_a_reference_nor_to_a_file_that_may_have_another_name
     (tmp_path / "sub").symlink_to(reference)
     with pytest.raises(DedupeError, match=r"reference, a reference, where nothing is changed; choose another folder"):
         make_plan([group], roots, to=tmp_path / "sub", references=[reference])
-
-
-def test_the_longest_of_names_can_become_a_link_and_be_undone(pair):
-    keeper, copy, target = pair
-    copy, target = (path.with_name("n" * 251 + ".jpg") for path in (copy, target))
-    pair[1].rename(copy)
-    move_and_link(copy, target, id_of(DATA), keeper)
-    assert copy.samefile(keeper)
-    link = copy.with_name(f".{hashlib.sha256(os.fsencode(copy.name)).hexdigest()}.{'0' * 32}{LINK}")
-    copy.rename(link)
-    assert links_of(copy) == [link]
-    assert hard_link.put_back_over_link(copy, target, id_of(DATA), keeper)
-    assert (links_of(copy), copy.samefile(keeper), copy.read_bytes()) == ([], False, DATA)

@@ -55,9 +55,10 @@ def test_relative_paths_are_kept_below_the_target_and_roots_apart(groups, roots,
     assert not (tmp_path / "out").exists(), "nothing is done yet"
 
 
-def test_no_trash_folder_leads_out_of_its_root(groups, roots, tmp_path):
+@pytest.mark.parametrize("leads_to", ["../../elsewhere", TRASH])
+def test_no_trash_folder_leads_out_of_its_root_or_in_a_circle(groups, roots, tmp_path, leads_to):
     (tmp_path / "elsewhere").mkdir()
-    (roots[1] / TRASH).symlink_to(tmp_path / "elsewhere")
+    (roots[1] / TRASH).symlink_to(leads_to)
     with pytest.raises(DedupeError, match="is a link, by which pictures would leave the album; remove it"):
         make_plan(groups, roots, to=None)
     assert not any((tmp_path / "elsewhere").iterdir())

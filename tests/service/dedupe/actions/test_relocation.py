@@ -8,10 +8,8 @@ import pytest
 from aside import id_of
 
 from diptych.dedupe.actions.past import LINKED, Entry
-from diptych.dedupe.actions.plan import carry_out, make_plan
 from diptych.dedupe.actions.relocation import is_marked, mark_of
 from diptych.dedupe.actions.undo_log import Outcome, UndoLog, empty_trash, read_journal, undo_moves
-from diptych.dedupe.duplicates import Group, Member
 from diptych.errors import DedupeError
 from diptych.pictures.walk import TRASH
 
@@ -261,11 +259,3 @@ def test_a_trash_that_is_a_link_is_undone_and_emptied_by_whatever_name(tmp_path,
         journal = link
     assert act(read_journal(journal)) == Outcome(done=1)
     assert files(photos) == after
-
-
-def test_a_trash_that_leads_in_a_circle_is_an_error_and_no_trace(tmp_path, picture):
-    (tmp_path / TRASH).symlink_to(TRASH)
-    (tmp_path / "a.jpg").write_bytes(b"a")
-    one = picture(path=str(tmp_path / "a.jpg"), id=id_of(b"a"))
-    with pytest.raises(DedupeError, match="is a link"):
-        carry_out(make_plan([Group(one, (Member(one, 1.0, True, replaced_by=one),))], [tmp_path], to=None))

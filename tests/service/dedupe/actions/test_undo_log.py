@@ -262,15 +262,6 @@ def test_an_undo_that_is_killed_while_it_takes_up_another_leaves_no_second_copy(
     assert not held_of(source) + held_of(target)
 
 
-def test_a_target_that_leads_out_of_the_trash_is_not_emptied(tmp_path):
-    trash = put_aside(tmp_path)
-    past = read_journal(trash / "journal.jsonl")
-    (tmp_path / "a.jpg").write_bytes(b"a")
-    outside = replace(past.entries[0], source=str(tmp_path / "b.jpg"), target=f"{trash}/../../a.jpg")
-    assert empty_trash(replace(past, entries=[outside])).done == 0
-    assert (tmp_path / "a.jpg").exists()
-
-
 def test_a_journal_that_cannot_be_begun_leaves_neither_a_file_nor_a_descriptor(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
