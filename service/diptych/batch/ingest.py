@@ -30,11 +30,9 @@ from diptych.collection.ingest import (
     BATCH_BYTES,
     Added,
     AlreadyStored,
-    Encoded,
     Incoming,
-    add_in_batches,
+    collect_features,
     make_batches,
-    make_features,
     read_new,
 )
 from diptych.errors import BatchError
@@ -50,7 +48,7 @@ from diptych_runtime.errors import PictureError
 
 ORDER, KNOWN = "order.json", "known.ids"
 PARTS = "embedding.parts"  # the folder beside a collection
-_FEATURES = ("embedding", "tokens")  # of bytes
+_FACTS = ("sha256", "media_type", "width", "height", "frames", "is_damaged")  # of a content, in a part
 _SIZE = 256  # files in a part: seconds of work on one processor
 
 
@@ -59,7 +57,7 @@ class Found:
     """A picture file: what is known of it without decoding, and its content as a collection takes it in."""
 
     picture: Picture
-    content: Content | Encoded | AlreadyStored
+    content: Content | AlreadyStored
 
 
 @dataclass(frozen=True)
@@ -155,8 +153,8 @@ def add_with_workers(
     if shared:
         shutil.rmtree(collection.directory / PARTS, ignore_errors=True)  # what the workers of a killed run left
     if workers is None or not shared:
-        yield from add_in_batches(
-            collection, paths, on_error=on_error, by_path=by_path, keep_originals=keep_originals, dry_run=dry_run
+        yield from collection.add_in_batches(
+            paths, on_error=on_error, by_path=by_path, keep_originals=keep_originals, dry_run=dry_run
         )
         return
     if keep_originals:
@@ -183,7 +181,7 @@ def add_with_workers(
         if arrivals:
             yield from collection.commit(arrivals)
     blind = 0
-    for added in add_in_batches(collection, unread, on_error=on_error, by_path=by_path, keep_originals=keep_originals):
+    for added in collection.add_in_batches(unread, on_error=on_error, by_path=by_path, keep_originals=keep_originals):
         blind += 1
         yield added
     workers.say_blind(blind)
@@ -201,8 +199,8 @@ def embed_part(number: int, *, folder: str, config: WorkerConfig) -> None:
         seen = [None if isinstance(found, PictureError) else found for found in looked]
         contents = [found.content for found in seen if found is not None]
         fresh = {content.id: content for content in contents if isinstance(content, Content)}
-        features = make_features([content.pixels for content in fresh.values()], scorer)
-        made = {id: Encoded.of(fresh[id], *both) for id, both in zip(fresh, features, strict=True)}
+        features = collect_features(list(fresh.values()), scorer)
+        made = {id: replace(fresh[id], features=both) for id, both in zip(fresh, features, strict=True)}
         for path, found in zip(map(str, batch), seen, strict=True):
             results[path] = found and replace(found, content=made.get(found.content.id, found.content))
     write_part(job / order.step.part_file(number), _to_bytes(results))
@@ -246,9 +244,9 @@ def _to_bytes(results: Mapping[str, Found | None]) -> bytes:
         line: dict[str, Any] = {"path": path}
         if found is not None:
             line["picture"] = asdict(found.picture)
-            if isinstance(content := found.content, Encoded):
-                features = {name: b64encode(getattr(content, name)).decode() for name in _FEATURES}
-                line["content"] = asdict(content) | features
+            if isinstance(content := found.content, Content):
+                features = [b64encode(one).decode() for one in content.features or ()]
+                line["content"] = {name: getattr(content, name) for name in _FACTS} | {"features": features}
         lines.append(line)
     return json.dumps(lines).encode()
 
@@ -261,9 +259,10 @@ def _load_part(path: Path) -> dict[str, Found | None]:
             results[line["path"]] = None
             if "picture" in line:
                 picture = Picture(**line["picture"])
-                content: Encoded | AlreadyStored = AlreadyStored(picture.id, None)
+                content: Content | AlreadyStored = AlreadyStored(picture.id, None)
                 if facts := line.get("content"):
-                    content = Encoded(**facts | {name: b64decode(facts[name]) for name in _FEATURES})
+                    embedding, tokens = map(b64decode, facts.pop("features"))
+                    content = Content(None, **facts, features=(embedding, tokens))
                 results[line["path"]] = Found(picture, content)
     except (ValueError, KeyError, TypeError) as error:
         raise BatchError(f"{path} is damaged ({error}); run the same command again") from None

@@ -4,38 +4,43 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from diptych.collection import search as stages
 from diptych.collection.ingest import (
     Added,
     AlreadyStored,
     Incoming,
-    add_in_batches,
+    S,
     checked_metadata,
+    make_batches,
+    name_of,
+    path_of,
     read_new,
+    simulate_commit,
+    stamp_of,
     to_rows,
 )
 from diptych.collection.rebuild import embed_stored
-from diptych.collection.search import SearchResult
+from diptych.collection.search import SearchResult, search_backend
 from diptych.console import Console
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.pictures.content import Content, make_thumbnail, media_type
 from diptych.scoring.inputs import files_below, is_picture, list_sources
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
-from diptych.store.index.candidates import CandidateIndex
 from diptych.store.location import Location
 from diptych.store.open import Backend, open_searchable
 from diptych.store.originals import read_original
 from diptych.store.rebuild import OnFailure, OnProgress, Rebuild, RebuildReport
 from diptych.store.records import Answer, Label, NewLabel, Record, VerifyReport
 from diptych.store.sqlite.backend import SqliteBackend
+from diptych.store.sqlite.candidates import CandidateIndex
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import ArgumentError, PictureError
@@ -174,10 +179,45 @@ class Collection:
                     sources += files
             else:
                 sources.append(source)
-        adding = add_in_batches(
-            self, sources, on_error=refuse, path=path, metadata=facts, keep_originals=keep_originals, dry_run=dry_run
+        adding = self.add_in_batches(
+            sources, on_error=refuse, path=path, metadata=facts, keep_originals=keep_originals, dry_run=dry_run
         )
         return list(Console(quiet=not show_progress_bar).progress(adding, total=len(sources), unit="picture"))
+
+    def add_in_batches(
+        self,
+        sources: Iterable[S],
+        *,
+        on_error: Callable[[S, PictureError], object],
+        path: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        by_path: Mapping[str, dict[str, Any]] = MappingProxyType({}),
+        keep_originals: bool = False,
+        dry_run: bool = False,
+    ) -> Iterator[Added]:
+        """Add pictures in batches, each of which is on the disk before its results are yielded. Memory stays bounded.
+
+        A picture that cannot be read is skipped and given to `on_error`. Stop at any time: what was yielded stays, and
+        running it again takes up the rest. With `dry_run` all is checked alike and nothing is written. `path` and
+        `metadata` are kept with each, and with some more by their paths; without a path, the file or the web address it
+        came from. Metadata replace those of a picture that is there already.
+        """
+        met: set[str] = set()
+        for batch in make_batches(sources):
+            stamps = [None if path is not None else stamp_of(source) for source in batch]
+            received = self.read_new(
+                [(source, path or name_of(source)) for source in batch], keep_originals=keep_originals
+            )
+            arrivals = []
+            for source, content, stamp in zip(batch, received, stamps, strict=True):
+                if isinstance(content, PictureError):
+                    on_error(source, content)
+                else:
+                    place = path or path_of(source)
+                    own = None if place is None else by_path.get(place)
+                    given = metadata is not None or own is not None
+                    arrivals.append(Incoming(content, place, (metadata or {}) | (own or {}), given, stamp))
+            yield from simulate_commit(arrivals, met) if dry_run else self.commit(arrivals)
 
     def read_new(
         self, pictures: Sequence[tuple[PictureSource, str | None]], *, keep_originals: bool = False
@@ -213,15 +253,8 @@ class Collection:
         Raises PictureError for the query, ArgumentError for numbers out of their range and for what is no condition,
         and what `asking` does.
         """
-        return stages.search_backend(
-            self.backend,
-            self.scorer.asking(question),
-            query,
-            top=top,
-            candidates=candidates,
-            early_stop=early_stop,
-            filter=filter,
-        )
+        asked = self.scorer.asking(question)
+        return search_backend(self.backend, asked, query, top, candidates, early_stop, filter)
 
     def get(self, id: str) -> Record:
         """The record of a stored picture. Raises UnknownPictureError."""

@@ -17,12 +17,12 @@ from diptych.collection.ingest import make_features
 from diptych.errors import UnknownPictureError
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
-from diptych.store.index.candidates import CandidateIndex
 from diptych.store.location import Location
 from diptych.store.open import rebuild_store
 from diptych.store.originals import Keeper, read_original
 from diptych.store.rebuild import OnFailure, OnProgress, Rebuild, RebuildReport
 from diptych.store.records import Record
+from diptych.store.sqlite.candidates import CandidateIndex
 from diptych.store.sqlite.database import AdoptedModel, Store
 from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import ArtifactError, PictureError

@@ -12,8 +12,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from diptych.errors import CollectionKeptError, CollectionNameError, StoreError
-from diptych.store.index import cache
 from diptych.store.lock import LOCK, WriterLock
+from diptych.store.sqlite import index_cache
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE
 from diptych_runtime.atomic import sync_folder
@@ -22,7 +22,7 @@ from diptych_runtime.own_calibration import CALIBRATION
 NAME = "[a-z0-9][a-z0-9_-]{0,62}"
 _HALF = re.compile(rf"\.{NAME}\.(new|removed)-[0-9a-f]{{32}}")
 # What Diptych writes into the folder of a collection, with what SQLite and a write that was broken off leave beside it.
-NAMES = (DATABASE, cache.CACHE, cache.MANIFEST, CALIBRATION, "sync.sqlite", "dedupe.sqlite", LOCK)
+NAMES = (DATABASE, index_cache.CACHE, index_cache.MANIFEST, CALIBRATION, "sync.sqlite", "dedupe.sqlite", LOCK)
 _OURS = re.compile(rf"\.?({'|'.join(map(re.escape, NAMES))})(-wal|-shm|-journal|\.backup|(\.\d+)?\.tmp)?")
 _SHOWN = 5
 

@@ -97,7 +97,7 @@ def test_a_disk_that_does_not_take_the_cache_costs_no_picture(collection, scorer
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("diptych.store.index.cache.write_atomic", full)
+    monkeypatch.setattr("diptych.store.sqlite.index_cache.write_atomic", full)
     id = collection.add(photo_bytes(80))[0].id
     collection.close()
     assert "the index cache was not written: No space left on device" in caplog.text

@@ -14,11 +14,11 @@ import numpy as np
 
 from diptych.errors import ModelMismatchError, StoreError
 from diptych.store.filters import Filter
-from diptych.store.index import cache
-from diptych.store.index.candidates import CandidateIndex
 from diptych.store.other_model import ways_out
 from diptych.store.rebuild import Rebuild, RebuildReport
 from diptych.store.records import NewPicture, VerifyReport
+from diptych.store.sqlite import index_cache
+from diptych.store.sqlite.candidates import CandidateIndex
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.rebuild import reembed_pictures
 from diptych.store.sqlite.verify import verify_store
@@ -150,7 +150,7 @@ class SqliteBackend(Store):
     def index_facts(self) -> dict[str, Any]:
         """The state of the index; without a model, that of the saved one."""
         if self._index is None:
-            manifest, _ = cache.read_manifest(self.directory)
+            manifest, _ = index_cache.read_manifest(self.directory)
             return {"kind": "exact", **{key: manifest[key] for key in ("count", "generation") if key in manifest}}
         return {
             "kind": "exact",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from diptych.console import format_count
 from diptych.errors import StoreError
-from diptych.store.index import cache
+from diptych.store.sqlite import index_cache
 from diptych.store.sqlite.backend import SqliteBackend
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE, prepare_tables
@@ -91,7 +91,7 @@ def restore_collection(
                     # Whoever knows the old state, as a reader with its index does, is to see that this is another.
                     connection.execute("UPDATE facts SET value=? WHERE key='identity'", (uuid.uuid4().hex,))
             # A kill before these are gone is no harm: they are of the identity before.
-            for name in (cache.MANIFEST, cache.CACHE):
+            for name in (index_cache.MANIFEST, index_cache.CACHE):
                 (target / name).unlink(missing_ok=True)
             if (own := _read_calibration(copy.directory)) is not None:
                 write_atomic(target / CALIBRATION, own)

@@ -10,8 +10,8 @@ from math import prod
 from pathlib import Path
 
 from diptych.errors import StoreError
-from diptych.store.index.candidates import CandidateIndex
 from diptych.store.rebuild import BATCH, Rebuild, RebuildReport
+from diptych.store.sqlite.candidates import CandidateIndex
 from diptych.store.sqlite.database import AdoptedModel, Store
 from diptych_runtime.paths import shell_word
 

@@ -12,11 +12,11 @@ import numpy as np
 from diptych.console import format_count
 from diptych.errors import StoreError
 from diptych.pictures.content import picture_id
-from diptych.store.index import cache
-from diptych.store.index.candidates import describe_differences, find_differences
 from diptych.store.originals import find_feature_faults
 from diptych.store.other_model import embedded_by
 from diptych.store.records import VerifyReport
+from diptych.store.sqlite import index_cache
+from diptych.store.sqlite.candidates import describe_differences, find_differences
 from diptych.store.sqlite.database import Store
 from diptych_runtime.token_codec import read_numbers
 
@@ -52,11 +52,11 @@ def verify_store(store: Store) -> VerifyReport:
     remarks = []
     if missing:
         remarks.append(f"pictures with neither kept bytes nor a file, which cannot be embedded again: {missing:,}")
-    manifest, fault = cache.read_manifest(store.directory)
+    manifest, fault = index_cache.read_manifest(store.directory)
     others: set[int] = set()
     now, stored = store.embedding_checksums()
     if fault is None:
-        vectors, fault = cache.load_vectors(store.directory, manifest)
+        vectors, fault = index_cache.load_vectors(store.directory, manifest)
         if vectors is not None:
             replayed = _find_replayed_rows(store, manifest["generation"])
             if replayed is None:

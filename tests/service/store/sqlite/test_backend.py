@@ -8,11 +8,11 @@ from embedded import tamper
 
 from diptych import Collection
 from diptych.errors import StoreError
-from diptych.store.index.cache import CACHE, MANIFEST
 from diptych.store.open import open_store
 from diptych.store.sqlite import backend
 from diptych.store.sqlite.backend import SqliteBackend
 from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.index_cache import CACHE, MANIFEST
 from diptych.store.sqlite.verify import verify_store
 
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from embedded import tamper
 
-from diptych.store.index.cache import MANIFEST, cache_digest
 from diptych.store.records import VerifyReport
 from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.index_cache import MANIFEST, cache_digest
 from diptych.store.sqlite.schema import row_checksum
 from diptych.store.sqlite.verify import verify_store
 

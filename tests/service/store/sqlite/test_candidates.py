@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from embedded import SIZE, new, tamper, unit
 
-from diptych.store.index.cache import CACHE, MANIFEST, cache_digest
-from diptych.store.index.candidates import CandidateIndex
+from diptych.store.sqlite.candidates import CandidateIndex
 from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.index_cache import CACHE, MANIFEST, cache_digest
 
 
 @pytest.fixture

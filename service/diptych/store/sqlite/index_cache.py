@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.store.index.vectors import Vectors
+from diptych.store.sqlite.vectors import Vectors
 from diptych_runtime.atomic import replacing_stream, write_atomic
 from diptych_runtime.own_files import open_own
 from diptych_runtime.parsing import parse_json
@@ -35,16 +35,13 @@ def save_vectors(directory: Path, vectors: Vectors, facts: Mapping[str, Any]) ->
 
 def load_vectors(directory: Path, manifest: Mapping[str, Any]) -> tuple[Vectors | None, str | None]:
     """The vectors, if they and the manifest have its digest and belong together, or else the fault."""
-    reason = find_fault(directory, manifest)
-    if reason is not None:
-        return None, reason
     try:
+        if (digest := cache_digest(directory, manifest)) != manifest.get("sha256"):
+            return None, f"its checksum is wrong ({digest[:12]}, expected {str(manifest.get('sha256'))[:12]})"
         with open_own(directory / CACHE) as file:
             vectors = Vectors.read(file)
-    except OSError as error:
-        return None, f"it cannot be read ({error.strerror})"
-    except ValueError as error:  # of an earlier version, or somebody else wrote it, with a digest that is right
-        return None, f"it cannot be read ({error})"
+    except (OSError, ValueError) as error:  # the latter of an earlier version, or somebody else wrote it
+        return None, f"it cannot be read ({getattr(error, 'strerror', None) or error})"
     different = len(np.unique(vectors.labels()))
     if vectors.dimension != manifest.get("dimension", vectors.dimension):
         return None, f"its vectors have {vectors.dimension} numbers, expected {manifest['dimension']}"
@@ -65,17 +62,6 @@ def read_manifest(directory: Path) -> tuple[dict[str, Any], str | None]:
     if not isinstance(manifest, dict) or not all(isinstance(manifest.get(key), int) for key in _NUMBERS):
         return {}, "its manifest is damaged"
     return manifest, None
-
-
-def find_fault(directory: Path, manifest: Mapping[str, Any]) -> str | None:
-    """The fault of the cache's bytes, if they and the manifest do not have its digest."""
-    try:
-        found = cache_digest(directory, manifest)
-    except OSError as error:
-        return f"it cannot be read ({error.strerror})"
-    if found != manifest.get("sha256"):
-        return f"its checksum is wrong ({found[:12]}, expected {str(manifest.get('sha256'))[:12]})"
-    return None
 
 
 def cache_digest(directory: Path, manifest: Mapping[str, Any]) -> str:

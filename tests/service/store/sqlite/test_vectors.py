@@ -6,7 +6,7 @@ import faiss
 import numpy as np
 import pytest
 
-from diptych.store.index.vectors import Vectors
+from diptych.store.sqlite.vectors import Vectors
 
 SIZE = 32
 

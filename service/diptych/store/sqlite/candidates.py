@@ -9,13 +9,13 @@ import logging
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from diptych.store.index import cache
-from diptych.store.index.vectors import Vectors
-from diptych.store.records import Change
+from diptych.store.sqlite import index_cache
+from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.vectors import Vectors
 from diptych_runtime.errors import ArgumentError
 from diptych_runtime.paths import shell_word
 
@@ -25,33 +25,6 @@ FORMAT = 3
 _STEP = 4096
 
 logger = logging.getLogger(__name__)
-
-
-class Source(Protocol):
-    """The database that an index follows: embeddings by row, and the journal of what became of them."""
-
-    directory: Path
-    identity: str
-
-    def sequence(self) -> int:
-        """The number of the last change; it only ever grows."""
-        ...
-
-    def count(self) -> int:
-        """The number of pictures."""
-        ...
-
-    def embeddings(self, after: int, limit: int) -> dict[int, bytes]:
-        """Embeddings by row number behind row `after`, empty where they are damaged."""
-        ...
-
-    def changes(self, after: int, limit: int) -> list[Change]:
-        """The next steps of the journal behind sequence number `after`."""
-        ...
-
-    def embedding_checksums(self) -> tuple[int, dict[int, int]]:
-        """The number of the last change, and the CRC-32 of every embedding by row, both of one moment."""
-        ...
 
 
 class CandidateIndex:
@@ -73,7 +46,7 @@ class CandidateIndex:
         return len(self._vectors)
 
     @classmethod
-    def open(cls, store: Source, dimension: int, revision: str) -> CandidateIndex:
+    def open(cls, store: Store, dimension: int, revision: str) -> CandidateIndex:
         """The index of a collection: its cache with the newer changes replayed, or rebuilt, which is logged once."""
         index = cls(dimension, revision, store.identity)
         reason = index._load_cache(store.directory, store.sequence())
@@ -83,18 +56,18 @@ class CandidateIndex:
         if reason is not None:
             index.refill(store)
             if len(index):
-                path = store.directory / cache.CACHE
+                path = store.directory / index_cache.CACHE
                 logger.warning("%s: %s; rebuilt from the database (%d)", path, reason, len(index))
         return index
 
     @classmethod
-    def rebuilt(cls, store: Source, dimension: int, revision: str) -> CandidateIndex:
+    def rebuilt(cls, store: Store, dimension: int, revision: str) -> CandidateIndex:
         """The index made from the database alone: the same one for the same pictures."""
         index = cls(dimension, revision, store.identity)
         index.refill(store)
         return index
 
-    def refill(self, store: Source) -> None:
+    def refill(self, store: Store) -> None:
         """Make it from the pictures in the database.
 
         Searches and changes go on with what there was until the new one takes its place; both are in memory for that
@@ -111,7 +84,7 @@ class CandidateIndex:
             with self._lock:
                 self._vectors, self.generation = fresh._vectors, fresh.generation
 
-    def catch_up(self, store: Source) -> None:
+    def catch_up(self, store: Store) -> None:
         """Replay the changes of the database since `generation`; doing it twice does no harm.
 
         Where the journal does not go back that far, it is made anew.
@@ -122,7 +95,7 @@ class CandidateIndex:
                     logger.info("%s: more has changed than the journal holds; the index is made anew", store.directory)
                     self.refill(store)
 
-    def _replay_changes(self, store: Source) -> bool:
+    def _replay_changes(self, store: Store) -> bool:
         """Replay the changes of the database; False if the journal does not go back to `generation`."""
         with self._changing:
             while (changes := store.changes(self.generation, _STEP)) and changes[0].sequence == self.generation + 1:
@@ -131,7 +104,7 @@ class CandidateIndex:
                 self._update_vectors(present, changes[-1].sequence, store.directory)
         return not changes
 
-    def _find_difference(self, store: Source) -> str | None:
+    def _find_difference(self, store: Store) -> str | None:
         """The difference from the database, in words; None without one, and beside a writer, who has compared it and is
         further on.
         """
@@ -184,12 +157,12 @@ class CandidateIndex:
         """Write the cache and then its manifest, each in one step; raises OSError if the disk does not take them."""
         with self._changing:
             facts = {"generation": self.generation, "count": len(self), **self._state_facts()}
-            cache.save_vectors(directory, self._vectors, facts)
+            index_cache.save_vectors(directory, self._vectors, facts)
             self.saved_generation = self.generation
 
     def _load_cache(self, directory: Path, sequence: int) -> str | None:
         """Take over the cache; returns the reason if it cannot be used."""
-        manifest, reason = cache.read_manifest(directory)
+        manifest, reason = index_cache.read_manifest(directory)
         if reason is not None:
             return reason
         for key, wanted in self._state_facts().items():
@@ -197,7 +170,7 @@ class CandidateIndex:
                 return f"it was made for {key} {manifest.get(key)!r}, not {wanted!r}"
         if manifest["generation"] > sequence:
             return f"it is ahead of the database (generation {manifest['generation']}, database {sequence})"
-        vectors, reason = cache.load_vectors(directory, manifest)
+        vectors, reason = index_cache.load_vectors(directory, manifest)
         if vectors is None:
             return reason
         self._vectors = vectors
