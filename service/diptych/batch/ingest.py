@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.batch.parts.disk import explain_disk_errors
+from diptych.batch.parts.folder import explain_disk_errors
 from diptych.batch.parts.manifest import NAMES, Step, make_job_id, write_part
 from diptych.batch.parts.picture_names import PictureNames, describe_part, read_names
 from diptych.batch.workers.executor import RetryQueue, WorkerPool
@@ -31,6 +31,7 @@ from diptych.collection.ingest import (
     Added,
     AlreadyStored,
     Incoming,
+    KnownIds,
     collect_features,
     make_batches,
     read_new,
@@ -60,45 +61,26 @@ class Found:
     content: Content | AlreadyStored
 
 
-@dataclass(frozen=True)
-class _JobSpec:
-    """The specification of a job: `count` files, `size` in a part, with a model of this revision."""
-
-    model: str
-    count: int
-    size: int
-
-    @property
-    def step(self) -> Step:
-        return Step("files", self.count, self.size)
-
-    @classmethod
-    def load(cls, job: Path) -> _JobSpec:
-        """Read the specification of a job. Raises BatchError where it is not to be seen."""
-        try:
-            return cls(**json.loads((job / ORDER).read_bytes()))
-        except FileNotFoundError:
-            raise make_unseen_error(job / ORDER, "the collection") from None
+def _load_order(job: Path) -> tuple[str, Step]:
+    """The revision of a job's model, and its step. Raises BatchError where it is not to be seen."""
+    try:
+        order = json.loads((job / ORDER).read_bytes())
+    except FileNotFoundError:
+        raise make_unseen_error(job / ORDER, "the collection") from None
+    return order["model"], Step("files", order["count"], order["size"])
 
 
-@dataclass(frozen=True)
-class _KnownIds:
-    """The pictures that the collection had when the job began: ids as "S16", sorted."""
+@lru_cache(1)
+def _load_known(job: Path) -> np.ndarray:
+    """The ids, "S16" and sorted, of the pictures that the collection had when the job began."""
+    return np.fromfile(job / KNOWN, "S16")
 
-    ids: np.ndarray
 
-    @staticmethod
-    @lru_cache(1)
-    def load(job: Path) -> _KnownIds:
-        """Read the ids that the collection had; those of the last job stay in memory."""
-        return _KnownIds(np.fromfile(job / KNOWN, "S16"))
-
-    def known_ids(self, ids: Sequence[str]) -> set[str]:
-        """The given ids that the collection had."""
-        return {id for id in ids if self._has_id(np.array(bytes.fromhex(id), "S16"))}
-
-    def _has_id(self, key: np.ndarray) -> bool:
-        return bool(np.searchsorted(self.ids, key, "left") < np.searchsorted(self.ids, key, "right"))
+def _select_known(ids: Sequence[str], *, job: Path) -> set[str]:
+    known = _load_known(job)
+    keys = np.array([bytes.fromhex(id) for id in ids], "S16")
+    found = np.searchsorted(known, keys, "left") < np.searchsorted(known, keys, "right")
+    return {id for id, there in zip(ids, found.tolist(), strict=True) if there}
 
 
 def embed_with_workers(
@@ -118,7 +100,7 @@ def embed_with_workers(
         # With a name of its own: a worker of a killed run may still put a part into another folder.
         job = folder / make_job_id()
         try:
-            step = _begin_job(job, paths, collection).step
+            step = _begin_job(job, paths, collection)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -190,11 +172,11 @@ def add_with_workers(
 def embed_part(number: int, *, folder: str, config: WorkerConfig) -> None:
     """Read and encode the files of a part, and write the results."""
     job = Path(folder)
-    order = _JobSpec.load(job)
-    scorer = load_scorer(config, order.model)
+    model, step = _load_order(job)
+    scorer = load_scorer(config, model)
+    read = partial(_read_picture, scorer=scorer, known_ids=partial(_select_known, job=job))
     results: dict[str, Found | None] = {}
-    for batch in make_batches(map(Path, read_names(job / NAMES, range(*order.step.part_bounds(number))))):
-        read = partial(_read_picture, scorer=scorer, known=_KnownIds.load(job))
+    for batch in make_batches(map(Path, read_names(job / NAMES, range(*step.part_bounds(number))))):
         looked = map_pictures(read, batch, scorer.runtime.threads)
         seen = [None if isinstance(found, PictureError) else found for found in looked]
         contents = [found.content for found in seen if found is not None]
@@ -203,18 +185,17 @@ def embed_part(number: int, *, folder: str, config: WorkerConfig) -> None:
         made = {id: replace(fresh[id], features=both) for id, both in zip(fresh, features, strict=True)}
         for path, found in zip(map(str, batch), seen, strict=True):
             results[path] = found and replace(found, content=made.get(found.content.id, found.content))
-    write_part(job / order.step.part_file(number), _to_bytes(results))
+    write_part(job / step.part_file(number), _to_bytes(results))
 
 
-def _read_picture(path: Path, scorer: Scorer, known: _KnownIds) -> Found:
+def _read_picture(path: Path, scorer: Scorer, known_ids: KnownIds) -> Found:
     check_name(str(path))
     status, data = read_file(path, scorer.limits)
-    content = read_new(data, known.known_ids, scorer, name=str(path), keep=False)
+    content = read_new(data, known_ids, scorer, name=str(path), keep=False)
     return Found(picture_of(content.id, path, status, data), content)
 
 
-def _begin_job(job: Path, paths: list[str], collection: Collection) -> _JobSpec:
-    order = _JobSpec(collection.scorer.runtime.revision, len(paths), _SIZE)
+def _begin_job(job: Path, paths: list[str], collection: Collection) -> Step:
     job.mkdir(parents=True)
     with closing(PictureNames(job / NAMES)) as names:
         for path in paths:
@@ -222,8 +203,9 @@ def _begin_job(job: Path, paths: list[str], collection: Collection) -> _JobSpec:
         names.commit()
     ids = [bytes.fromhex(id) for id in collection.store.ids()]
     write_atomic(job / KNOWN, np.sort(np.array(ids, "S16")).tobytes())
-    write_atomic(job / ORDER, json.dumps(asdict(order)).encode())
-    return order
+    order = {"model": collection.scorer.runtime.revision, "count": len(paths), "size": _SIZE}
+    write_atomic(job / ORDER, json.dumps(order).encode())
+    return _load_order(job)[1]
 
 
 def _attach_bytes(path: str, found: Found, scorer: Scorer) -> Found | None:

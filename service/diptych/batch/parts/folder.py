@@ -99,6 +99,20 @@ def remove_folder(folder: Path) -> None:
         folder.rmdir()
 
 
+@contextmanager
+def explain_disk_errors(folder: Path, again: str) -> Iterator[None]:
+    """Turn an OSError inside the block into a BatchError that says how to go on.
+
+    It names the file, the reason, and what to do `again` once that is mended.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise BatchError(
+            f"{error.filename or folder}: {error.strerror or error}; what is done is kept, so mend that and {again}"
+        ) from None
+
+
 def _begin_or_resume(spec: JobSpec, folder: Path, *, resume: bool, force: bool, bar: Bar) -> Manifest:
     try:
         found = None if force and not resume else Manifest.load(folder)

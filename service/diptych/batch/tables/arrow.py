@@ -118,18 +118,6 @@ def _measure_bytes(column: Any, label: str) -> int:
     return column.nbytes + longest * len(column)
 
 
-def read_schema(name: str) -> Any:
-    """The schema of a Parquet file."""
-    _, parquet = import_arrow()
-    return parquet.read_schema(name)
-
-
-def make_text_schema(columns: Sequence[str]) -> Any:
-    """Make the schema of columns that all hold text."""
-    pyarrow, _ = import_arrow()
-    return pyarrow.schema([(column, pyarrow.string()) for column in columns])
-
-
 def common_schema(schemas: Iterable[Any], name: str) -> Any:
     """One schema for batches in which a column may be missing, empty, or of another number type.
 

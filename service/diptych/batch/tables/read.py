@@ -100,7 +100,10 @@ def read_schema(name: str, sides: tuple[str, str] = SIDES) -> Any:
     with open_table(name, sides) as table:
         if kind == "jsonl":
             return arrow.common_schema((batch.record_batch(None).schema for batch in table.batches), name)
-    return arrow.read_schema(name) if kind == "parquet" else arrow.make_text_schema(table.columns)
+    pyarrow, parquet = arrow.import_arrow()
+    if kind == "parquet":
+        return parquet.read_schema(name)
+    return pyarrow.schema([(column, pyarrow.string()) for column in table.columns])
 
 
 def check_columns(columns: list[str], sides: tuple[str, str], name: str) -> None:
