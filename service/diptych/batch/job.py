@@ -139,8 +139,8 @@ class Job:
         if needed > (free := shutil.disk_usage(self.folder).free):
             what = f"the tokens of {pictures:,} pictures and the scores of {pairs:,} pairs"
             raise BatchError(
-                f"{self.folder} needs about {byte_size(needed)} of disk for {what}, and {byte_size(free)} are free; make "
-                "room and go on with --resume, or name an output on another disk"
+                f"{self.folder} needs about {byte_size(needed)} of disk for {what}, and {byte_size(free)} are free; "
+                "make room and go on with --resume, or name an output on another disk"
             )
         if encoded or scored:
             done, step = (encoded, manifest.encoding) if pictures else (scored, manifest.scoring)

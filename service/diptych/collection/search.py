@@ -12,8 +12,7 @@ import numpy as np
 
 from diptych.errors import UnknownPictureError
 from diptych.pictures.content import content_id
-from diptych.scoring.ranking import best_first
-from diptych.scoring.scorer import Scorer
+from diptych.scoring.scorer import Scorer, best_first
 from diptych.scoring.tracing import span
 from diptych.store.filters import Filter
 from diptych.store.open import Backend

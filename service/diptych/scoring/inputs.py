@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 from PIL import Image
 
-from diptych.pictures.sources import Fetch, is_url
 from diptych.pictures.walk import Refuse, Tree, no_picture
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import ArgumentError, PictureError
 
 Pair = Sequence[PictureSource]
-_FETCHES = 8  # at a time
 
 
 def is_picture(value: object) -> bool:
@@ -55,17 +52,6 @@ def files_below(folder: str | os.PathLike[str], refuse: Refuse = lambda path, re
     if not tree.files:
         raise PictureError(no_picture([folder], tree.omissions))
     return list(map(Path, tree.files))
-
-
-def with_contents(sources: Iterable[PictureSource], fetch: Fetch) -> list[PictureSource]:
-    """The sources, with the bytes of those that are web addresses in their place. Raises what `fetch` does."""
-    sources = list(sources)
-    urls = list(dict.fromkeys(source for source in sources if isinstance(source, str) and is_url(source)))
-    if not urls:
-        return sources
-    with ThreadPoolExecutor(_FETCHES, thread_name_prefix="diptych-fetch") as pool:
-        contents = dict(zip(urls, pool.map(fetch, urls), strict=True))
-    return [contents.get(source, source) if isinstance(source, str) else source for source in sources]
 
 
 def pairs_of(inputs: Iterable[Pair]) -> list[Pair]:

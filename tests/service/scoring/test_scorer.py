@@ -10,7 +10,7 @@ from PIL import Image
 
 from diptych import Scorer
 from diptych.bench.demo.collection import draw_scenes
-from diptych.scoring.ranking import best_first
+from diptych.scoring.scorer import best_first
 from diptych_runtime.calibration.evidence import FEATURES, Verification
 from diptych_runtime.closer_look.verification import describe
 from diptych_runtime.errors import ArtifactError, PictureError

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from diptych.scoring.watchdog import Watchdog
+from diptych.scoring.scheduler import Watchdog
 
 
 def test_the_one_that_began_first_counts_until_it_ends():
