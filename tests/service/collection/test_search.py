@@ -155,15 +155,6 @@ def test_a_relevance_is_held_against_the_rivals_in_the_list_and_the_score_of_the
     assert [match.relevance_score for match in stopped] == [match.relevance_score for match in plain]
 
 
-def test_among_few_there_are_no_rivals(collection, photo_bytes, asking):
-    held = asking(cohort=1.0, level=-3.0)
-    alone, among = (
-        Collection(collection.backend, by).search(photo_bytes(3), top=9, candidates=12)
-        for by in (collection.scorer, held)
-    )
-    assert alone.matches == among.matches
-
-
 def test_the_query_itself_is_the_same_though_its_file_is_gone(scorer, tmp_path, photo_bytes):
     query = tmp_path / "query.jpg"
     query.write_bytes(photo_bytes(3))
