@@ -75,9 +75,7 @@ class Added:
 
 
 def make_batches(sources: Iterable[S], most: int | None = None) -> Iterator[list[S]]:
-    """Pictures in groups of at most 64, or `most`, and about 64 MiB of files, so that memory stays bounded whatever is
-    to be kept.
-    """
+    """Pictures in groups of at most 64, or `most`, and about 64 MiB of files: memory stays bounded."""
     batch: list[S] = []
     held = 0
     for source in sources:
@@ -100,9 +98,7 @@ def name_of(source: PictureSource) -> str | None:
 
 
 def path_of(source: PictureSource) -> str | None:
-    """The place where a picture can be found again, as a collection keeps it: the full path of a file, a web address;
-    None for pixels or bytes.
-    """
+    """The full path of a file, or a web address, as a collection keeps it; None for pixels or bytes."""
     name = name_of(source)
     return name if name is None or is_url(name) else full_path(name)
 
@@ -162,9 +158,7 @@ def collect_features(contents: Sequence[Content], scorer: Scorer) -> list[tuple[
 
 
 def simulate_commit(arrivals: Sequence[Incoming], met: set[str]) -> list[Added]:
-    """The acknowledgements that `commit` would give, without writing; `met` collects the ids of earlier calls, for
-    repeated pictures.
-    """
+    """The acknowledgements that `commit` would give, without writing; `met` collects the ids of earlier calls."""
     found = []
     for arrival in arrivals:
         new = isinstance(arrival.content, Content) and arrival.content.id not in met

@@ -64,9 +64,7 @@ def rebuild_collection(
 
 
 def _find_absence(path: Path) -> str | None:
-    """The sign that a file is away and not gone, if there is one: a disk that is not mounted leaves an empty folder, or
-    none.
-    """
+    """The sign that a file is away and not gone: a disk that is not mounted leaves an empty folder, or none."""
     try:
         if path.is_file():
             with path.open("rb") as file:
@@ -102,8 +100,9 @@ def embed_stored(scorer: Scorer, store: Keeper, records: Sequence[Record]) -> li
 
 @dataclass(frozen=True)
 class Adoption:
-    """The outcome of an adoption: `kept` pictures have the features they had, and `rebuilt` says what was embedded
-    anew, None where nothing had to be. `calibration` is True if one's own, over the model before, was removed.
+    """An adoption: `kept` pictures have the features they had, `rebuilt` says what was embedded anew, if anything was.
+
+    `calibration` is True if one's own, over the model before, was removed.
     """
 
     kept: int
@@ -143,9 +142,7 @@ def adopt_model(
 
 
 def _list_panels(adopted: AdoptedModel | None) -> Mapping[str, str]:
-    """The sha256 of the panel graph of every model that is known here, by revision: bundled ones, one's own and the
-    `adopted` one.
-    """
+    """The sha256 of the panel graph of every known model by revision: bundled, own and the `adopted` one."""
     known = {} if adopted is None else {adopted.revision: adopted.panel}
     return known | {manifest.revision: manifest.digests[PANEL_GRAPH] for manifest in models_by_name().values()}
 

@@ -14,7 +14,7 @@ from threading import Condition, Lock
 
 from diptych.collection.collection import Collection
 from diptych.collection.own_model import Scorers
-from diptych.collection.root import Root, check_name, collections_in
+from diptych.collection.root import Root, check_name, collections_in, list_names
 from diptych.errors import (
     CollectionKeptError,
     CollectionNameError,
@@ -182,8 +182,7 @@ class Collections:
         Raises UnknownCollectionError, and CollectionNameError if several could be meant.
         """
         names = self.names()
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        there = f"there are {', '.join(names[:_SHOWN])}{more}" if names else "there is none yet"
+        there = f"there are {list_names(names, _SHOWN)}" if names else "there is none yet"
         if name is None:
             name = names[0] if len(names) == 1 else DEFAULT
             if name not in names and names:

@@ -24,7 +24,6 @@ _HALF = re.compile(rf"\.{NAME}\.(new|removed)-[0-9a-f]{{32}}")
 # What Diptych writes into the folder of a collection, with what SQLite and a write that was broken off leave beside it.
 NAMES = (DATABASE, index_cache.CACHE, index_cache.MANIFEST, CALIBRATION, "sync.sqlite", "dedupe.sqlite", LOCK)
 _OURS = re.compile(rf"\.?({'|'.join(map(re.escape, NAMES))})(-wal|-shm|-journal|\.backup|(\.\d+)?\.tmp)?")
-_SHOWN = 5
 
 logger = logging.getLogger(__name__)
 
@@ -78,8 +77,7 @@ class Root:
             )
 
     def remove(self, name: str, store: Store) -> None:
-        """Remove the collection of this name, whose store is no longer in use, file by file: what is not Diptych's is
-        never deleted.
+        """Remove a collection, whose store is no longer in use, file by file: what is not Diptych's is never deleted.
 
         Raises StoreError, with the store closed and the collection still there, if the folder cannot be changed.
         """
@@ -123,10 +121,10 @@ def find_strangers(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if not is_ours(path))
 
 
-def list_names(names: list[str]) -> str:
+def list_names(names: list[str], shown: int = 5) -> str:
     """The first few names, and how many more there are."""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
 
 
 def is_ours(path: Path) -> bool:

@@ -116,9 +116,7 @@ def _covers_host(allowed: str, host: str) -> bool:
 
 
 def is_host(text: str) -> bool:
-    """True if this is a host's name or address in the form for comparison: in lower case, an address in its usual
-    spelling.
-    """
+    """True for the name or address of a host in its form for comparison: lower case, an address as usual."""
     try:
         return str(_parse_literal(text) or text) == text
     except RemoteRefusedError:

@@ -26,26 +26,26 @@ _STEP = 500
 
 def open_searchable(where: Location, runtime: Runtime, *, create: bool, read_only: bool) -> Backend:
     """Open a place to be searched by this model. Raises StoreError, and ModelMismatchError if another one made it."""
-    found = parse_location(where)
-    if isinstance(found, Address):
-        from diptych.store.milvus.backend import MilvusBackend
-
-        return MilvusBackend.searchable(found, runtime, create=create, read_only=read_only)
-    from diptych.store.sqlite.backend import SqliteBackend
-
-    return SqliteBackend.searchable(found, runtime, create=create, read_only=read_only)
+    kind, place = _find_kind(where)
+    return kind.searchable(place, runtime, create=create, read_only=read_only)
 
 
 def open_store(where: Location, *, read_only: bool = False) -> Backend:
     """Open a place to look after its pictures, whatever model embedded them. Raises StoreError."""
+    kind, place = _find_kind(where)
+    return kind.open(place, read_only=read_only)
+
+
+def _find_kind(where: Location) -> tuple[Any, Any]:
+    """The class of the store at a place, and that place as the class takes it."""
     found = parse_location(where)
     if isinstance(found, Address):
         from diptych.store.milvus.backend import MilvusBackend
 
-        return MilvusBackend.open(found, read_only=read_only)
+        return MilvusBackend, found
     from diptych.store.sqlite.backend import SqliteBackend
 
-    return SqliteBackend.open(found, read_only=read_only)
+    return SqliteBackend, found
 
 
 def rebuild_store(where: Location, work: Rebuild, adopted: AdoptedModel | None = None) -> RebuildReport:

@@ -160,13 +160,14 @@ def test_tokens_come_in_the_order_in_which_they_are_asked_for_and_one_cut_off_is
     whole = np.random.default_rng(0).normal(size=(17, *SHAPE)).astype(np.float16)
     tokens = Tokens(tmp_path, STEP, SHAPE)
     for number in range(3):
-        tokens.write(number, whole[slice(*STEP.part_bounds(number))], {1: "gone"} if number == 1 else {})
+        part = whole[slice(*STEP.part_bounds(number))]
+        tokens.write(number, part, {1: "gone"} if number == 1 else {}, [None] * len(part))
     places = np.random.default_rng(1).integers(0, 17, 101)
     np.testing.assert_array_equal(tokens.read_tokens(places), whole[places])
     assert tokens.read_tokens(places[:0]).shape == (0, *SHAPE)
-    assert tokens.find_errors([0, 8, 16, 8]) == {8: "gone"}
+    assert tokens.find_facts([0, 8])[0] == {8: "gone"}
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    tokens.write(1, whole[7:14], {1: "gone"})
+    tokens.write(1, whole[7:14], {1: "gone"}, [None] * 7)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     assert len(before) == 6
     (tmp_path / "tokens-000002.f16").write_bytes(b"short")

@@ -118,9 +118,9 @@ class _OpenJob:
     def score_pairs(self, pairs: np.ndarray) -> Scores:
         """Score pairs uint32 (P, 2) of places; a picture with an error is one of its pairs."""
         places = np.unique(pairs).tolist()
-        errors = self.tokens.find_errors(places)
-        stamps = map(self.tokens.find_stamp, places)
-        files = dict(zip(places, map(_File, read_names(self.folder / NAMES, places), stamps), strict=True))
+        errors, stamps = self.tokens.find_facts(places)
+        names = read_names(self.folder / NAMES, places)
+        files = dict(zip(places, map(_File, names, stamps.values()), strict=True))
         failed: dict[int, str] = {}
         for row, pair in enumerate(pairs.tolist()):
             sides = zip(self.manifest.sides, pair, strict=True)

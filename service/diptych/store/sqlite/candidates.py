@@ -105,9 +105,7 @@ class CandidateIndex:
         return not changes
 
     def _find_difference(self, store: Store) -> str | None:
-        """The difference from the database, in words; None without one, and beside a writer, who has compared it and is
-        further on.
-        """
+        """The difference from the database, in words; None without one, and beside a writer, who has compared it."""
         count = store.count()
         sequence, stored = store.embedding_checksums()
         if sequence != self.generation:

@@ -18,7 +18,15 @@ from diptych.store.filters import Filter, to_sql
 from diptych.store.lock import LOCK, WriterLock
 from diptych.store.records import Change, FileStamp, NewPicture, Record
 from diptych.store.sqlite.labels import Labels
-from diptych.store.sqlite.schema import DATABASE, DIGESTS, FACTS, missing_error, prepare_tables, row_checksum
+from diptych.store.sqlite.schema import (
+    DATABASE,
+    DIGESTS,
+    FACTS,
+    identify_file,
+    missing_error,
+    prepare_tables,
+    row_checksum,
+)
 from diptych_runtime.atomic import disk_bytes, sync_folder
 from diptych_runtime.manifest import PANEL_GRAPH, Manifest
 from diptych_runtime.parsing import parse_json
@@ -49,9 +57,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class AdoptedModel:
-    """The model of a collection: the `model` as it is opened, by name or by an absolute path, its `revision`, and the
-    sha256 of its `panel` graph, which made the stored features.
-    """
+    """A collection's model as it is opened, by name or full path, its revision, and the sha256 of its panel graph."""
 
     model: str
     revision: str
@@ -104,9 +110,9 @@ class Store(Labels):
             raise StoreError(f"{directory} cannot be written: {error.strerror}; choose another folder") from None
         store = cls(directory, read_only=read_only, lock=lock)
         try:
-            with store._borrow_connection() as connection:
+            with store.reading() as connection:
                 prepare_tables(connection, path, create=create and not read_only, read_only=read_only)
-            store._remember_file()
+            store._file = identify_file(path)
             store.identity = store.present_identity()
         except BaseException:
             if new and path.exists() and not path.stat().st_size:
@@ -217,7 +223,7 @@ class Store(Labels):
 
     def removed_metadata(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """The metadata kept of pictures that `relocate` removed, by id: of those of the given ids that have some."""
-        with self._borrow_connection() as connection:
+        with self.reading() as connection:
             return _read_removed(connection, ids)
 
     def forget_removed(self, until: datetime) -> None:
@@ -400,7 +406,7 @@ class Store(Labels):
 
     def embedding_checksums(self) -> tuple[int, dict[int, int]]:
         """The number of the last change, and the CRC-32 of every embedding by row, both of one moment."""
-        with self._borrow_connection() as connection:
+        with self.reading() as connection:
             connection.execute("BEGIN")
             try:
                 sequence = connection.execute(_LAST).fetchone()[0]
@@ -422,8 +428,9 @@ class Store(Labels):
         return dict(map(tuple, self._fetch_all(query)))
 
     def list_outdated(self, revision: str, sizes: tuple[int, int], after: int, limit: int) -> list[tuple[int, Record]]:
-        """(row, record) behind row `after` of another revision or with damaged features; `sizes` are those of whole
-        ones: the bytes of the embedding, and the numbers of the tokens.
+        """(row, record) behind row `after` of another revision or with damaged features.
+
+        `sizes` are those of whole ones: the bytes of the embedding, and the numbers of the tokens.
         """
         query = (
             f"SELECT {_COLUMNS} FROM {_JOINED} WHERE row > ? AND"

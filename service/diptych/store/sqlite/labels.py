@@ -40,9 +40,7 @@ class Labels(Connections):
             )
 
     def take_back_label(self, a: str, b: str, question: str) -> bool:
-        """Forget the latest answer about a pair, so that the one before it, if any, stands again; False if there is
-        none.
-        """
+        """Forget the latest answer about a pair: the one before it stands again. False if there is none."""
         with self._transaction() as connection:
             return bool(
                 connection.execute(
@@ -70,9 +68,7 @@ class Labels(Connections):
     def label_page(
         self, limit: int, after: int = 0, question: str | None = None, last: int = _LAST
     ) -> tuple[list[Label], int | None]:
-        """A page of up to `limit` of the `labels`, beginning behind the number `after`, as they were at the number
-        `last`; and the `after` of the next page, None if there is none.
-        """
+        """A page of the `labels` behind the number `after`, as of `last`, and the `after` of the next page or None."""
         # Of each row by itself whether it is the latest: a page takes as long as it has rows.
         newer = "SELECT 1 FROM labels n WHERE n.question=l.question AND n.a=l.a AND n.b=l.b"
         found = self._fetch_all(
