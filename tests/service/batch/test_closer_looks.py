@@ -15,7 +15,6 @@ from diptych.batch.job import Job
 from diptych.batch.workers.executor import Serial
 from diptych.batch.workers.pool import Pool
 from diptych.batch.workers.tasks import WorkerConfig, clear_caches
-from diptych_runtime.closer_look import verification
 
 NAMES = ("one.png", "copy.jpg", "other.png")
 PAIRS = [(a, b) for a in NAMES for b in NAMES]
@@ -63,15 +62,6 @@ def test_a_row_says_what_a_pair_by_itself_does(artifact_that_looks, job, table, 
     if question == "copy":
         assert same == {pair for pair in PAIRS if ("other.png" in pair) == (pair == ("other.png", "other.png"))}
     assert report.outcome.closer_looks == sum(row["closer_look"] == "taken" for row in rows) > 0
-
-
-def test_a_picture_is_described_once_for_the_pairs_that_lie_together(job, monkeypatch):
-    described, describe = [], verification._describe_picture
-    monkeypatch.setattr(
-        verification, "_describe_picture", lambda picture: described.append(picture.size) or describe(picture)
-    )
-    assert job("out.jsonl", question="copy").run(Serial()).outcome.closer_looks == len(DIFFERENT)
-    assert len(described) == len(NAMES)
 
 
 def test_workers_and_a_stream_write_the_same_bytes(artifact_that_looks, job, table, diptych):

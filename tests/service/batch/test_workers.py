@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from functools import partial
 
 import pytest
-from part_works import always, once, plain, slow, wrong
+from part_works import always, once, slow, wrong
 
 from diptych.batch.parts.folder import folder_of, open_job, specify_job
 from diptych.batch.parts.manifest import SCORED_BY, Manifest, make_job_id
@@ -19,12 +19,6 @@ from diptych.errors import BatchError
 
 def attempts(numbers, say=lambda text: None) -> RetryQueue:
     return RetryQueue(numbers, lambda number: f"the rows of part {number}", say)
-
-
-def test_every_part_is_done_once_by_whichever_process():
-    with Pool(3) as pool:
-        assert sorted(pool.run(plain, attempts(range(20)))) == list(range(20))
-        assert sorted(pool.run(plain, attempts([7]))) == [7], "the processes are still there"
 
 
 def test_the_part_of_a_killed_process_is_done_by_another_and_that_is_said(tmp_path):

@@ -9,7 +9,6 @@ from PIL import Image
 from diptych import Scorer
 from diptych.bench.demo.collection import draw_scenes
 from diptych.scoring.scorer import best_first
-from diptych_runtime.closer_look.verification import describe
 from diptych_runtime.errors import ArtifactError, PictureError
 
 
@@ -163,18 +162,6 @@ def test_a_closer_look_decides_what_predict_says_and_no_raw_score(looking, thing
     for name in ("a.png", "b.png"):
         scene.save(tmp_path / name)
     assert looking.predict([(tmp_path / "a.png", tmp_path / "b.png")])[0] == 1.0, "without a doubt"
-
-
-def test_each_picture_is_described_once_and_none_without_a_closer_look(looking, thing, monkeypatch):
-    scene, other = draw_scenes(2)
-    described = []
-    monkeypatch.setattr(
-        "diptych.scoring.scorer.describe", lambda picture, limits: described.append(picture) or describe(picture)
-    )
-    looking.predict([(scene, other), (other, scene), (scene, scene)])
-    assert len(described) == 2
-    thing.predict([(scene, other)])
-    assert len(described) == 2
 
 
 def test_a_shorter_ranking_is_the_beginning_of_the_whole_one(looking):

@@ -16,7 +16,6 @@ import numpy as np
 from diptych.store.sqlite import index_cache
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.vectors import Vectors
-from diptych_runtime.errors import ArgumentError
 from diptych_runtime.paths import shell_word
 
 METRIC = "inner product"
@@ -133,11 +132,8 @@ class CandidateIndex:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Rows int64 (n,) and cosines float32 (n,) of the n <= `count` nearest, nearest first, equals by row.
 
-        `embedding` is one finite unit vector float32 (e,); raises ArgumentError otherwise. With `among` only these rows
-        are looked for.
+        `embedding` is one unit vector float32 (e,). With `among` only these rows are looked for.
         """
-        if embedding.shape != (self.dimension,) or not np.isfinite(embedding).all():
-            raise ArgumentError(f"expected a finite embedding of {self.dimension} numbers, got shape {embedding.shape}")
         with self._lock:
             return self._vectors.search(embedding, count, among)
 
