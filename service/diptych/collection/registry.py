@@ -150,11 +150,6 @@ class Collections:
         """True if collections can neither be made nor removed, as there is no root."""
         return self._home is None
 
-    @property
-    def most_open(self) -> int:
-        """The most collections that are open at once."""
-        return len(self._places) if self._home is None else self._most
-
     def scorers(self) -> list[Scorer]:
         """The scorers of the collections of a root, one for each model, first the default one."""
         return [] if self._home is None else [*self._home[1]]
@@ -223,7 +218,7 @@ class Collections:
             with self._changed:
                 place.users -= 1
                 self._changed.notify_all()
-            if len(self._places) > self.most_open:
+            if self._home is not None and len(self._places) > self._most:
                 self._close_idle()
 
     def summary(self, name: str) -> Summary:

@@ -154,8 +154,9 @@ class Tree:
         countable = _COUNTED
 
         def close(error: OSError) -> None:
-            if error.filename not in left_out:
-                self._close_folder(error)
+            gone = isinstance(error, FileNotFoundError | NotADirectoryError)  # since its parent was listed
+            if error.filename not in left_out and not gone:
+                self.closed[error.filename] = f"{error.filename} cannot be listed: {error.strerror}"
 
         for place, folders, names in walk_folder(top, close):
             reason = left_out.pop(place, "")
@@ -207,10 +208,6 @@ class Tree:
     def hides(self, path: str) -> bool:
         """True for a file that may well exist below a folder that cannot be read now."""
         return path in self.closed or any(str(folder) in self.closed for folder in Path(path).parents)
-
-    def _close_folder(self, error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError | NotADirectoryError):  # gone since its parent was listed
-            self.closed[error.filename] = f"{error.filename} cannot be listed: {error.strerror}"
 
 
 def no_picture(folders: Iterable[str | os.PathLike[str]], omissions: Omissions, but: str = "") -> str:

@@ -22,7 +22,6 @@ from pathlib import Path
 from queue import Empty, LifoQueue
 from threading import Thread
 from traceback import format_exc
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from diptych.errors import DeadlineError, DecoderEndedError, DecoderStartError, DecodingMemoryError, DecodingTimeError
@@ -183,9 +182,7 @@ class DecodePool:
     def __enter__(self) -> DecodePool:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -165,14 +165,14 @@ def test_a_closer_look_decides_what_predict_says_and_no_raw_score(looking, thing
 
 
 def test_a_shorter_ranking_is_the_beginning_of_the_whole_one(looking):
-    scene, *others = draw_scenes(6)
+    scene, *others = draw_scenes(4)
     documents = [*others, scene.resize((300, 220)), scene.transpose(Image.Transpose.FLIP_LEFT_RIGHT)]
     whole = looking.rank(scene, documents)
-    assert {entry["corpus_id"] for entry in whole[:2]} == {5, 6}
+    assert {entry["corpus_id"] for entry in whole[:2]} == {3, 4}
     assert (whole[0]["verdict"], whole[0]["closer_look"], whole[-1]["verdict"]) == ("same", "taken", "different")
     network = best_first(np.array([entry["raw_score"] for entry in whole])).tolist()
     assert network[:2] != [0, 1], "the look puts copies before what the network finds more alike"
-    for top in range(1, len(documents) + 1):
+    for top in (1, 3):
         assert looking.rank(scene, documents, top_k=top) == whole[:top]
 
 

@@ -24,7 +24,7 @@ from diptych.batch.parts.manifest import (
     part_sizes,
 )
 from diptych.batch.parts.picture_names import PictureNames
-from diptych.batch.tables.read import SIDES, hash_file, open_table
+from diptych.batch.tables.read import SIDES, hash_file, open_table, read_texts
 from diptych.errors import BatchError
 from diptych.store.lock import WriterLock
 from diptych.store.records import FileStamp
@@ -157,7 +157,7 @@ def _digest_stamps(table: Path, sides: tuple[str, str], folder: Path) -> str:
     with open_table(str(table), sides) as opened:
         for batch in opened.batches:
             for side in sides:
-                found.update(repr([stamp(name) for name in batch.read_texts(side)]).encode())
+                found.update(repr([stamp(name) for name in read_texts(batch, side)]).encode())
     return found.hexdigest()[:16]
 
 
@@ -171,7 +171,7 @@ def _survey_table(spec: JobSpec, folder: Path, bar: Bar) -> Manifest:
         bar("row", None, 0) as tick,
     ):
         for batch in table.batches:
-            places = [list(map(names.place, batch.read_texts(side))) for side in spec.sides]
+            places = [list(map(names.place, read_texts(batch, side))) for side in spec.sides]
             pairs.write(np.array(places, np.uint32).T.tobytes())
             rows += len(batch)
             tick(len(batch))

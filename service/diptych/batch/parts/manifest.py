@@ -46,11 +46,6 @@ class Step:
         """The first item of a part and the one behind its last."""
         return number * self.size, min((number + 1) * self.size, self.count)
 
-    def describe_part(self, number: int) -> str:
-        """Describe the items of a part in words for people."""
-        first, stop = self.part_bounds(number)
-        return f"the {self.name} {first + 1:,} to {stop:,}"
-
     def part_file(self, number: int) -> str:
         """The name of the file that is there once the part is done."""
         return f"{self.name}-{self.part_tag(number)}.part"

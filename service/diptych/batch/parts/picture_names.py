@@ -84,10 +84,7 @@ def read_names(path: Path, places: Iterable[int]) -> list[str]:
 
 
 def describe_part(step: Step, number: int, names: Path | None) -> str:
-    """Describe a part in words, with its first and last name if there are names."""
-    text = step.describe_part(number)
-    if names is None:
-        return text
+    """Describe a part in words for people, with its first and last name if there are names."""
     first, stop = step.part_bounds(number)
-    one, other = read_names(names, (first, stop - 1))
-    return f"{text} ({one} to {other})"
+    text = f"the {step.name} {first + 1:,} to {stop:,}"
+    return text if names is None else f"{text} ({' to '.join(read_names(names, (first, stop - 1)))})"

@@ -142,11 +142,6 @@ class CandidateIndex:
         with self._lock:
             return self._vectors.labels()
 
-    def embedding(self, row: int) -> np.ndarray:
-        """The embedding float32 (e,) of a row that is in it."""
-        with self._lock:
-            return self._vectors.vector(row)
-
     def save(self, directory: Path) -> None:
         """Write the cache and then its manifest, each in one step; raises OSError if the disk does not take them."""
         with self._changing:

@@ -50,10 +50,6 @@ class Vectors:
         parts = (codes.data[at : at + size] for at in range(0, len(codes), size))
         return dict(zip(labels.tolist(), map(zlib.crc32, parts), strict=True))
 
-    def vector(self, label: int) -> np.ndarray:
-        """The vector float32 (e,) under a label. Raises RuntimeError if there is none."""
-        return self._index.reconstruct(int(label))
-
     def add(self, labels: Sequence[int], vectors: np.ndarray) -> None:
         """Add vectors float32 (n, e) under labels that are not there yet."""
         with _one_thread():
