@@ -250,16 +250,6 @@ def test_ctrl_c_in_the_terminal_is_the_services_alone_even_while_the_processes_s
     assert (out, err) == ("True\n", "")
 
 
-def test_a_pool_that_cannot_start_says_so_and_does_not_blame_a_picture(tmp_path, environment):
-    script = tmp_path / "script.py"
-    script.write_text(
-        "from diptych.scoring.decode_pool import DecodePool\nDecodePool(1)\n"
-    )  # without `if __name__ == "__main__":`
-    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, timeout=60)
-    assert done.returncode != 0
-    assert "OSError: a decoding process ended before it could begin (exit status 1)" in done.stderr
-
-
 @pytest.mark.parametrize("decoder", [ThreadDecoder(1), ThreadDecoder(3), "workers"])
 def test_of_several_pictures_each_has_its_value_or_its_error_in_its_place(decoder, request, photo_bytes):
     decoder = request.getfixturevalue(decoder) if isinstance(decoder, str) else decoder

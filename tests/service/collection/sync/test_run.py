@@ -14,7 +14,6 @@ from diptych.collection.sync.seen_files import LEDGER, SeenFiles
 from diptych.errors import SyncError
 from diptych.pictures.walk import Tree
 from diptych.store.sqlite.database import Store
-from diptych_runtime import decoder
 
 ALL = sorted(["1.jpg", "2.jpg", "3.jpg", "5.jpg", "6.jpg", "7.jpg", "more/0.jpg", "more/4.jpg"])
 
@@ -85,22 +84,6 @@ def test_a_file_that_is_no_picture_any_more_goes_and_its_reason_is_remembered(sy
     assert sync(folder, "--strict").code == 1
     put(folder / "1.jpg", photo_bytes(1))
     assert counts(sync(folder)) == {"new": 1, "refused": 1, "unchanged": 6}
-
-
-def test_what_needs_another_package_is_refused_with_its_name_and_taken_once_it_is_there(
-    sync, folder, cost, photo_bytes, monkeypatch
-):
-    put(folder / "IMG_0001.HEIC", photo_bytes(9, (96, 64), "HEIF"))
-    with monkeypatch.context() as without:
-        without.delitem(decoder._READERS, "HEIF")
-        without.setattr("diptych.collection.sync.seen_files.FORMATS", tuple(decoder._READERS))
-        for _ in range(2):
-            first = sync(folder)
-            assert (first.code, counts(first)["refused"]) == (0, 1)
-            assert "IMG_0001.HEIC is HEIF, which cannot be read here" in str(first.json["refused"])
-            assert "pip install" in str(first.json["refused"])
-    cost()
-    assert counts(sync(folder)) == {"new": 1, "unchanged": 8}
 
 
 def test_pictures_that_were_added_otherwise_stay_as_they_are(sync, store, folder, scorer, tmp_path, photo_bytes):
