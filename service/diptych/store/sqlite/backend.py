@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
@@ -20,6 +20,7 @@ from diptych.store.records import NewPicture, VerifyReport
 from diptych.store.sqlite import index_cache
 from diptych.store.sqlite.candidates import CandidateIndex
 from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.index_cache import CacheFaultError
 from diptych.store.sqlite.rebuild import reembed_pictures
 from diptych.store.sqlite.verify import verify_store
 from diptych_runtime.atomic import disk_bytes
@@ -150,8 +151,10 @@ class SqliteBackend(Store):
     def index_facts(self) -> dict[str, Any]:
         """The state of the index; without a model, that of the saved one."""
         if self._index is None:
-            manifest, _ = index_cache.read_manifest(self.directory)
-            return {"kind": "exact", **{key: manifest[key] for key in ("count", "generation") if key in manifest}}
+            with suppress(CacheFaultError):
+                manifest = index_cache.read_manifest(self.directory)
+                return {"kind": "exact", "count": manifest["count"], "generation": manifest["generation"]}
+            return {"kind": "exact"}
         return {
             "kind": "exact",
             "count": len(self.index),

@@ -15,6 +15,7 @@ import numpy as np
 
 from diptych.store.sqlite import index_cache
 from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.index_cache import CacheFaultError
 from diptych.store.sqlite.vectors import Vectors
 from diptych_runtime.paths import shell_word
 
@@ -48,15 +49,15 @@ class CandidateIndex:
     def open(cls, store: Store, dimension: int, revision: str) -> CandidateIndex:
         """The index of a collection: its cache with the newer changes replayed, or rebuilt, which is logged once."""
         index = cls(dimension, revision, store.identity)
-        reason = index._load_cache(store.directory, store.sequence())
-        if reason is None:
+        try:
+            index._load_cache(store.directory, store.sequence())
             index.catch_up(store)
-            reason = index._find_difference(store)
-        if reason is not None:
+            index._check_entries(store)
+        except CacheFaultError as fault:
             index.refill(store)
             if len(index):
                 path = store.directory / index_cache.CACHE
-                logger.warning("%s: %s; rebuilt from the database (%d)", path, reason, len(index))
+                logger.warning("%s: %s; rebuilt from the database (%d)", path, fault, len(index))
         return index
 
     @classmethod
@@ -103,17 +104,18 @@ class CandidateIndex:
                 self._update_vectors(present, changes[-1].sequence, store.directory)
         return not changes
 
-    def _find_difference(self, store: Store) -> str | None:
-        """The difference from the database, in words; None without one, and beside a writer, who has compared it."""
+    def _check_entries(self, store: Store) -> None:
+        """Raise CacheFaultError if it differs from the database, unless a writer is further on, who has compared it."""
         count = store.count()
         sequence, stored = store.embedding_checksums()
         if sequence != self.generation:
-            return None
+            return
         if len(self) != count:
-            return f"it has {len(self)} entries after the replay and the database {count}"
+            raise CacheFaultError(f"it has {len(self)} entries after the replay and the database {count}")
         with self._lock:
             others = find_differences(self._vectors.checksums(), stored)
-        return describe_differences(others) if others else None
+        if others:
+            raise CacheFaultError(describe_differences(others))
 
     def _update_vectors(self, present: Mapping[int, bytes | None], generation: int, directory: Path) -> None:
         usable = _select_usable(present, self.dimension)
@@ -149,22 +151,17 @@ class CandidateIndex:
             index_cache.save_vectors(directory, self._vectors, facts)
             self.saved_generation = self.generation
 
-    def _load_cache(self, directory: Path, sequence: int) -> str | None:
-        """Take over the cache; returns the reason if it cannot be used."""
-        manifest, reason = index_cache.read_manifest(directory)
-        if reason is not None:
-            return reason
+    def _load_cache(self, directory: Path, sequence: int) -> None:
+        """Take over the cache. Raises CacheFaultError if it cannot be used."""
+        manifest = index_cache.read_manifest(directory)
         for key, wanted in self._state_facts().items():
             if manifest.get(key) != wanted:
-                return f"it was made for {key} {manifest.get(key)!r}, not {wanted!r}"
+                raise CacheFaultError(f"it was made for {key} {manifest.get(key)!r}, not {wanted!r}")
         if manifest["generation"] > sequence:
-            return f"it is ahead of the database (generation {manifest['generation']}, database {sequence})"
-        vectors, reason = index_cache.load_vectors(directory, manifest)
-        if vectors is None:
-            return reason
-        self._vectors = vectors
+            generations = f"generation {manifest['generation']}, database {sequence}"
+            raise CacheFaultError(f"it is ahead of the database ({generations})")
+        self._vectors = index_cache.load_vectors(directory, manifest)
         self.generation = self.saved_generation = manifest["generation"]
-        return None
 
     def _state_facts(self) -> dict[str, Any]:
         """The facts that a cache of this index must state."""
