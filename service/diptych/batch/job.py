@@ -148,10 +148,7 @@ class Job:
 
 
 def write_output(manifest: Manifest, output: Path, format: str, schema: Any, tick: Tick) -> Outcome:
-    """The table once more with the scores of all parts beside it, under the name of the output.
-
-    Raises BatchError if the table has changed since the job began.
-    """
+    """Write the table with the scores of all parts. Raises BatchError if it has changed since the job began."""
     folder = folder_of(output)
     Path(manifest.table).stat()  # as the system says it: what is done is kept
     rows = errors = closer_looks = 0
@@ -186,10 +183,7 @@ def record_of(output: Path) -> Path:
 
 
 def read_outcome(output: Path, spec: JobSpec, format: str) -> Outcome | None:
-    """The counts of an output that is complete; None if there is none, or nothing known of the file that is there.
-
-    Raises BatchError if it is the output of another job.
-    """
+    """The counts of a complete output; None where nothing is known. Raises BatchError for that of another job."""
     try:
         found = parse_json(record_of(output).read_bytes())
         is_whole = output.exists() and hash_file(output) == found["sha256"]

@@ -111,10 +111,7 @@ class Collection:
         return self.store.directory
 
     def close(self) -> None:
-        """Let go of it; the writer of a folder writes the index cache and lets the next one in.
-
-        Nothing is lost without it; the next start takes longer.
-        """
+        """Write the index cache of a folder, which saves the next start time, and let the next writer in."""
         self.backend.close()
 
     def __enter__(self) -> Collection:
@@ -280,10 +277,7 @@ class Collection:
         }
 
     def content(self, id: str) -> tuple[bytes, str]:
-        """(bytes, media type) of a picture's file, as it was when it was added.
-
-        Raises UnknownPictureError if there is no such picture, or if its file was not kept and is gone or changed.
-        """
+        """(bytes, media type) of a picture's file as it was added. Raises UnknownPictureError without that."""
         data = read_original(self.backend, self.get(id), self.scorer.limits)
         return data, media_type(data)  # not what the store says, which may be a stranger's: a page, for one
 
@@ -327,10 +321,7 @@ class Collection:
         return self.store.take_back_label(a, b, question)
 
     def labels(self, question: str | None = None) -> Labels:
-        """The answers that people gave, to one question or to any, in the order they were given.
-
-        Raises StoreError for a collection that is not in a folder.
-        """
+        """The answers that people gave, to one question or to any, in order. Raises StoreError outside a folder."""
         return self.store.labels(question)
 
     def stats(self) -> dict[str, Any]:
@@ -414,10 +405,9 @@ class Collection:
 
 
 def with_own_calibration(scorer: Scorer, folder: Path | None) -> Scorer:
-    """The scorer with the calibration in the folder of a collection over it, if there is one that was made over its
-    model; another one is left out, with a warning. Raises ArtifactError for a damaged one.
+    """The scorer with the calibration in a collection's folder over it, unless it has one of its own already.
 
-    A scorer that was opened with a calibration stays as it is.
+    One that was made over another model is left out, with a warning. Raises ArtifactError for a damaged one.
     """
     if folder is None or scorer.runtime.own is not None or (own := OwnCalibration.load_beside(folder)) is None:
         return scorer

@@ -30,10 +30,7 @@ class OwnModel(NamedTuple):
 
 
 def own_model(where: Location | None) -> OwnModel:
-    """The adopted model of a collection, or the one here that embedded all its pictures, now or as an earlier release.
-
-    Raises ArtifactError for an artifact that is not there any more.
-    """
+    """The adopted model, or the one here that embedded all pictures. Raises ArtifactError for one that is gone."""
     if not (isinstance(where, Path) and is_collection(where)):
         return OwnModel(None, False, {})
     adopted, revisions = None, {}

@@ -81,10 +81,7 @@ def _find_absence(path: Path) -> str | None:
 
 
 def embed_stored(scorer: Scorer, store: Keeper, records: Sequence[Record]) -> list[tuple[bytes, bytes] | PictureError]:
-    """Make (embedding, tokens) of stored pictures from their files, or the error that says why there are none.
-
-    They are decoded as the scorer decodes, on its threads.
-    """
+    """Make (embedding, tokens) of stored pictures from their files, or the error that says why there are none."""
 
     def read_pixels(record: Record) -> np.ndarray:
         try:
@@ -100,10 +97,7 @@ def embed_stored(scorer: Scorer, store: Keeper, records: Sequence[Record]) -> li
 
 @dataclass(frozen=True)
 class Adoption:
-    """An adoption: `kept` pictures have the features they had, `rebuilt` says what was embedded anew, if anything was.
-
-    `calibration` is True if one's own, over the model before, was removed.
-    """
+    """Pictures that were `kept` as they were, what was `rebuilt`, and whether an own `calibration` was removed."""
 
     kept: int
     rebuilt: RebuildReport | None

@@ -172,10 +172,7 @@ class Collections:
             return {name: place.fault for name, place in sorted(self._places.items()) if place.fault}
 
     def resolve(self, name: str | None) -> str:
-        """The name that is meant: without one the only collection's, or else "default".
-
-        Raises UnknownCollectionError, and CollectionNameError if several could be meant.
-        """
+        """The name that is meant, without one the only collection's or "default". Raises UnknownCollectionError."""
         names = self.names()
         there = f"there are {list_names(names, _SHOWN)}" if names else "there is none yet"
         if name is None:
@@ -194,10 +191,7 @@ class Collections:
 
     @contextmanager
     def borrow(self, name: str | None = None) -> Iterator[Collection]:
-        """The collection of this name; as long as the block runs, it is neither removed nor closed.
-
-        Raises what `resolve` does, and DamagedCollectionError.
-        """
+        """Lend a collection to the block, in which it is neither removed nor closed. Raises DamagedCollectionError."""
         with self._changed:
             name = self.resolve(name)
             place = self._places[name]
@@ -243,7 +237,7 @@ class Collections:
         return found
 
     def create(self, name: str) -> bool:
-        """Make a collection, which is on the disk when this returns; False if it was there. A damaged one is opened.
+        """Make a collection, or open a damaged one; False if it was there. It is on the disk when this returns.
 
         Raises CollectionNameError, DamagedCollectionError, and StoreError if it cannot be written.
         """

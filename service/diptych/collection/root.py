@@ -45,10 +45,7 @@ class Root:
         self._lock.release()
 
     def make(self, name: str) -> None:
-        """Make an empty collection, which is on the disk when this returns.
-
-        Raises StoreError if it cannot be written or the folder holds other things.
-        """
+        """Make an empty collection, on the disk when this returns. Raises StoreError if other things are there."""
         half = self._name_half(name, "new")
         try:
             # It gets its name when it is whole: a kill leaves a half that no name of a collection matches.
@@ -61,10 +58,7 @@ class Root:
                 _clear_folder(half)
 
     def check_removable(self, name: str) -> None:
-        """Refuse to remove a collection whose folder is a link or holds files of others.
-
-        Raises CollectionKeptError.
-        """
+        """Raise CollectionKeptError for a collection whose folder is a link or holds files of others."""
         folder = self.folder / name
         if folder.is_symlink():
             raise CollectionKeptError(

@@ -112,10 +112,7 @@ def whole_file(path: Path, limits: PictureLimits, label: str) -> bytes | None:
 
 
 def read_bytes(source: PictureSource, limits: PictureLimits, *, name: str | None = None) -> bytes:
-    """The bytes of a picture file; pixels in memory are written as PNG.
-
-    Raises PictureError for what is no readable file or no picture, and for a file above the limit, which is not read.
-    """
+    """The bytes of a picture file, pixels as PNG. Raises PictureError, also above the limit, and then reads none."""
     if isinstance(source, bytes | bytearray | memoryview):
         return bytes(source)
     if not isinstance(source, str | os.PathLike):

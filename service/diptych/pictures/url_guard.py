@@ -91,7 +91,7 @@ def parse_url(text: str, limits: FetchLimits, *, base: httpx.URL | None = None) 
 
 
 def resolve_public(url: httpx.URL, limits: FetchLimits, resolve: Resolve) -> list[Address]:
-    """The addresses of a read URL's host, each once, when all of them may be asked; raises RemoteError otherwise.
+    """The addresses of a read URL's host, when all of them may be asked; raises RemoteError otherwise.
 
     Which addresses they are is for the log: who names a host need not learn what it is called inside.
     """

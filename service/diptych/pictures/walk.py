@@ -71,10 +71,7 @@ class Skipped(NamedTuple):
 
 @dataclass
 class Omissions:
-    """The files that a walk left out: the `skipped`, by ending, and the number of pictures by reason.
-
-    There are more of these where they are not all `counted`.
-    """
+    """Files that a walk left out, `skipped` by ending and pictures by reason, and whether all were `counted`."""
 
     skipped: dict[str, Skipped] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
@@ -219,10 +216,7 @@ def no_picture(folders: Iterable[str | os.PathLike[str]], omissions: Omissions, 
 def pictures_in(
     paths: Iterable[Path], refuse: Refuse, exclusion: Exclusion = DEFAULT, omissions: Omissions | None = None
 ) -> Iterator[Path]:
-    """The files named, and every picture file below the folders named.
-
-    `refuse` gets what cannot be read, and why; the files that are left out are counted in `omissions`.
-    """
+    """The files named, and those below folders named; `refuse` gets the unreadable, `omissions` what is left out."""
     for path in paths:
         if path.is_dir():
             tree = Tree.below([path], exclusion)

@@ -50,11 +50,7 @@ logger = logging.getLogger(__name__)
 
 
 class ThreadDecoder:
-    """Decodes in this process, on so many threads: for pictures of one's own.
-
-    A call is a function with its arguments, `partial(panel_pixels, data, 224)`. `answered` is when one was answered
-    last (`time.monotonic`).
-    """
+    """Decodes one's own pictures in this process. `answered` is when a call was answered last (monotonic time)."""
 
     def __init__(self, threads: int) -> None:
         self.threads, self.answered = threads, 0.0

@@ -30,10 +30,7 @@ def list_sources(pictures: PictureSource | Iterable[PictureSource]) -> list[Pict
 
 
 def pictures_of(documents: str | os.PathLike[str] | Iterable[PictureSource]) -> list[PictureSource]:
-    """The pictures of a list, or the picture files below a folder in alphabetical order.
-
-    Raises ArgumentError for a single picture, PictureError for a folder without any.
-    """
+    """The pictures of a list or below a folder. Raises ArgumentError for one picture, PictureError for none."""
     if not is_picture(documents):
         return list_sources(documents)
     if isinstance(documents, str | os.PathLike) and Path(documents).is_dir():
@@ -42,10 +39,7 @@ def pictures_of(documents: str | os.PathLike[str] | Iterable[PictureSource]) -> 
 
 
 def files_below(folder: str | os.PathLike[str], refuse: Refuse = lambda path, reason: None) -> list[Path]:
-    """The picture files below a folder, as paths in alphabetical order; `refuse` gets what cannot be read, and why.
-
-    Raises PictureError if there is no picture.
-    """
+    """The picture files below a folder; `refuse` gets what cannot be read. Raises PictureError for none."""
     tree = Tree.below([folder])
     for unread, reason in (tree.refused | tree.closed).items():
         refuse(unread, reason)

@@ -20,10 +20,7 @@ _STEP = 0.05  # seconds after which a waiting caller looks at its clock, and at 
 
 
 class Watchdog:
-    """The time since the oldest computation in progress began, by which a hang shows.
-
-    `with running: ...` in any number of threads, not nested in one.
-    """
+    """The time since the oldest computation in progress began: `with running: ...`, not nested in a thread."""
 
     def __init__(self) -> None:
         self._began = dict[int, float]()

@@ -101,10 +101,7 @@ class Scorer:
         return view
 
     def with_calibration(self, own: OwnCalibration | None) -> Self:
-        """This scorer with a calibration of one's own, or None for the released one.
-
-        Raises ArtifactError for one that was made over another model.
-        """
+        """This scorer with a calibration of one's own, or None for the released one. Raises ArtifactError."""
         view = copy.copy(self)
         view.runtime = self.runtime.with_calibration(own)
         return view
@@ -360,10 +357,7 @@ class Scorer:
         contents: Sequence[str | None] | None = None,
         top: int | None = None,
     ) -> list[tuple[int, Judgement]]:
-        """Rank pairs by their probability: the places and judgements of the `top` best, from `all_logits` (P, Q).
-
-        Equals come in the order of the network. Only those that `select_competing` chooses are judged.
-        """
+        """The places and judgements of the `top` best pairs by `all_logits` (P, Q), equals as the network has them."""
         name, same = self.runtime.question, have_one_content(pairs, contents)
         places = best_first(np.where(same, np.inf, logits[:, self.runtime.column]))
         if top is not None:
@@ -374,10 +368,7 @@ class Scorer:
         return [(int(places[place]), judged[place]) for place in order.tolist()]
 
     def _activate(self, function: Activation, logits: np.ndarray) -> np.ndarray:
-        """The values (P,) that a function of the caller makes of the logits (P, Q) to its question.
-
-        Raises ArgumentError for one that does not give a number for each logit.
-        """
+        """What a function of the caller makes of the logits (P, Q) to its question (P,). Raises ArgumentError."""
         asked = logits[:, self.runtime.column].copy()
         values = np.asarray(function(asked))
         if values.shape != asked.shape:

@@ -49,10 +49,7 @@ def _find_kind(where: Location) -> tuple[Any, Any]:
 
 
 def rebuild_store(where: Location, work: Rebuild, adopted: AdoptedModel | None = None) -> RebuildReport:
-    """Bring a place to the rebuild's model and mend its damage; may be interrupted and run again.
-
-    `adopted` is the model of the collection in a folder from now on. Raises StoreError.
-    """
+    """Bring a place to the rebuild's model, `adopted` from now on, and mend its damage. Raises StoreError."""
     found = parse_location(where)
     if isinstance(found, Address):
         from diptych.store.milvus.backend import rebuild_collection
@@ -64,10 +61,7 @@ def rebuild_store(where: Location, work: Rebuild, adopted: AdoptedModel | None =
 
 
 def export_lines(store: Backend, where: Filter | None = None, *, embeddings: bool = False) -> Iterator[dict[str, Any]]:
-    """A JSON object for every picture that meets a condition, in the order they were added.
-
-    `embedding` is little-endian float32 in base64. What is added meanwhile may be among them.
-    """
+    """A JSON object for every picture that meets a condition; `embedding` is little-endian float32 in base64."""
     for found in store.pages(_STEP, where):
         vectors = store.embeddings_of([record.id for record in found]) if embeddings else {}
         for record in found:

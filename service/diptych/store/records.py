@@ -92,10 +92,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Label:
-    """A person's answer about the pictures `a` and `b`, the lower id first, to a question; `added` is ISO time (UTC).
-
-    A path is None where the picture has none, or is not in the collection any more.
-    """
+    """A person's answer about two pictures, the lower id first, `added` at ISO time (UTC); None for an unknown path."""
 
     a: str
     b: str

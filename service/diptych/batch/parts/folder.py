@@ -101,10 +101,7 @@ def remove_folder(folder: Path) -> None:
 
 @contextmanager
 def explain_disk_errors(folder: Path, again: str) -> Iterator[None]:
-    """Turn an OSError inside the block into a BatchError that says how to go on.
-
-    It names the file, the reason, and what to do `again` once that is mended.
-    """
+    """Turn an OSError into a BatchError with the file, the reason, and what to do `again` once that is mended."""
     try:
         yield
     except OSError as error:

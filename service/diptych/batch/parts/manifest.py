@@ -51,10 +51,7 @@ class Step:
         return f"{self.name}-{self.part_tag(number)}.part"
 
     def part_tag(self, number: int) -> str:
-        """The number of a part and the id of its job, for file names.
-
-        With the id, a worker that outlives another job puts nothing into this one.
-        """
+        """The number of a part and the id of its job: a worker that outlives another job changes nothing here."""
         return f"{number:06d}-{self.job}" if self.job else f"{number:06d}"
 
     def find_done_parts(self, folder: Path) -> set[int]:

@@ -20,10 +20,7 @@ _REMEMBERED = 2**17
 
 
 class PictureNames:
-    """The names while they are gathered: `with closing(Names(path)) as names: names.place("a.jpg")`.
-
-    All raise BatchError where the disk does not take them.
-    """
+    """The names while they are gathered. All methods raise BatchError where the disk does not take them."""
 
     def __init__(self, path: Path) -> None:
         """Begin a new file; until `commit` it is worth nothing."""

@@ -95,10 +95,7 @@ def _measure_bytes(column: Any, label: str) -> int:
 
 
 def common_schema(schemas: Iterable[Any], name: str) -> Any:
-    """One schema for batches in which a column may be missing, empty, or of another number type.
-
-    Raises BatchError where a column has values of types that do not fit one another.
-    """
+    """One schema for batches, whose columns may be missing or empty. Raises BatchError for types that do not fit."""
     pyarrow, _ = import_arrow()
     common = pyarrow.schema([])
     for schema in schemas:

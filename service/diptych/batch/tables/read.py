@@ -45,10 +45,7 @@ def kind_of(name: str) -> str | None:
 
 @contextmanager
 def open_table(name: str, sides: tuple[str, str] = SIDES, rows: int = ROWS) -> Iterator[Table]:
-    """A table by its ending, CSV if that says nothing, in batches of at most `rows`.
-
-    `sides` are the columns that name the pictures. Raises BatchError for what cannot be read, with the line.
-    """
+    """A table by its ending, CSV by default, in batches of at most `rows`. Raises BatchError, with the line."""
     kind = kind_of(name) or "csv"
     try:
         if kind == "parquet":

@@ -19,10 +19,9 @@ ROW_GROUP = 64 * 1024
 
 
 def make_writer(format: str, stream: IO[bytes], columns: Sequence[str], schema: Any = None) -> Writer:
-    """The writer of a format ("csv", "tsv", "jsonl", "parquet") for rows with these columns and the results.
+    """The writer of a format for rows with these columns and the results; Parquet needs the table's Arrow `schema`.
 
-    `write` takes batches in order with their results; `close` completes the file and leaves the stream open. Only
-    Parquet needs the table's Arrow `schema`.
+    `write` takes batches in order with their results; `close` completes the file and leaves the stream open.
     """
     if format == "parquet":
         return _Parquet(stream, schema)

@@ -47,10 +47,7 @@ class SqliteBackend(Store):
 
     @classmethod
     def searchable(cls, directory: Path, runtime: Runtime, *, create: bool = False, read_only: bool = False) -> Self:
-        """Open the collection in a folder with its index; a damaged or stale cache is repaired on the way.
-
-        Raises StoreError, and ModelMismatchError if its pictures were embedded by another model.
-        """
+        """Open the collection in a folder with its index. Raises StoreError, ModelMismatchError for another model."""
         store = cls.open(directory, create=create, read_only=read_only)
         try:
             store._open_index(runtime)

@@ -68,10 +68,9 @@ class CandidateIndex:
         return index
 
     def refill(self, store: Store) -> None:
-        """Make it from the pictures in the database.
+        """Make it from the pictures in the database, while searches and changes go on with what there was.
 
-        Searches and changes go on with what there was until the new one takes its place; both are in memory for that
-        time. The journal serves only for what changes meanwhile.
+        Both are in memory for that time. The journal serves only for what changes meanwhile.
         """
         fresh = CandidateIndex(self.dimension, self.revision, self.identity)
         fresh.generation, after = store.sequence(), 0
@@ -85,10 +84,7 @@ class CandidateIndex:
                 self._vectors, self.generation = fresh._vectors, fresh.generation
 
     def catch_up(self, store: Store) -> None:
-        """Replay the changes of the database since `generation`; doing it twice does no harm.
-
-        Where the journal does not go back that far, it is made anew.
-        """
+        """Replay the changes of the database since `generation`; beyond what the journal has, make it anew."""
         if not self._replay_changes(store):
             with self._renewing:  # once, however many searches find that
                 if not self._replay_changes(store):
@@ -132,10 +128,7 @@ class CandidateIndex:
     def search(
         self, embedding: np.ndarray, count: int, among: Sequence[int] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Rows int64 (n,) and cosines float32 (n,) of the n <= `count` nearest, nearest first, equals by row.
-
-        `embedding` is one unit vector float32 (e,). With `among` only these rows are looked for.
-        """
+        """Rows int64 (n,), all or `among` some, and cosines float32 (n,) of the nearest, equals by row."""
         with self._lock:
             return self._vectors.search(embedding, count, among)
 

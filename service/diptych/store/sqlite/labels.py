@@ -27,10 +27,7 @@ class Labels(Connections):
     """The labels of a database; thread-safe. What a method wrote is on the disk when it returns."""
 
     def add_labels(self, labels: Sequence[NewLabel]) -> None:
-        """Add answers in one transaction; each stands in place of an earlier one to its pair and question.
-
-        Raises ArgumentError for an unknown answer, and for a picture with itself.
-        """
+        """Add answers in one transaction, in place of earlier ones to their pairs. Raises ArgumentError."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         rows = [_make_row(label, now) for label in labels]
         with self._transaction() as connection:
@@ -51,10 +48,7 @@ class Labels(Connections):
             )
 
     def labels(self, question: str | None = None) -> list[Label]:
-        """The latest answers about all pairs, to one question or to any, in the order they were given.
-
-        Damaged ones are left out, with a warning.
-        """
+        """The latest answers about all pairs, to one question or any; damaged ones are left out, with a warning."""
         return self._read_whole(self._fetch_all(f"{_ALL} WHERE {_LATEST} ORDER BY sequence", (question, question)))
 
     def label_pages(self, size: int, question: str | None = None) -> Iterator[list[Label]]:
