@@ -217,12 +217,9 @@ class Collections:
 
     def summary(self, name: str) -> Summary:
         """The figures of one collection. Raises UnknownCollectionError."""
-        fault = self.list_faults().get(name)
-        if fault is not None:
-            return Summary(name, None, disk_bytes(Path(self._places[name].name)), None, fault)
         place = self._places.get(name)
         if place is not None and place.collection is None and self._home is not None:
-            return _closed_summary(name, Path(place.name))
+            return _closed_summary(name, Path(place.name), place.fault)
         with self.borrow(name) as collection:
             backend, runtime = collection.backend, collection.scorer.runtime
             figures = (backend.count(), backend.disk_bytes(), backend.index_state()[1])
@@ -335,22 +332,22 @@ def _try_opening(place: _Place, scorers: Scorers) -> None:
     place.fault = ""
     try:
         place.collection = Collection.open(directory, scorers.of(directory))
-    except DiptychError as error:
-        logger.error("the collection %s could not be opened: %s", directory.name, error)
-        place.fault, place.failed = str(error), time.monotonic()
-    except Exception as error:
-        # Whatever damage does to one of them, the others must open.
-        logger.exception("the collection %s could not be opened", directory.name)
-        place.fault, place.failed = f"{type(error).__name__}: {error}", time.monotonic()
+    except Exception as error:  # whatever damage does to one of them, the others must open
+        known = isinstance(error, DiptychError)
+        place.fault = str(error) if known else f"{type(error).__name__}: {error}"
+        place.failed = time.monotonic()
+        logger.error("the collection %s could not be opened: %s", directory.name, place.fault, exc_info=not known)
 
 
-def _closed_summary(name: str, folder: Path) -> Summary:
+def _closed_summary(name: str, folder: Path, fault: str) -> Summary:
     """The figures of a collection that is not open, without opening it for searches."""
     try:
-        with Store.open(folder, read_only=True) as store:
-            return Summary(name, store.count(), disk_bytes(folder), None, None)
+        if not fault:
+            with Store.open(folder, read_only=True) as store:
+                return Summary(name, store.count(), disk_bytes(folder), None, None)
     except StoreError as error:
-        return Summary(name, None, disk_bytes(folder), None, str(error))
+        fault = str(error)
+    return Summary(name, None, disk_bytes(folder), None, fault)
 
 
 def _check_count(name: str, collection: Collection, pictures: int) -> None:
