@@ -17,11 +17,12 @@ from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
 from diptych.batch.parts.folder import explain_disk_errors
-from diptych.batch.parts.manifest import NAMES, Step, make_job_id, write_part
+from diptych.batch.parts.manifest import NAMES, Step, write_part
 from diptych.batch.parts.picture_names import PictureNames, describe_part, read_names
 from diptych.batch.workers.executor import RetryQueue, WorkerPool
 from diptych.batch.workers.tasks import WorkerConfig, load_scorer, make_unseen_error
@@ -98,7 +99,7 @@ def embed_with_workers(
             yield dict.fromkeys(paths)
             return
         # With a name of its own: a worker of a killed run may still put a part into another folder.
-        job = folder / make_job_id()
+        job = folder / uuid4().hex
         try:
             step = _begin_job(job, paths, collection)
         except BaseException:

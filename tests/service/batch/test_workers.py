@@ -5,12 +5,13 @@ import signal
 import time
 from contextlib import nullcontext
 from functools import partial
+from uuid import uuid4
 
 import pytest
 from part_works import always, once, slow, wrong
 
 from diptych.batch.parts.folder import folder_of, open_job, specify_job
-from diptych.batch.parts.manifest import SCORED_BY, Manifest, make_job_id
+from diptych.batch.parts.manifest import SCORED_BY, Manifest
 from diptych.batch.workers.executor import MOST, RetryQueue
 from diptych.batch.workers.pool import Pool
 from diptych.batch.workers.tasks import clear_caches, encode_part, score_part
@@ -116,7 +117,7 @@ def test_a_worker_that_outlives_its_job_puts_nothing_into_the_next_one_of_that_n
     options = {"folder": str(folder), "config": means}
     for number in range(manifest.encoding.parts):
         encode_part(number, **options)
-    following = dataclasses.replace(manifest, id=make_job_id())
+    following = dataclasses.replace(manifest, id=uuid4().hex)
     following.save(folder)  # as `--force` begins anew, while a worker is at a part of the job before
     monkeypatch.setattr(Manifest, "load", lambda folder: manifest)
     score_part(0, **options)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from diptych.batch.parts.manifest import (
     Manifest,
     is_ours,
     list_differences,
-    make_job_id,
     part_sizes,
 )
 from diptych.batch.parts.picture_names import PictureNames
@@ -184,7 +184,7 @@ def _survey_table(spec: JobSpec, folder: Path, bar: Bar) -> Manifest:
         pictures=pictures,
         pictures_part=pictures_part,
         pairs_part=pairs_part,
-        id=make_job_id(),
+        id=uuid4().hex,
     )
     manifest.save(folder)
     sync_folder(folder.parent)

@@ -173,11 +173,6 @@ def is_ours(name: str) -> bool:
     return _OURS.fullmatch(name) is not None
 
 
-def make_job_id() -> str:
-    """Make an id that no other job has."""
-    return uuid4().hex
-
-
 def write_part(path: Path, data: bytes | memoryview) -> None:
     """Put a part under its name, whole and lasting. Several may write the same one: they write the same bytes."""
     with replacing_stream(path, path.with_name(f".{path.name}.{uuid4().hex}.tmp")) as stream:
