@@ -75,7 +75,7 @@ ROWS = (
     Row("label --store {out}/store --export {out}/labels.csv", "diptych.labelling.table:write_labels", writes=("labels.csv",), **_COLLECTION),
     Row("calibrate --labels {in}/judged.csv -o {out}/own.json --force", "diptych.labelling.calibrate:observe_pairs", "{in}/judged.csv", ("own.json",)),
     Row("score {in}/photos/0.jpg {in}/photos/1.jpg", "diptych.scoring.scorer:Scorer.all_logits"),
-    Row("score {in}/pairs.csv -o {out}/scores.csv --resume", "diptych.batch.workers.tasks:_score_pairs", "{in}/pairs.csv", writes=("scores.csv",)),
+    Row("score {in}/pairs.csv -o {out}/scores.csv --resume", "diptych.batch.workers.tasks:_OpenJob.score_pairs", "{in}/pairs.csv", writes=("scores.csv",)),
     Row("score {in}/pairs.csv -o {out}/scores.csv --resume --workers 2", "diptych.batch.workers.pool:Pool.run", "{in}/pairs.csv", writes=("scores.csv",)),
     Row("score {in}/pairs.csv -o {out}/scores.csv --resume --engine ray", "diptych.batch.workers.ray:Cluster.run", "{in}/pairs.csv", writes=("scores.csv",)),
     Row("rerank {in}/photos/0.jpg {in}/photos/1.jpg", "diptych.scoring.scorer:Scorer.all_logits"),

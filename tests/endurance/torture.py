@@ -25,10 +25,10 @@ from torture_account import WARM, Child, Torture
 from torture_work import EVERYTHING, NOBODY, copies, draw, give_back, id_of
 
 from diptych import Collection, Scorer
-from diptych.store.index.cache import CACHE, MANIFEST
 from diptych.store.sqlite.backend import SqliteBackend
 from diptych.store.sqlite.backup import back_up_collection
 from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.index_cache import CACHE, MANIFEST
 from diptych.store.sqlite.schema import DATABASE
 from diptych_runtime.errors import DiptychError
 from diptych_runtime.models import find_artifact

@@ -19,8 +19,8 @@ from torture_work import EVERYTHING, Job, answers, draw, id_of, where, work
 
 from diptych import Collection, Scorer
 from diptych.errors import UnknownPictureError
-from diptych.store.index.candidates import CandidateIndex
 from diptych.store.records import Record
+from diptych.store.sqlite.candidates import CandidateIndex
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE
 from diptych.store.sqlite.verify import verify_store

@@ -17,11 +17,12 @@ from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
-from diptych.batch.parts.disk import explain_disk_errors
-from diptych.batch.parts.manifest import NAMES, Step, make_job_id, write_part
+from diptych.batch.parts.folder import explain_disk_errors
+from diptych.batch.parts.manifest import NAMES, Step, write_part
 from diptych.batch.parts.picture_names import PictureNames, describe_part, read_names
 from diptych.batch.workers.executor import RetryQueue, WorkerPool
 from diptych.batch.workers.tasks import WorkerConfig, load_scorer, make_unseen_error
@@ -30,11 +31,10 @@ from diptych.collection.ingest import (
     BATCH_BYTES,
     Added,
     AlreadyStored,
-    Encoded,
     Incoming,
-    add_in_batches,
+    KnownIds,
+    collect_features,
     make_batches,
-    make_features,
     read_new,
 )
 from diptych.errors import BatchError
@@ -50,7 +50,7 @@ from diptych_runtime.errors import PictureError
 
 ORDER, KNOWN = "order.json", "known.ids"
 PARTS = "embedding.parts"  # the folder beside a collection
-_FEATURES = ("embedding", "tokens")  # of bytes
+_FACTS = ("sha256", "media_type", "width", "height", "frames", "is_damaged")  # of a content, in a part
 _SIZE = 256  # files in a part: seconds of work on one processor
 
 
@@ -59,48 +59,29 @@ class Found:
     """A picture file: what is known of it without decoding, and its content as a collection takes it in."""
 
     picture: Picture
-    content: Content | Encoded | AlreadyStored
+    content: Content | AlreadyStored
 
 
-@dataclass(frozen=True)
-class _JobSpec:
-    """The specification of a job: `count` files, `size` in a part, with a model of this revision."""
-
-    model: str
-    count: int
-    size: int
-
-    @property
-    def step(self) -> Step:
-        return Step("files", self.count, self.size)
-
-    @classmethod
-    def load(cls, job: Path) -> _JobSpec:
-        """Read the specification of a job. Raises BatchError where it is not to be seen."""
-        try:
-            return cls(**json.loads((job / ORDER).read_bytes()))
-        except FileNotFoundError:
-            raise make_unseen_error(job / ORDER, "the collection") from None
+def _load_order(job: Path) -> tuple[str, Step]:
+    """The revision of a job's model, and its step. Raises BatchError where it is not to be seen."""
+    try:
+        order = json.loads((job / ORDER).read_bytes())
+    except FileNotFoundError:
+        raise make_unseen_error(job / ORDER, "the collection") from None
+    return order["model"], Step("files", order["count"], order["size"])
 
 
-@dataclass(frozen=True)
-class _KnownIds:
-    """The pictures that the collection had when the job began: ids as "S16", sorted."""
+@lru_cache(1)
+def _load_known(job: Path) -> np.ndarray:
+    """The ids, "S16" and sorted, of the pictures that the collection had when the job began."""
+    return np.fromfile(job / KNOWN, "S16")
 
-    ids: np.ndarray
 
-    @staticmethod
-    @lru_cache(1)
-    def load(job: Path) -> _KnownIds:
-        """Read the ids that the collection had; those of the last job stay in memory."""
-        return _KnownIds(np.fromfile(job / KNOWN, "S16"))
-
-    def known_ids(self, ids: Sequence[str]) -> set[str]:
-        """The given ids that the collection had."""
-        return {id for id in ids if self._has_id(np.array(bytes.fromhex(id), "S16"))}
-
-    def _has_id(self, key: np.ndarray) -> bool:
-        return bool(np.searchsorted(self.ids, key, "left") < np.searchsorted(self.ids, key, "right"))
+def _select_known(ids: Sequence[str], *, job: Path) -> set[str]:
+    known = _load_known(job)
+    keys = np.array([bytes.fromhex(id) for id in ids], "S16")
+    found = np.searchsorted(known, keys, "left") < np.searchsorted(known, keys, "right")
+    return {id for id, there in zip(ids, found.tolist(), strict=True) if there}
 
 
 def embed_with_workers(
@@ -118,9 +99,9 @@ def embed_with_workers(
             yield dict.fromkeys(paths)
             return
         # With a name of its own: a worker of a killed run may still put a part into another folder.
-        job = folder / make_job_id()
+        job = folder / uuid4().hex
         try:
-            step = _begin_job(job, paths, collection).step
+            step = _begin_job(job, paths, collection)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -155,8 +136,8 @@ def add_with_workers(
     if shared:
         shutil.rmtree(collection.directory / PARTS, ignore_errors=True)  # what the workers of a killed run left
     if workers is None or not shared:
-        yield from add_in_batches(
-            collection, paths, on_error=on_error, by_path=by_path, keep_originals=keep_originals, dry_run=dry_run
+        yield from collection.add_in_batches(
+            paths, on_error=on_error, by_path=by_path, keep_originals=keep_originals, dry_run=dry_run
         )
         return
     if keep_originals:
@@ -183,7 +164,7 @@ def add_with_workers(
         if arrivals:
             yield from collection.commit(arrivals)
     blind = 0
-    for added in add_in_batches(collection, unread, on_error=on_error, by_path=by_path, keep_originals=keep_originals):
+    for added in collection.add_in_batches(unread, on_error=on_error, by_path=by_path, keep_originals=keep_originals):
         blind += 1
         yield added
     workers.say_blind(blind)
@@ -192,31 +173,30 @@ def add_with_workers(
 def embed_part(number: int, *, folder: str, config: WorkerConfig) -> None:
     """Read and encode the files of a part, and write the results."""
     job = Path(folder)
-    order = _JobSpec.load(job)
-    scorer = load_scorer(config, order.model)
+    model, step = _load_order(job)
+    scorer = load_scorer(config, model)
+    read = partial(_read_picture, scorer=scorer, known_ids=partial(_select_known, job=job))
     results: dict[str, Found | None] = {}
-    for batch in make_batches(map(Path, read_names(job / NAMES, range(*order.step.part_bounds(number))))):
-        read = partial(_read_picture, scorer=scorer, known=_KnownIds.load(job))
+    for batch in make_batches(map(Path, read_names(job / NAMES, range(*step.part_bounds(number))))):
         looked = map_pictures(read, batch, scorer.runtime.threads)
         seen = [None if isinstance(found, PictureError) else found for found in looked]
         contents = [found.content for found in seen if found is not None]
         fresh = {content.id: content for content in contents if isinstance(content, Content)}
-        features = make_features([content.pixels for content in fresh.values()], scorer)
-        made = {id: Encoded.of(fresh[id], *both) for id, both in zip(fresh, features, strict=True)}
+        features = collect_features(list(fresh.values()), scorer)
+        made = {id: replace(fresh[id], features=both) for id, both in zip(fresh, features, strict=True)}
         for path, found in zip(map(str, batch), seen, strict=True):
             results[path] = found and replace(found, content=made.get(found.content.id, found.content))
-    write_part(job / order.step.part_file(number), _to_bytes(results))
+    write_part(job / step.part_file(number), _to_bytes(results))
 
 
-def _read_picture(path: Path, scorer: Scorer, known: _KnownIds) -> Found:
+def _read_picture(path: Path, scorer: Scorer, known_ids: KnownIds) -> Found:
     check_name(str(path))
     status, data = read_file(path, scorer.limits)
-    content = read_new(data, known.known_ids, scorer, name=str(path), keep=False)
+    content = read_new(data, known_ids, scorer, name=str(path), keep=False)
     return Found(picture_of(content.id, path, status, data), content)
 
 
-def _begin_job(job: Path, paths: list[str], collection: Collection) -> _JobSpec:
-    order = _JobSpec(collection.scorer.runtime.revision, len(paths), _SIZE)
+def _begin_job(job: Path, paths: list[str], collection: Collection) -> Step:
     job.mkdir(parents=True)
     with closing(PictureNames(job / NAMES)) as names:
         for path in paths:
@@ -224,8 +204,9 @@ def _begin_job(job: Path, paths: list[str], collection: Collection) -> _JobSpec:
         names.commit()
     ids = [bytes.fromhex(id) for id in collection.store.ids()]
     write_atomic(job / KNOWN, np.sort(np.array(ids, "S16")).tobytes())
-    write_atomic(job / ORDER, json.dumps(asdict(order)).encode())
-    return order
+    order = {"model": collection.scorer.runtime.revision, "count": len(paths), "size": _SIZE}
+    write_atomic(job / ORDER, json.dumps(order).encode())
+    return _load_order(job)[1]
 
 
 def _attach_bytes(path: str, found: Found, scorer: Scorer) -> Found | None:
@@ -246,9 +227,9 @@ def _to_bytes(results: Mapping[str, Found | None]) -> bytes:
         line: dict[str, Any] = {"path": path}
         if found is not None:
             line["picture"] = asdict(found.picture)
-            if isinstance(content := found.content, Encoded):
-                features = {name: b64encode(getattr(content, name)).decode() for name in _FEATURES}
-                line["content"] = asdict(content) | features
+            if isinstance(content := found.content, Content):
+                features = [b64encode(one).decode() for one in content.features or ()]
+                line["content"] = {name: getattr(content, name) for name in _FACTS} | {"features": features}
         lines.append(line)
     return json.dumps(lines).encode()
 
@@ -261,9 +242,10 @@ def _load_part(path: Path) -> dict[str, Found | None]:
             results[line["path"]] = None
             if "picture" in line:
                 picture = Picture(**line["picture"])
-                content: Encoded | AlreadyStored = AlreadyStored(picture.id, None)
+                content: Content | AlreadyStored = AlreadyStored(picture.id, None)
                 if facts := line.get("content"):
-                    content = Encoded(**facts | {name: b64decode(facts[name]) for name in _FEATURES})
+                    embedding, tokens = map(b64decode, facts.pop("features"))
+                    content = Content(None, **facts, features=(embedding, tokens))
                 results[line["path"]] = Found(picture, content)
     except (ValueError, KeyError, TypeError) as error:
         raise BatchError(f"{path} is damaged ({error}); run the same command again") from None

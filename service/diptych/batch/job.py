@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -13,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.batch.parts.disk import check_room, explain_disk_errors
-from diptych.batch.parts.folder import Bar, Tick, folder_of, open_job, remove_folder, specify_job
+from diptych.batch.parts.folder import Bar, Tick, explain_disk_errors, folder_of, open_job, remove_folder, specify_job
 from diptych.batch.parts.manifest import NAMES, UNFINISHED, JobSpec, Manifest, Step, list_differences
 from diptych.batch.parts.picture_names import describe_part
 from diptych.batch.tables.read import SIDES, hash_file, open_table, read_schema
@@ -22,6 +22,7 @@ from diptych.batch.tables.scores import Scores
 from diptych.batch.tables.write import make_writer
 from diptych.batch.workers.executor import Executor, RetryQueue, Say
 from diptych.batch.workers.tasks import PartWork, WorkerConfig, encode_part, score_part
+from diptych.console import byte_size
 from diptych.errors import BatchError
 from diptych_runtime.atomic import replacing_stream, write_atomic
 from diptych_runtime.calibration.questions import THING
@@ -135,18 +136,19 @@ class Job:
         pictures, pairs = manifest.pictures - encoded, manifest.rows - scored
         tokens = 2 * int(np.prod(manifest.token_shape))
         needed = pictures * tokens + pairs * 10 + self.table.stat().st_size + manifest.rows * _ROW
-        what = f"the tokens of {pictures:,} pictures and the scores of {pairs:,} pairs"
-        check_room(self.folder, needed, what, "make room and go on with --resume, or name an output on another disk")
+        if needed > (free := shutil.disk_usage(self.folder).free):
+            what = f"the tokens of {pictures:,} pictures and the scores of {pairs:,} pairs"
+            raise BatchError(
+                f"{self.folder} needs about {byte_size(needed)} of disk for {what}, and {byte_size(free)} are free; "
+                "make room and go on with --resume, or name an output on another disk"
+            )
         if encoded or scored:
             done, step = (encoded, manifest.encoding) if pictures else (scored, manifest.scoring)
             self.say(f"going on from {done:,} of {step.count:,} {step.name}")
 
 
 def write_output(manifest: Manifest, output: Path, format: str, schema: Any, tick: Tick) -> Outcome:
-    """The table once more with the scores of all parts beside it, under the name of the output.
-
-    Raises BatchError if the table has changed since the job began.
-    """
+    """Write the table with the scores of all parts. Raises BatchError if it has changed since the job began."""
     folder = folder_of(output)
     Path(manifest.table).stat()  # as the system says it: what is done is kept
     rows = errors = closer_looks = 0
@@ -181,10 +183,7 @@ def record_of(output: Path) -> Path:
 
 
 def read_outcome(output: Path, spec: JobSpec, format: str) -> Outcome | None:
-    """The counts of an output that is complete; None if there is none, or nothing known of the file that is there.
-
-    Raises BatchError if it is the output of another job.
-    """
+    """The counts of a complete output; None where nothing is known. Raises BatchError for that of another job."""
     try:
         found = parse_json(record_of(output).read_bytes())
         is_whole = output.exists() and hash_file(output) == found["sha256"]

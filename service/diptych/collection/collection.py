@@ -4,38 +4,43 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from diptych.collection import search as stages
 from diptych.collection.ingest import (
     Added,
     AlreadyStored,
     Incoming,
-    add_in_batches,
+    S,
     checked_metadata,
+    make_batches,
+    name_of,
+    path_of,
     read_new,
+    simulate_commit,
+    stamp_of,
     to_rows,
 )
 from diptych.collection.rebuild import embed_stored
-from diptych.collection.search import SearchResult
+from diptych.collection.search import SearchResult, search_backend
 from diptych.console import Console
 from diptych.errors import StoreError, UnknownPictureError
 from diptych.pictures.content import Content, make_thumbnail, media_type
 from diptych.scoring.inputs import files_below, is_picture, list_sources
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
-from diptych.store.index.candidates import CandidateIndex
 from diptych.store.location import Location
 from diptych.store.open import Backend, open_searchable
 from diptych.store.originals import read_original
 from diptych.store.rebuild import OnFailure, OnProgress, Rebuild, RebuildReport
 from diptych.store.records import Answer, Label, NewLabel, Record, VerifyReport
 from diptych.store.sqlite.backend import SqliteBackend
+from diptych.store.sqlite.candidates import CandidateIndex
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import ArgumentError, PictureError
@@ -106,10 +111,7 @@ class Collection:
         return self.store.directory
 
     def close(self) -> None:
-        """Let go of it; the writer of a folder writes the index cache and lets the next one in.
-
-        Nothing is lost without it; the next start takes longer.
-        """
+        """Write the index cache of a folder, which saves the next start time, and let the next writer in."""
         self.backend.close()
 
     def __enter__(self) -> Collection:
@@ -174,10 +176,45 @@ class Collection:
                     sources += files
             else:
                 sources.append(source)
-        adding = add_in_batches(
-            self, sources, on_error=refuse, path=path, metadata=facts, keep_originals=keep_originals, dry_run=dry_run
+        adding = self.add_in_batches(
+            sources, on_error=refuse, path=path, metadata=facts, keep_originals=keep_originals, dry_run=dry_run
         )
         return list(Console(quiet=not show_progress_bar).progress(adding, total=len(sources), unit="picture"))
+
+    def add_in_batches(
+        self,
+        sources: Iterable[S],
+        *,
+        on_error: Callable[[S, PictureError], object],
+        path: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        by_path: Mapping[str, dict[str, Any]] = MappingProxyType({}),
+        keep_originals: bool = False,
+        dry_run: bool = False,
+    ) -> Iterator[Added]:
+        """Add pictures in batches, each of which is on the disk before its results are yielded. Memory stays bounded.
+
+        A picture that cannot be read is skipped and given to `on_error`. Stop at any time: what was yielded stays, and
+        running it again takes up the rest. With `dry_run` all is checked alike and nothing is written. `path` and
+        `metadata` are kept with each, and with some more by their paths; without a path, the file or the web address it
+        came from. Metadata replace those of a picture that is there already.
+        """
+        met: set[str] = set()
+        for batch in make_batches(sources):
+            stamps = [None if path is not None else stamp_of(source) for source in batch]
+            received = self.read_new(
+                [(source, path or name_of(source)) for source in batch], keep_originals=keep_originals
+            )
+            arrivals = []
+            for source, content, stamp in zip(batch, received, stamps, strict=True):
+                if isinstance(content, PictureError):
+                    on_error(source, content)
+                else:
+                    place = path or path_of(source)
+                    own = None if place is None else by_path.get(place)
+                    given = metadata is not None or own is not None
+                    arrivals.append(Incoming(content, place, (metadata or {}) | (own or {}), given, stamp))
+            yield from simulate_commit(arrivals, met) if dry_run else self.commit(arrivals)
 
     def read_new(
         self, pictures: Sequence[tuple[PictureSource, str | None]], *, keep_originals: bool = False
@@ -213,15 +250,8 @@ class Collection:
         Raises PictureError for the query, ArgumentError for numbers out of their range and for what is no condition,
         and what `asking` does.
         """
-        return stages.search_backend(
-            self.backend,
-            self.scorer.asking(question),
-            query,
-            top=top,
-            candidates=candidates,
-            early_stop=early_stop,
-            filter=filter,
-        )
+        asked = self.scorer.asking(question)
+        return search_backend(self.backend, asked, query, top, candidates, early_stop, filter)
 
     def get(self, id: str) -> Record:
         """The record of a stored picture. Raises UnknownPictureError."""
@@ -247,10 +277,7 @@ class Collection:
         }
 
     def content(self, id: str) -> tuple[bytes, str]:
-        """(bytes, media type) of a picture's file, as it was when it was added.
-
-        Raises UnknownPictureError if there is no such picture, or if its file was not kept and is gone or changed.
-        """
+        """(bytes, media type) of a picture's file as it was added. Raises UnknownPictureError without that."""
         data = read_original(self.backend, self.get(id), self.scorer.limits)
         return data, media_type(data)  # not what the store says, which may be a stranger's: a page, for one
 
@@ -294,10 +321,7 @@ class Collection:
         return self.store.take_back_label(a, b, question)
 
     def labels(self, question: str | None = None) -> Labels:
-        """The answers that people gave, to one question or to any, in the order they were given.
-
-        Raises StoreError for a collection that is not in a folder.
-        """
+        """The answers that people gave, to one question or to any, in order. Raises StoreError outside a folder."""
         return self.store.labels(question)
 
     def stats(self) -> dict[str, Any]:
@@ -381,10 +405,9 @@ class Collection:
 
 
 def with_own_calibration(scorer: Scorer, folder: Path | None) -> Scorer:
-    """The scorer with the calibration in the folder of a collection over it, if there is one that was made over its
-    model; another one is left out, with a warning. Raises ArtifactError for a damaged one.
+    """The scorer with the calibration in a collection's folder over it, unless it has one of its own already.
 
-    A scorer that was opened with a calibration stays as it is.
+    One that was made over another model is left out, with a warning. Raises ArtifactError for a damaged one.
     """
     if folder is None or scorer.runtime.own is not None or (own := OwnCalibration.load_beside(folder)) is None:
         return scorer

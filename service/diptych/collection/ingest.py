@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,23 +27,9 @@ S = TypeVar("S", bound=PictureSource)
 KnownIds = Callable[[Sequence[str]], set[str]]  # those of some ids that are stored
 
 BATCH = 64
-_KEPT = ("id", "sha256", "media_type", "width", "height", "embedding", "tokens", "data", "frames")
+_KEPT = ("id", "sha256", "media_type", "width", "height", "data", "frames")
 BATCH_BYTES = 64 * 1024 * 1024
 METADATA_BYTES = 64 * 1024  # of a picture, as JSON
-
-
-class TakesPictures(Protocol):
-    """A collection, as far as pictures on their way in are concerned."""
-
-    def read_new(
-        self, pictures: Sequence[tuple[PictureSource, str | None]], *, keep_originals: bool = False
-    ) -> list[Content | AlreadyStored | PictureError]:
-        """The pictures read and checked."""
-        ...
-
-    def commit(self, arrivals: Sequence[Incoming]) -> list[Added]:
-        """Write them."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -56,39 +41,13 @@ class AlreadyStored:
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """A checked picture of which a worker has made the features: `embedding` and `tokens` as they are stored."""
-
-    sha256: str
-    media_type: str
-    width: int
-    height: int
-    embedding: bytes
-    tokens: bytes
-    data: bytes | None = None
-    frames: int = 1
-    is_damaged: bool = False
-
-    @classmethod
-    def of(cls, content: Content, embedding: bytes, tokens: bytes) -> Encoded:
-        """A content with its features in place of its pixels."""
-        facts = content.sha256, content.media_type, content.width, content.height
-        return cls(*facts, embedding, tokens, content.data, content.frames, content.is_damaged)
-
-    @property
-    def id(self) -> str:
-        """The picture's name in every collection, like `Content.id`."""
-        return picture_id(self.sha256)
-
-
-@dataclass(frozen=True)
 class Incoming:
     """A picture to be added, with its path and metadata; if they were `given`, they replace those of a stored one.
 
     `stamp` is that of the file at the path before it was read.
     """
 
-    content: Content | Encoded | AlreadyStored
+    content: Content | AlreadyStored
     path: str | None
     metadata: dict[str, Any]
     given: bool = False
@@ -111,14 +70,12 @@ class Added:
     @classmethod
     def of(cls, arrival: Incoming, *, created: bool) -> Added:
         """The acknowledgement of an arrival."""
-        is_damaged = not isinstance(arrival.content, AlreadyStored) and arrival.content.is_damaged
+        is_damaged = isinstance(arrival.content, Content) and arrival.content.is_damaged
         return cls(arrival.content.id, created, arrival.path, is_damaged)
 
 
 def make_batches(sources: Iterable[S], most: int | None = None) -> Iterator[list[S]]:
-    """Pictures in groups of at most 64, or `most`, and about 64 MiB of files, so that memory stays bounded whatever is
-    to be kept.
-    """
+    """Pictures in groups of at most 64, or `most`, and about 64 MiB of files: memory stays bounded."""
     batch: list[S] = []
     held = 0
     for source in sources:
@@ -135,51 +92,13 @@ def make_batches(sources: Iterable[S], most: int | None = None) -> Iterator[list
         yield batch
 
 
-def add_in_batches(
-    collection: TakesPictures,
-    sources: Iterable[S],
-    *,
-    on_error: Callable[[S, PictureError], object],
-    path: str | None = None,
-    metadata: dict[str, Any] | None = None,
-    by_path: Mapping[str, dict[str, Any]] = MappingProxyType({}),
-    keep_originals: bool = False,
-    dry_run: bool = False,
-) -> Iterator[Added]:
-    """Add pictures in batches, each of which is on the disk before its results are yielded. Memory stays bounded.
-
-    A picture that cannot be read is skipped and given to `on_error`. Stop at any time: what was yielded stays, and
-    running it again takes up the rest. With `dry_run` all is checked alike and nothing is written. `path` and
-    `metadata` are kept with each, and with some more by their paths; without a path, the file or the web address it
-    came from. Metadata replace those of a picture that is there already.
-    """
-    met: set[str] = set()
-    for batch in make_batches(sources):
-        stamps = [None if path is not None else stamp_of(source) for source in batch]
-        received = collection.read_new(
-            [(source, path or name_of(source)) for source in batch], keep_originals=keep_originals
-        )
-        arrivals = []
-        for source, content, stamp in zip(batch, received, stamps, strict=True):
-            if isinstance(content, PictureError):
-                on_error(source, content)
-            else:
-                place = path or path_of(source)
-                own = None if place is None else by_path.get(place)
-                given = metadata is not None or own is not None
-                arrivals.append(Incoming(content, place, (metadata or {}) | (own or {}), given, stamp))
-        yield from simulate_commit(arrivals, met) if dry_run else collection.commit(arrivals)
-
-
 def name_of(source: PictureSource) -> str | None:
     """The name of a picture in its errors: its path or web address; None for pixels or bytes."""
     return os.fspath(source) if isinstance(source, str | os.PathLike) else None
 
 
 def path_of(source: PictureSource) -> str | None:
-    """The place where a picture can be found again, as a collection keeps it: the full path of a file, a web address;
-    None for pixels or bytes.
-    """
+    """The full path of a file, or a web address, as a collection keeps it; None for pixels or bytes."""
     name = name_of(source)
     return name if name is None or is_url(name) else full_path(name)
 
@@ -218,30 +137,31 @@ def read_new(
 
 def to_rows(arrivals: Sequence[Incoming], scorer: Scorer) -> list[NewPicture]:
     """Encode the new ones among the pictures and make the rows that go into the database."""
-    unmade = [arrival.content for arrival in arrivals if isinstance(arrival.content, Content)]
-    made = iter(make_features([content.pixels for content in unmade], scorer))
-    fresh = [
-        (arrival, Encoded.of(content, *next(made)) if isinstance(content, Content) else content)
-        for arrival in arrivals
-        if not isinstance(content := arrival.content, AlreadyStored)
-    ]
+    new = [(arrival, arrival.content) for arrival in arrivals if isinstance(arrival.content, Content)]
+    features = collect_features([content for _, content in new], scorer)
     return [
         NewPicture(
             **{name: getattr(content, name) for name in _KEPT},
             **{name: getattr(arrival, name) for name in ("path", "metadata", "stamp")},
             revision=scorer.runtime.revision,
+            embedding=embedding,
+            tokens=tokens,
         )
-        for arrival, content in fresh
+        for (arrival, content), (embedding, tokens) in zip(new, features, strict=True)
     ]
 
 
+def collect_features(contents: Sequence[Content], scorer: Scorer) -> list[tuple[bytes, bytes]]:
+    """(embedding, tokens) of each content, made where a worker has not made them already."""
+    made = iter(make_features([content.pixels for content in contents if content.features is None], scorer))
+    return [next(made) if content.features is None else content.features for content in contents]
+
+
 def simulate_commit(arrivals: Sequence[Incoming], met: set[str]) -> list[Added]:
-    """The acknowledgements that `commit` would give, without writing; `met` collects the ids of earlier calls, for
-    repeated pictures.
-    """
+    """The acknowledgements that `commit` would give, without writing; `met` collects the ids of earlier calls."""
     found = []
     for arrival in arrivals:
-        new = not isinstance(arrival.content, AlreadyStored) and arrival.content.id not in met
+        new = isinstance(arrival.content, Content) and arrival.content.id not in met
         found.append(Added.of(arrival, created=new))
         met.add(arrival.content.id)
     return found

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 
 class OwnModel(NamedTuple):
-    """A collection's own model, if it has one, whether it was `adopted` by name, and how many pictures each revision
-    embedded.
-    """
+    """A collection's own model, whether it was `adopted` by name, and how many pictures each revision embedded."""
 
     name: str | None
     adopted: bool
@@ -32,11 +30,7 @@ class OwnModel(NamedTuple):
 
 
 def own_model(where: Location | None) -> OwnModel:
-    """The model of `diptych models use` or `diptych index rebuild --model`, or the one here that embedded all pictures
-    of a collection, now or as an earlier release.
-
-    Raises ArtifactError for an artifact that is not there any more.
-    """
+    """The adopted model, or the one here that embedded all pictures. Raises ArtifactError for one that is gone."""
     if not (isinstance(where, Path) and is_collection(where)):
         return OwnModel(None, False, {})
     adopted, revisions = None, {}

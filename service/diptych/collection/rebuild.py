@@ -17,12 +17,12 @@ from diptych.collection.ingest import make_features
 from diptych.errors import UnknownPictureError
 from diptych.scoring.scorer import Scorer
 from diptych.scoring.threads import map_pictures
-from diptych.store.index.candidates import CandidateIndex
 from diptych.store.location import Location
 from diptych.store.open import rebuild_store
 from diptych.store.originals import Keeper, read_original
 from diptych.store.rebuild import OnFailure, OnProgress, Rebuild, RebuildReport
 from diptych.store.records import Record
+from diptych.store.sqlite.candidates import CandidateIndex
 from diptych.store.sqlite.database import AdoptedModel, Store
 from diptych_runtime.decoder import SUFFIXES
 from diptych_runtime.errors import ArtifactError, PictureError
@@ -64,9 +64,7 @@ def rebuild_collection(
 
 
 def _find_absence(path: Path) -> str | None:
-    """The sign that a file is away and not gone, if there is one: a disk that is not mounted leaves an empty folder, or
-    none.
-    """
+    """The sign that a file is away and not gone: a disk that is not mounted leaves an empty folder, or none."""
     try:
         if path.is_file():
             with path.open("rb") as file:
@@ -83,10 +81,7 @@ def _find_absence(path: Path) -> str | None:
 
 
 def embed_stored(scorer: Scorer, store: Keeper, records: Sequence[Record]) -> list[tuple[bytes, bytes] | PictureError]:
-    """Make (embedding, tokens) of stored pictures from their files, or the error that says why there are none.
-
-    They are decoded as the scorer decodes, on its threads.
-    """
+    """Make (embedding, tokens) of stored pictures from their files, or the error that says why there are none."""
 
     def read_pixels(record: Record) -> np.ndarray:
         try:
@@ -102,9 +97,7 @@ def embed_stored(scorer: Scorer, store: Keeper, records: Sequence[Record]) -> li
 
 @dataclass(frozen=True)
 class Adoption:
-    """The outcome of an adoption: `kept` pictures have the features they had, and `rebuilt` says what was embedded
-    anew, None where nothing had to be. `calibration` is True if one's own, over the model before, was removed.
-    """
+    """Pictures that were `kept` as they were, what was `rebuilt`, and whether an own `calibration` was removed."""
 
     kept: int
     rebuilt: RebuildReport | None
@@ -143,9 +136,7 @@ def adopt_model(
 
 
 def _list_panels(adopted: AdoptedModel | None) -> Mapping[str, str]:
-    """The sha256 of the panel graph of every model that is known here, by revision: bundled ones, one's own and the
-    `adopted` one.
-    """
+    """The sha256 of the panel graph of every known model by revision: bundled, own and the `adopted` one."""
     known = {} if adopted is None else {adopted.revision: adopted.panel}
     return known | {manifest.revision: manifest.digests[PANEL_GRAPH] for manifest in models_by_name().values()}
 

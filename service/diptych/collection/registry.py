@@ -14,7 +14,7 @@ from threading import Condition, Lock
 
 from diptych.collection.collection import Collection
 from diptych.collection.own_model import Scorers
-from diptych.collection.root import Root, check_name, collections_in
+from diptych.collection.root import Root, check_name, collections_in, list_names
 from diptych.errors import (
     CollectionKeptError,
     CollectionNameError,
@@ -150,11 +150,6 @@ class Collections:
         """True if collections can neither be made nor removed, as there is no root."""
         return self._home is None
 
-    @property
-    def most_open(self) -> int:
-        """The most collections that are open at once."""
-        return len(self._places) if self._home is None else self._most
-
     def scorers(self) -> list[Scorer]:
         """The scorers of the collections of a root, one for each model, first the default one."""
         return [] if self._home is None else [*self._home[1]]
@@ -177,13 +172,9 @@ class Collections:
             return {name: place.fault for name, place in sorted(self._places.items()) if place.fault}
 
     def resolve(self, name: str | None) -> str:
-        """The name that is meant: without one the only collection's, or else "default".
-
-        Raises UnknownCollectionError, and CollectionNameError if several could be meant.
-        """
+        """The name that is meant, without one the only collection's or "default". Raises UnknownCollectionError."""
         names = self.names()
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        there = f"there are {', '.join(names[:_SHOWN])}{more}" if names else "there is none yet"
+        there = f"there are {list_names(names, _SHOWN)}" if names else "there is none yet"
         if name is None:
             name = names[0] if len(names) == 1 else DEFAULT
             if name not in names and names:
@@ -200,10 +191,7 @@ class Collections:
 
     @contextmanager
     def borrow(self, name: str | None = None) -> Iterator[Collection]:
-        """The collection of this name; as long as the block runs, it is neither removed nor closed.
-
-        Raises what `resolve` does, and DamagedCollectionError.
-        """
+        """Lend a collection to the block, in which it is neither removed nor closed. Raises DamagedCollectionError."""
         with self._changed:
             name = self.resolve(name)
             place = self._places[name]
@@ -224,17 +212,14 @@ class Collections:
             with self._changed:
                 place.users -= 1
                 self._changed.notify_all()
-            if len(self._places) > self.most_open:
+            if self._home is not None and len(self._places) > self._most:
                 self._close_idle()
 
     def summary(self, name: str) -> Summary:
         """The figures of one collection. Raises UnknownCollectionError."""
-        fault = self.list_faults().get(name)
-        if fault is not None:
-            return Summary(name, None, disk_bytes(Path(self._places[name].name)), None, fault)
         place = self._places.get(name)
         if place is not None and place.collection is None and self._home is not None:
-            return _closed_summary(name, Path(place.name))
+            return _closed_summary(name, Path(place.name), place.fault)
         with self.borrow(name) as collection:
             backend, runtime = collection.backend, collection.scorer.runtime
             figures = (backend.count(), backend.disk_bytes(), backend.index_state()[1])
@@ -249,7 +234,7 @@ class Collections:
         return found
 
     def create(self, name: str) -> bool:
-        """Make a collection, which is on the disk when this returns; False if it was there. A damaged one is opened.
+        """Make a collection, or open a damaged one; False if it was there. It is on the disk when this returns.
 
         Raises CollectionNameError, DamagedCollectionError, and StoreError if it cannot be written.
         """
@@ -347,22 +332,22 @@ def _try_opening(place: _Place, scorers: Scorers) -> None:
     place.fault = ""
     try:
         place.collection = Collection.open(directory, scorers.of(directory))
-    except DiptychError as error:
-        logger.error("the collection %s could not be opened: %s", directory.name, error)
-        place.fault, place.failed = str(error), time.monotonic()
-    except Exception as error:
-        # Whatever damage does to one of them, the others must open.
-        logger.exception("the collection %s could not be opened", directory.name)
-        place.fault, place.failed = f"{type(error).__name__}: {error}", time.monotonic()
+    except Exception as error:  # whatever damage does to one of them, the others must open
+        known = isinstance(error, DiptychError)
+        place.fault = str(error) if known else f"{type(error).__name__}: {error}"
+        place.failed = time.monotonic()
+        logger.error("the collection %s could not be opened: %s", directory.name, place.fault, exc_info=not known)
 
 
-def _closed_summary(name: str, folder: Path) -> Summary:
+def _closed_summary(name: str, folder: Path, fault: str) -> Summary:
     """The figures of a collection that is not open, without opening it for searches."""
     try:
-        with Store.open(folder, read_only=True) as store:
-            return Summary(name, store.count(), disk_bytes(folder), None, None)
+        if not fault:
+            with Store.open(folder, read_only=True) as store:
+                return Summary(name, store.count(), disk_bytes(folder), None, None)
     except StoreError as error:
-        return Summary(name, None, disk_bytes(folder), None, str(error))
+        fault = str(error)
+    return Summary(name, None, disk_bytes(folder), None, fault)
 
 
 def _check_count(name: str, collection: Collection, pictures: int) -> None:

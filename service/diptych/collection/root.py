@@ -12,8 +12,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from diptych.errors import CollectionKeptError, CollectionNameError, StoreError
-from diptych.store.index import cache
 from diptych.store.lock import LOCK, WriterLock
+from diptych.store.sqlite import index_cache
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE
 from diptych_runtime.atomic import sync_folder
@@ -22,9 +22,8 @@ from diptych_runtime.own_calibration import CALIBRATION
 NAME = "[a-z0-9][a-z0-9_-]{0,62}"
 _HALF = re.compile(rf"\.{NAME}\.(new|removed)-[0-9a-f]{{32}}")
 # What Diptych writes into the folder of a collection, with what SQLite and a write that was broken off leave beside it.
-NAMES = (DATABASE, cache.CACHE, cache.MANIFEST, CALIBRATION, "sync.sqlite", "dedupe.sqlite", LOCK)
+NAMES = (DATABASE, index_cache.CACHE, index_cache.MANIFEST, CALIBRATION, "sync.sqlite", "dedupe.sqlite", LOCK)
 _OURS = re.compile(rf"\.?({'|'.join(map(re.escape, NAMES))})(-wal|-shm|-journal|\.backup|(\.\d+)?\.tmp)?")
-_SHOWN = 5
 
 logger = logging.getLogger(__name__)
 
@@ -46,10 +45,7 @@ class Root:
         self._lock.release()
 
     def make(self, name: str) -> None:
-        """Make an empty collection, which is on the disk when this returns.
-
-        Raises StoreError if it cannot be written or the folder holds other things.
-        """
+        """Make an empty collection, on the disk when this returns. Raises StoreError if other things are there."""
         half = self._name_half(name, "new")
         try:
             # It gets its name when it is whole: a kill leaves a half that no name of a collection matches.
@@ -62,10 +58,7 @@ class Root:
                 _clear_folder(half)
 
     def check_removable(self, name: str) -> None:
-        """Refuse to remove a collection whose folder is a link or holds files of others.
-
-        Raises CollectionKeptError.
-        """
+        """Raise CollectionKeptError for a collection whose folder is a link or holds files of others."""
         folder = self.folder / name
         if folder.is_symlink():
             raise CollectionKeptError(
@@ -78,8 +71,7 @@ class Root:
             )
 
     def remove(self, name: str, store: Store) -> None:
-        """Remove the collection of this name, whose store is no longer in use, file by file: what is not Diptych's is
-        never deleted.
+        """Remove a collection, whose store is no longer in use, file by file: what is not Diptych's is never deleted.
 
         Raises StoreError, with the store closed and the collection still there, if the folder cannot be changed.
         """
@@ -123,10 +115,10 @@ def find_strangers(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if not is_ours(path))
 
 
-def list_names(names: list[str]) -> str:
+def list_names(names: list[str], shown: int = 5) -> str:
     """The first few names, and how many more there are."""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
 
 
 def is_ours(path: Path) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -13,8 +12,7 @@ import numpy as np
 
 from diptych.errors import UnknownPictureError
 from diptych.pictures.content import content_id
-from diptych.scoring.ranking import best_first
-from diptych.scoring.scorer import Scorer
+from diptych.scoring.scorer import Scorer, best_first
 from diptych.scoring.tracing import span
 from diptych.store.filters import Filter
 from diptych.store.open import Backend
@@ -98,16 +96,14 @@ def search_backend(
     backend: Backend,
     scorer: Scorer,
     query: PictureSource,
-    *,
     top: int,
     candidates: int,
-    early_stop: float | None = None,
-    filter: Filter | None = None,
+    early_stop: float | None,
+    filter: Filter | None,
 ) -> SearchResult:
     """Retrieve `max(top, candidates)` pictures, re-rank the first `candidates` and answer `top` of both orders.
 
-    With `early_stop` re-ranking stops as soon as `top` candidates, in their first-stage order, reach that relevance;
-    none is scored twice or against its rivals. With a `filter` there is nothing but the pictures that meet it.
+    With `early_stop` none is scored twice or against its rivals. Raises what `Collection.search` does.
     """
     if top < 1 or candidates < 0:
         raise ArgumentError(f"expected top >= 1 and candidates >= 0, got top={top} and candidates={candidates}")
@@ -126,16 +122,14 @@ def search_backend(
         found = [backend.nearest(embedding, max(top, candidates), filter) for embedding in asked]
         keys, cosines, view = nearest_of_all(found, max(top, candidates))
     look = _Look(backend, scorer, views.tokens, watch)
-    logits, gone = (
-        look.score(keys[:candidates]) if early_stop is None else look.score_until(keys[:candidates], early_stop, top)
-    )
+    logits, gone = look.score(keys[:candidates], early_stop=early_stop, wanted=top)
     if gone.any():  # removed by someone else since the index answered
         kept = np.concatenate([~gone, np.ones(len(keys) - len(gone), bool)])
         keys, cosines, view = keys[kept], cosines[kept], view[kept]
+    held = logits
     if early_stop is None:
         logits = look.look_again(keys, logits, view)
-    held = logits.copy()
-    if early_stop is None:
+        held = logits.copy()
         held[:, column] = scorer.runtime.question_settings.normalize_logits(logits[:, column])
     order = rerank_order(logits[:, column], len(keys))
     name, first = scorer.runtime.question, np.arange(min(top, len(keys)))
@@ -145,12 +139,21 @@ def search_backend(
         records = backend.records(keys[shown].tolist())
     scored = shown[shown < len(logits)]
     found_records = [records.get(key) for key in keys[scored].tolist()]
-    originals = partial(_read_original, backend, scorer, query, found_records)
+
+    def read_file(number: int) -> PictureSource | None:
+        """The file of the query, 0, or of a stored picture, from 1 on, where it is to be had."""
+        if not number:
+            return query
+        record = found_records[number - 1]
+        with suppress(UnknownPictureError):
+            return record and read_original(backend, record, scorer.limits)
+        return None
+
     with watch("pair"):
         contents = [query_id, *(None if record is None else record.id for record in found_records)]
         pairs = np.stack([np.zeros(len(scored), np.int64), np.arange(len(scored)) + 1], 1)
         judged = scorer.judge_pairs(
-            logits[scored], pairs, originals, contents, held=held[scored], asked=name, most=CLOSER_LOOKS
+            logits[scored], pairs, read_file, contents, held=held[scored], asked=name, most=CLOSER_LOOKS
         )
     said = dict(zip(scored.tolist(), judged[name], strict=True))
     known = [place for place in order.tolist() if place in said]
@@ -171,19 +174,6 @@ def search_backend(
     return SearchResult(list_matches(order[:top]), list_matches(first), len(logits), closer_looks, watch.seconds)
 
 
-def _read_original(
-    backend: Backend, scorer: Scorer, query: PictureSource, records: Sequence[Record | None], number: int
-) -> PictureSource | None:
-    """The file of the query, 0, or of a stored picture, from 1 on, where it is to be had."""
-    if not number:
-        return query
-    record = records[number - 1]
-    try:
-        return None if record is None else read_original(backend, record, scorer.limits)
-    except UnknownPictureError:
-        return None
-
-
 def _make_match(record: Record, said: Judgement | None, similarity: float, rank: int, first_rank: int) -> Match:
     scores = (None, None) if said is None else (said.relevance_score, said.raw_score)
     look = (None, None) if said is None else (said.verdict, said.closer_look)
@@ -200,26 +190,33 @@ class _Look:
     views: np.ndarray
     watch: Stopwatch
 
-    def score(self, keys: np.ndarray, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Logits float32 (K, Q) of the keys still there, of all questions, and a mask bool (K,) of those that are gone;
-        memory for one batch.
+    def score(
+        self, keys: np.ndarray, queries: np.ndarray | None = None, *, early_stop: float | None = None, wanted: int = 0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Logits float32 (K, Q) of the keys still there, of all questions, and a mask bool (K,) of those that are gone.
 
-        They are of the whole query, or of the tokens `queries` (K, N, M, d), one for each key.
+        They are of the whole query, or of the tokens `queries` (K, N, M, d), one for each key. With `early_stop` they
+        end with the key that is the `wanted`th to have that relevance. Tokens are in memory for one batch.
         """
-        parts, gone = [self._make_no_logits()], np.zeros(len(keys), bool)
-        for rows, logits, lost in self._score_batches(keys, PAIR_BATCH, queries):
-            parts.append(logits)
-            gone[rows] = lost
-        return np.concatenate(parts), gone
-
-    def score_until(self, keys: np.ndarray, early_stop: float, wanted: int) -> tuple[np.ndarray, np.ndarray]:
-        """`score`, but only up to the key that is the `wanted`th to have the relevance `early_stop`."""
-        logits, gone = self._make_no_logits(), np.zeros(len(keys), bool)
-        for rows, more, lost in self._score_batches(keys, self.scorer.runtime.workers * self.scorer.runtime.pair_chunk):
-            logits, gone[rows] = np.concatenate([logits, more]), lost
-            reached = np.flatnonzero(self.scorer.relevance(logits[:, self.scorer.runtime.column]) >= early_stop)
-            if len(reached) >= wanted:
-                return logits[: reached[wanted - 1] + 1], gone
+        runtime = self.scorer.runtime
+        step = PAIR_BATCH if early_stop is None else runtime.workers * runtime.pair_chunk
+        logits, gone = np.empty((0, len(runtime.questions)), np.float32), np.zeros(len(keys), bool)
+        for start in range(0, len(keys), step):
+            rows = slice(start, start + step)
+            batch = keys[rows].tolist()
+            with self.watch("retrieve"):
+                blobs = self.backend.tokens(batch)
+            here = np.array([key in blobs for key in batch])
+            gone[rows] = ~here
+            if here.any():
+                query = self.views[:1] if queries is None else queries[rows][here]
+                stored = runtime.codec.unpack_tokens([blobs[key] for key in batch if key in blobs])
+                with self.watch("pair"):
+                    logits = np.concatenate([logits, self.scorer.all_logits(query, stored)])
+            if early_stop is not None:
+                reached = np.flatnonzero(self.scorer.relevance(logits[:, runtime.column]) >= early_stop)
+                if len(reached) >= wanted:
+                    return logits[: reached[wanted - 1] + 1], gone
         return logits, gone
 
     def look_again(self, keys: np.ndarray, logits: np.ndarray, view: np.ndarray) -> np.ndarray:
@@ -229,24 +226,3 @@ class _Look:
         better, kept = logits.copy(), places[~gone]
         better[kept] = np.maximum(logits[kept], seen)
         return better
-
-    def _score_batches(
-        self, keys: np.ndarray, step: int, queries: np.ndarray | None = None
-    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """`step` keys at a time: which they are, the logits of those still there, and a mask of those that are gone."""
-        for start in range(0, len(keys), step):
-            rows = slice(start, start + step)
-            batch = keys[rows].tolist()
-            with self.watch("retrieve"):
-                blobs = self.backend.tokens(batch)
-            here = np.array([key in blobs for key in batch])
-            logits = self._make_no_logits()
-            if here.any():
-                query = self.views[:1] if queries is None else queries[rows][here]
-                stored = self.scorer.runtime.codec.unpack_tokens([blobs[key] for key in batch if key in blobs])
-                with self.watch("pair"):
-                    logits = self.scorer.all_logits(query, stored)
-            yield rows, logits, ~here
-
-    def _make_no_logits(self) -> np.ndarray:
-        return np.empty((0, len(self.scorer.runtime.questions)), np.float32)

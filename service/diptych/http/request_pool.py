@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from diptych.errors import DeadlineError, OverloadedError
 from diptych.scoring.deadline import Deadline, deadline_scope
-from diptych.scoring.watchdog import Watchdog
+from diptych.scoring.scheduler import Watchdog
 
 T = TypeVar("T")
 

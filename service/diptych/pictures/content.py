@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
@@ -32,7 +32,10 @@ _PART = 2**20  # bytes of a file that are hashed at a time
 
 @dataclass(frozen=True)
 class Content:
-    """A checked picture: `width` x `height` upright, `pixels` uint8 (S, S, 3), and its bytes if these are kept."""
+    """A checked picture: `width` x `height` upright, `pixels` uint8 (S, S, 3), and its bytes if these are kept.
+
+    One that a worker encoded has `features`: embedding and tokens as they are stored (`NewPicture`).
+    """
 
     data: bytes | None
     sha256: str
@@ -41,7 +44,8 @@ class Content:
     height: int
     frames: int
     is_damaged: bool
-    pixels: np.ndarray
+    pixels: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 3), np.uint8))
+    features: tuple[bytes, bytes] | None = None
 
     @property
     def id(self) -> str:
@@ -108,10 +112,7 @@ def whole_file(path: Path, limits: PictureLimits, label: str) -> bytes | None:
 
 
 def read_bytes(source: PictureSource, limits: PictureLimits, *, name: str | None = None) -> bytes:
-    """The bytes of a picture file; pixels in memory are written as PNG.
-
-    Raises PictureError for what is no readable file or no picture, and for a file above the limit, which is not read.
-    """
+    """The bytes of a picture file, pixels as PNG. Raises PictureError, also above the limit, and then reads none."""
     if isinstance(source, bytes | bytearray | memoryview):
         return bytes(source)
     if not isinstance(source, str | os.PathLike):

@@ -38,10 +38,7 @@ _HEADERS = {"Accept": "image/*", "Accept-Encoding": "identity", "Connection": "c
 
 
 class Fetcher:
-    """Fetches pictures by web address. May be used from any number of threads.
-
-    `resolve` gives the addresses of a name. `tls` knows whose certificates count; without it, those that httpx trusts.
-    """
+    """Fetches pictures by web address, from any thread; `resolve` gives addresses, `tls` the trusted certificates."""
 
     def __init__(
         self,

@@ -28,10 +28,7 @@ def refuse_url(url: str) -> bytes:
 
 
 def make_fetcher(urls: bool) -> Fetch:
-    """The function that fetches the bytes behind a web address, within the limits of the service.
-
-    Without `urls` or DIPTYCH_URLS it refuses every address: a name in a table may come from a stranger.
-    """
+    """The fetcher of web addresses within the limits of the service; without `urls` or DIPTYCH_URLS it refuses."""
 
     @cache
     def make_allowed() -> Fetch:

@@ -91,7 +91,7 @@ def parse_url(text: str, limits: FetchLimits, *, base: httpx.URL | None = None) 
 
 
 def resolve_public(url: httpx.URL, limits: FetchLimits, resolve: Resolve) -> list[Address]:
-    """The addresses of a read URL's host, each once, when all of them may be asked; raises RemoteError otherwise.
+    """The addresses of a read URL's host, when all of them may be asked; raises RemoteError otherwise.
 
     Which addresses they are is for the log: who names a host need not learn what it is called inside.
     """
@@ -116,9 +116,7 @@ def _covers_host(allowed: str, host: str) -> bool:
 
 
 def is_host(text: str) -> bool:
-    """True if this is a host's name or address in the form for comparison: in lower case, an address in its usual
-    spelling.
-    """
+    """True for the name or address of a host in its form for comparison: lower case, an address as usual."""
     try:
         return str(_parse_literal(text) or text) == text
     except RemoteRefusedError:

@@ -71,10 +71,7 @@ class Skipped(NamedTuple):
 
 @dataclass
 class Omissions:
-    """The files that a walk left out: the `skipped`, by ending, and the number of pictures by reason.
-
-    There are more of these where they are not all `counted`.
-    """
+    """Files that a walk left out, `skipped` by ending and pictures by reason, and whether all were `counted`."""
 
     skipped: dict[str, Skipped] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
@@ -154,8 +151,9 @@ class Tree:
         countable = _COUNTED
 
         def close(error: OSError) -> None:
-            if error.filename not in left_out:
-                self._close_folder(error)
+            gone = isinstance(error, FileNotFoundError | NotADirectoryError)  # since its parent was listed
+            if error.filename not in left_out and not gone:
+                self.closed[error.filename] = f"{error.filename} cannot be listed: {error.strerror}"
 
         for place, folders, names in walk_folder(top, close):
             reason = left_out.pop(place, "")
@@ -208,10 +206,6 @@ class Tree:
         """True for a file that may well exist below a folder that cannot be read now."""
         return path in self.closed or any(str(folder) in self.closed for folder in Path(path).parents)
 
-    def _close_folder(self, error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError | NotADirectoryError):  # gone since its parent was listed
-            self.closed[error.filename] = f"{error.filename} cannot be listed: {error.strerror}"
-
 
 def no_picture(folders: Iterable[str | os.PathLike[str]], omissions: Omissions, but: str = "") -> str:
     """The sentence that there is no picture in any of these folders, `but` for those that do not count."""
@@ -222,10 +216,7 @@ def no_picture(folders: Iterable[str | os.PathLike[str]], omissions: Omissions, 
 def pictures_in(
     paths: Iterable[Path], refuse: Refuse, exclusion: Exclusion = DEFAULT, omissions: Omissions | None = None
 ) -> Iterator[Path]:
-    """The files named, and every picture file below the folders named.
-
-    `refuse` gets what cannot be read, and why; the files that are left out are counted in `omissions`.
-    """
+    """The files named, and those below folders named; `refuse` gets the unreadable, `omissions` what is left out."""
     for path in paths:
         if path.is_dir():
             tree = Tree.below([path], exclusion)

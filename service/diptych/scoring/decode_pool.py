@@ -22,8 +22,7 @@ from pathlib import Path
 from queue import Empty, LifoQueue
 from threading import Thread
 from traceback import format_exc
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from diptych.errors import DeadlineError, DecoderEndedError, DecoderStartError, DecodingMemoryError, DecodingTimeError
 from diptych.pictures.sources import fetch_settings
@@ -50,25 +49,8 @@ _STARTS = (0.0, 0.1, 0.2, 0.4, 0.8)
 logger = logging.getLogger(__name__)
 
 
-class Decoder(Protocol):
-    """The interface of picture decoders. A call is a function with its arguments, `partial(panel_pixels, data, 224)`.
-
-    `answered` is when one was answered last (`time.monotonic`).
-    """
-
-    answered: float
-
-    def run(self, call: Callable[[], R], /) -> R:
-        """The call's value. Raises its error."""
-        ...
-
-    def run_all(self, calls: Sequence[Callable[[], R]], /) -> list[R | PictureError]:
-        """The values of several calls, in order; a PictureError stands in its result's place."""
-        ...
-
-
 class ThreadDecoder:
-    """Decodes in this process, on so many threads: for pictures of one's own."""
+    """Decodes one's own pictures in this process. `answered` is when a call was answered last (monotonic time)."""
 
     def __init__(self, threads: int) -> None:
         self.threads, self.answered = threads, 0.0
@@ -196,9 +178,7 @@ class DecodePool:
     def __enter__(self) -> DecodePool:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -331,6 +311,9 @@ def describe_exit(status: int | None) -> str:
     if status == LOST:
         return "and so did the one that it was forked from"
     return f"exit status {status}" if status is None or status >= 0 else signal.Signals(-status).name
+
+
+Decoder = ThreadDecoder | DecodePool
 
 
 def make_decoder(urls: bool, threads: int) -> Decoder:

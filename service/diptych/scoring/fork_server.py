@@ -1,6 +1,4 @@
-"""Processes forked from a server without threads: a plain fork would take along the locks of this process, but none of
-the threads that hold them.
-"""
+"""Processes forked from a server without threads: a plain fork takes along locks and not the threads that hold them."""
 
 from __future__ import annotations
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 from PIL import Image
 
-from diptych.pictures.sources import Fetch, is_url
 from diptych.pictures.walk import Refuse, Tree, no_picture
 from diptych_runtime.decoder import PictureSource
 from diptych_runtime.errors import ArgumentError, PictureError
 
 Pair = Sequence[PictureSource]
-_FETCHES = 8  # at a time
 
 
 def is_picture(value: object) -> bool:
@@ -33,10 +30,7 @@ def list_sources(pictures: PictureSource | Iterable[PictureSource]) -> list[Pict
 
 
 def pictures_of(documents: str | os.PathLike[str] | Iterable[PictureSource]) -> list[PictureSource]:
-    """The pictures of a list, or the picture files below a folder in alphabetical order.
-
-    Raises ArgumentError for a single picture, PictureError for a folder without any.
-    """
+    """The pictures of a list or below a folder. Raises ArgumentError for one picture, PictureError for none."""
     if not is_picture(documents):
         return list_sources(documents)
     if isinstance(documents, str | os.PathLike) and Path(documents).is_dir():
@@ -45,27 +39,13 @@ def pictures_of(documents: str | os.PathLike[str] | Iterable[PictureSource]) -> 
 
 
 def files_below(folder: str | os.PathLike[str], refuse: Refuse = lambda path, reason: None) -> list[Path]:
-    """The picture files below a folder, as paths in alphabetical order; `refuse` gets what cannot be read, and why.
-
-    Raises PictureError if there is no picture.
-    """
+    """The picture files below a folder; `refuse` gets what cannot be read. Raises PictureError for none."""
     tree = Tree.below([folder])
     for unread, reason in (tree.refused | tree.closed).items():
         refuse(unread, reason)
     if not tree.files:
         raise PictureError(no_picture([folder], tree.omissions))
     return list(map(Path, tree.files))
-
-
-def with_contents(sources: Iterable[PictureSource], fetch: Fetch) -> list[PictureSource]:
-    """The sources, with the bytes of those that are web addresses in their place. Raises what `fetch` does."""
-    sources = list(sources)
-    urls = list(dict.fromkeys(source for source in sources if isinstance(source, str) and is_url(source)))
-    if not urls:
-        return sources
-    with ThreadPoolExecutor(_FETCHES, thread_name_prefix="diptych-fetch") as pool:
-        contents = dict(zip(urls, pool.map(fetch, urls), strict=True))
-    return [contents.get(source, source) if isinstance(source, str) else source for source in sources]
 
 
 def pairs_of(inputs: Iterable[Pair]) -> list[Pair]:

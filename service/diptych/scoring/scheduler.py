@@ -12,12 +12,30 @@ import numpy as np
 
 from diptych.errors import DeadlineError, OverloadedError
 from diptych.scoring.deadline import current_deadline
-from diptych.scoring.watchdog import Watchdog
 from diptych_runtime.runtime import Runtime
 
 CAPACITY = 50_000
 _CHUNKS = 4  # of the runtime, that a thread takes at once: what it does between two of them, the others wait for
 _STEP = 0.05  # seconds after which a waiting caller looks at its clock, and at Ctrl-C
+
+
+class Watchdog:
+    """The time since the oldest computation in progress began: `with running: ...`, not nested in a thread."""
+
+    def __init__(self) -> None:
+        self._began = dict[int, float]()
+
+    def __enter__(self) -> Watchdog:
+        self._began[threading.get_ident()] = time.monotonic()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        del self._began[threading.get_ident()]
+
+    def longest_running(self) -> float:
+        """Seconds since the longest-running thread began; 0.0 when none runs."""
+        began = list(self._began.values())
+        return time.monotonic() - min(began) if began else 0.0
 
 
 @dataclass(eq=False)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Self
+from typing import Any, NotRequired, Self, TypedDict
 
 import numpy as np
 
 from diptych.console import Console
 from diptych.pictures.content import content_ids
-from diptych.pictures.sources import Fetch, make_fetcher, picture_limits
+from diptych.pictures.sources import Fetch, is_url, make_fetcher, picture_limits
 from diptych.scoring.deadline import current_deadline
 from diptych.scoring.decode_pool import Decoder, ThreadDecoder
-from diptych.scoring.inputs import Pair, find_distinct, is_picture, list_sources, pairs_of, pictures_of, with_contents
-from diptych.scoring.ranking import Activation, RankedDocument, apply_activation, best_first
+from diptych.scoring.inputs import Pair, find_distinct, is_picture, list_sources, pairs_of, pictures_of
 from diptych.scoring.scheduler import PairScheduler
 from diptych.scoring.threads import map_pictures
 from diptych_runtime.calibration.evidence import Evidence
@@ -24,13 +24,28 @@ from diptych_runtime.calibration.verdicts import Verdict, verdict_thresholds
 from diptych_runtime.closer_look.verification import View, describe, verify
 from diptych_runtime.decoder import PictureLimits, PictureSource, panel_pixels, query_pixels
 from diptych_runtime.errors import ArgumentError, ArtifactError, PictureError
-from diptych_runtime.judgement import Judgement, judge_pairs, needs_closer_look, select_competing
+from diptych_runtime.judgement import CloserLook, Judgement, judge_pairs, needs_closer_look, select_competing
 from diptych_runtime.own_calibration import OwnCalibration
 from diptych_runtime.runtime import Panels, Runtime
 
 ENCODE_BATCH = 64
+_FETCHES = 8  # at a time
 
 Original = Callable[[int], PictureSource | None]  # the file of a picture by its number, if it is to be had
+Activation = Callable[[np.ndarray], Any]
+
+
+class RankedDocument(TypedDict):
+    """A document of `Scorer.rank`: `corpus_id` is its place among the documents, `score` the probability in [0, 1] or
+    the result of `activation_fn`, `raw_score` the logit; `verdict` and `closer_look` are those of `Judgement`.
+    """
+
+    corpus_id: int
+    score: float
+    raw_score: float
+    verdict: Verdict
+    closer_look: CloserLook | None
+    document: NotRequired[PictureSource]
 
 
 class Scorer:
@@ -86,10 +101,7 @@ class Scorer:
         return view
 
     def with_calibration(self, own: OwnCalibration | None) -> Self:
-        """This scorer with a calibration of one's own, or None for the released one.
-
-        Raises ArtifactError for one that was made over another model.
-        """
+        """This scorer with a calibration of one's own, or None for the released one. Raises ArtifactError."""
         view = copy.copy(self)
         view.runtime = self.runtime.with_calibration(own)
         return view
@@ -115,7 +127,7 @@ class Scorer:
         asked = self.asking(question)
         sources, sides, logits = asked._logits_of(pairs_of(inputs), batch_size, show_progress_bar)
         if activation_fn is not None:
-            return apply_activation(activation_fn, logits[:, asked.runtime.column].copy())
+            return asked._activate(activation_fn, logits)
         name = asked.runtime.question
         judged = asked.judge_pairs(logits, sides, sources.__getitem__, content_ids(sources), asked=name)[name]
         return np.array([one.relevance_score for one in judged], np.float32)
@@ -144,16 +156,14 @@ class Scorer:
         asked, documents = self.asking(question), pictures_of(documents)
         pairs = [(query, document) for document in documents]
         sources, sides, logits = asked._logits_of(pairs, batch_size, show_progress_bar)
+        original, contents = sources.__getitem__, content_ids(sources)
         if activation_fn is None:
-            best = asked.rank_pairs(logits, sides, sources.__getitem__, content_ids(sources), top_k)
+            best = asked.rank_pairs(logits, sides, original, contents, top_k)
             scores = [one.relevance_score for _, one in best]
         else:
-            values, name = (
-                apply_activation(activation_fn, logits[:, asked.runtime.column].copy()),
-                asked.runtime.question,
-            )
-            places, contents = best_first(values)[:top_k], content_ids(sources)
-            judged = asked.judge_pairs(logits[places], sides[places], sources.__getitem__, contents, asked=name)[name]
+            values, name = asked._activate(activation_fn, logits), asked.runtime.question
+            places = best_first(values)[:top_k]
+            judged = asked.judge_pairs(logits[places], sides[places], original, contents, asked=name)[name]
             best, scores = list(zip(places.tolist(), judged, strict=True)), values[places].tolist()
         return [
             RankedDocument(
@@ -223,7 +233,13 @@ class Scorer:
 
     def fetch_sources(self, sources: Iterable[PictureSource]) -> list[PictureSource]:
         """Fetch the sources that are web addresses, and put their bytes in their place. Raises RemoteError."""
-        return with_contents(sources, self.fetch)
+        sources = list(sources)
+        urls = list(dict.fromkeys(source for source in sources if isinstance(source, str) and is_url(source)))
+        if not urls:
+            return sources
+        with ThreadPoolExecutor(_FETCHES, thread_name_prefix="diptych-fetch") as pool:
+            contents = dict(zip(urls, pool.map(self.fetch, urls), strict=True))
+        return [contents.get(source, source) if isinstance(source, str) else source for source in sources]
 
     def panels(self, sources: Sequence[PictureSource], batch_size: int = 64, show_progress_bar: bool = False) -> Panels:
         """Tokens float16 (B, N, M, d) and unit embeddings float32 (B, e) of B pictures. Raises what `encode` does."""
@@ -341,10 +357,7 @@ class Scorer:
         contents: Sequence[str | None] | None = None,
         top: int | None = None,
     ) -> list[tuple[int, Judgement]]:
-        """Rank pairs by their probability: the places and judgements of the `top` best, from `all_logits` (P, Q).
-
-        Equals come in the order of the network. Only those that `select_competing` chooses are judged.
-        """
+        """The places and judgements of the `top` best pairs by `all_logits` (P, Q), equals as the network has them."""
         name, same = self.runtime.question, have_one_content(pairs, contents)
         places = best_first(np.where(same, np.inf, logits[:, self.runtime.column]))
         if top is not None:
@@ -353,6 +366,14 @@ class Scorer:
         judged = self.judge_pairs(logits[places], pairs[places], original, contents, asked=name)[name]
         order = best_first(np.array([one.relevance_score for one in judged]))[:top]
         return [(int(places[place]), judged[place]) for place in order.tolist()]
+
+    def _activate(self, function: Activation, logits: np.ndarray) -> np.ndarray:
+        """What a function of the caller makes of the logits (P, Q) to its question (P,). Raises ArgumentError."""
+        asked = logits[:, self.runtime.column].copy()
+        values = np.asarray(function(asked))
+        if values.shape != asked.shape:
+            raise ArgumentError(f"activation_fn must return an array of the shape {asked.shape}, got {values.shape}")
+        return values
 
     def _decode_call(self, source: PictureSource, name: str | None) -> Callable[[], np.ndarray]:
         return partial(panel_pixels, source, self.runtime.panel_size, self.limits, name=name)
@@ -383,3 +404,8 @@ def have_one_content(pairs: np.ndarray, contents: Sequence[str | None] | None) -
 def _check_batch(batch_size: int) -> None:
     if batch_size < 1:
         raise ArgumentError(f"batch_size must be at least 1, got {batch_size}")
+
+
+def best_first(logits: np.ndarray) -> np.ndarray:
+    """The permutation int64 (P,) that puts the highest of P scores first; equal scores keep their order."""
+    return np.argsort(-logits, kind="stable")

@@ -14,10 +14,7 @@ R = TypeVar("R")
 
 
 def map_pictures(function: Callable[[T], R], items: Sequence[T], threads: int) -> list[R | PictureError]:
-    """`function` of every item, in order; where it raised PictureError, that error stands in the result's place.
-
-    It finds the context variables of the caller.
-    """
+    """`function` of every item, in the caller's context; a PictureError stands in its result's place."""
 
     def attempt(item: T) -> R | PictureError:
         try:

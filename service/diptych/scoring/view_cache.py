@@ -14,8 +14,7 @@ BYTES = 128 * 1024 * 1024  # some 100 pictures
 class ViewCache:
     """Views by the id of a picture, at most `most` bytes of them: those that were not asked for longest go first.
 
-    Thread-safety: several searches may share one. A picture is described by its content's id, so that no view is ever
-    out of date.
+    Thread-safe. An id is that of a content, so that no view is ever out of date.
     """
 
     def __init__(self, most: int = BYTES) -> None:

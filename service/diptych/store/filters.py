@@ -98,10 +98,7 @@ Condition = Comparison | Junction | Negation
 
 
 def parse_filter(condition: Filter) -> Condition:
-    """Read a condition into its tree, in which `$ne`, `$in` and `$nin` are made of `=`.
-
-    Raises ArgumentError, which says where and what was expected, for what is no condition.
-    """
+    """Read a condition into its tree. Raises ArgumentError, which says where and what was expected."""
     try:
         json.dumps(condition, ensure_ascii=False, default=str).encode()
     except (UnicodeEncodeError, RecursionError):
@@ -142,10 +139,7 @@ def parse_filter(condition: Filter) -> Condition:
 
 
 def to_sql(condition: Filter) -> tuple[str, list[Any]]:
-    """Make a condition SQL over the column `metadata`, with the values it takes; an empty one is always true.
-
-    Raises ArgumentError like `parse_filter`.
-    """
+    """Make a condition SQL over the column `metadata`, and the values it takes. Raises ArgumentError."""
     values: list[Any] = []
 
     def write(part: Condition) -> str:
@@ -171,10 +165,7 @@ def to_sql(condition: Filter) -> tuple[str, list[Any]]:
 
 @contextmanager
 def open_test(condition: Filter) -> Iterator[Callable[[dict[str, Any]], bool]]:
-    """Give a function that says whether metadata meet a condition, by asking SQLite as a collection's database does.
-
-    Raises ArgumentError like `parse_filter`.
-    """
+    """Give a test of metadata by a condition, which SQLite decides. Raises ArgumentError like `parse_filter`."""
     text, values = to_sql(condition)
     query = f"SELECT {text} FROM (SELECT ? AS metadata)"
     with closing(sqlite3.connect(":memory:")) as connection:

@@ -26,33 +26,30 @@ _STEP = 500
 
 def open_searchable(where: Location, runtime: Runtime, *, create: bool, read_only: bool) -> Backend:
     """Open a place to be searched by this model. Raises StoreError, and ModelMismatchError if another one made it."""
-    found = parse_location(where)
-    if isinstance(found, Address):
-        from diptych.store.milvus.backend import MilvusBackend
-
-        return MilvusBackend.searchable(found, runtime, create=create, read_only=read_only)
-    from diptych.store.sqlite.backend import SqliteBackend
-
-    return SqliteBackend.searchable(found, runtime, create=create, read_only=read_only)
+    kind, place = _find_kind(where)
+    return kind.searchable(place, runtime, create=create, read_only=read_only)
 
 
 def open_store(where: Location, *, read_only: bool = False) -> Backend:
     """Open a place to look after its pictures, whatever model embedded them. Raises StoreError."""
+    kind, place = _find_kind(where)
+    return kind.open(place, read_only=read_only)
+
+
+def _find_kind(where: Location) -> tuple[Any, Any]:
+    """The class of the store at a place, and that place as the class takes it."""
     found = parse_location(where)
     if isinstance(found, Address):
         from diptych.store.milvus.backend import MilvusBackend
 
-        return MilvusBackend.open(found, read_only=read_only)
+        return MilvusBackend, found
     from diptych.store.sqlite.backend import SqliteBackend
 
-    return SqliteBackend.open(found, read_only=read_only)
+    return SqliteBackend, found
 
 
 def rebuild_store(where: Location, work: Rebuild, adopted: AdoptedModel | None = None) -> RebuildReport:
-    """Bring a place to the rebuild's model and mend its damage; may be interrupted and run again.
-
-    `adopted` is the model of the collection in a folder from now on. Raises StoreError.
-    """
+    """Bring a place to the rebuild's model, `adopted` from now on, and mend its damage. Raises StoreError."""
     found = parse_location(where)
     if isinstance(found, Address):
         from diptych.store.milvus.backend import rebuild_collection
@@ -64,10 +61,7 @@ def rebuild_store(where: Location, work: Rebuild, adopted: AdoptedModel | None =
 
 
 def export_lines(store: Backend, where: Filter | None = None, *, embeddings: bool = False) -> Iterator[dict[str, Any]]:
-    """A JSON object for every picture that meets a condition, in the order they were added.
-
-    `embedding` is little-endian float32 in base64. What is added meanwhile may be among them.
-    """
+    """A JSON object for every picture that meets a condition; `embedding` is little-endian float32 in base64."""
     for found in store.pages(_STEP, where):
         vectors = store.embeddings_of([record.id for record in found]) if embeddings else {}
         for record in found:

@@ -30,9 +30,7 @@ class Keeper(Protocol):
 
 
 def is_whole(store: Keeper, record: Record) -> bool:
-    """True if the bytes of a picture, kept or in its file, are unchanged: not lost, although they cannot be decoded
-    here.
-    """
+    """True if the bytes of a picture, kept or in its file, are unchanged, decodable here or not."""
     kept = store.data(record.id) if record.original_kept else None
     if kept is not None:
         return hashlib.sha256(kept).hexdigest() == record.sha256
@@ -40,8 +38,7 @@ def is_whole(store: Keeper, record: Record) -> bool:
 
 
 def compare_files(records: Iterable[Record], *, checksum: bool = False) -> FilesReport:
-    """Compare pictures with the files at their paths: by size and time, and by digest where these are others or not
-    known; with `checksum` always by digest.
+    """Compare pictures with the files at their paths, by digest where size and time differ, or always with `checksum`.
 
     Web addresses, and paths that only a client knows, are left out.
     """

@@ -16,9 +16,7 @@ def embedded_by(revisions: Mapping[str, int]) -> str:
 
 
 def ways_out(store: object, revision: str, others: Collection[str], *, partly: bool = False) -> str:
-    """The ways out, as a text, for a model of one revision and a store whose pictures are of `others`, all or
-    `partly`.
-    """
+    """The ways out, as a text, of a store of `others`, all or `partly`, for a model of this revision."""
     known, where = names_by_revision(models_by_name()), shell_word(store)
     here = [shell_word(known[other]) for other in others if other in known]
     rebuild = f"`diptych index rebuild --store {where} --model {shell_word(known.get(revision, 'MODEL'))}`"

@@ -55,9 +55,7 @@ class Record:
 
     @property
     def file_state(self) -> FileState | None:
-        """The state of the file at its path beside the one that was read, by size and time; None where that is not
-        known.
-        """
+        """The state of the file at its path, by size and time; None where the one that was read is not known."""
         if self.path is None or self.stamp is None:
             return None
         now = FileStamp.of(self.path)
@@ -66,9 +64,7 @@ class Record:
 
 @dataclass(frozen=True)
 class NewPicture:
-    """A row to be: `embedding` float32 as little-endian bytes, `tokens` as a `TokenCodec` packs them, `data` only if it
-    is to be kept.
-    """
+    """A row to be: `embedding` little-endian float32, `tokens` as a `TokenCodec` packs them, `data` if kept."""
 
     id: str
     sha256: str
@@ -96,11 +92,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Label:
-    """The answer that a person gave about the pictures `a` and `b`, the lower id first, to a question (`copy`, `thing`
-    or `match`), `added` at an ISO time (UTC).
-
-    A path is None where the picture has none, or is not in the collection any more.
-    """
+    """A person's answer about two pictures, the lower id first, `added` at ISO time (UTC); None for an unknown path."""
 
     a: str
     b: str
@@ -143,9 +135,7 @@ class VerifyReport:
 
 @dataclass(frozen=True)
 class FilesReport:
-    """The paths at which files no longer hold the pictures that are stored: of `compared` ones those that have
-    `changed`, and those that are `missing` or cannot be read.
-    """
+    """Of the paths that were `compared`, those whose file has `changed`, and those `missing` or not to be read."""
 
     compared: int
     changed: list[str]

@@ -1,13 +1,9 @@
 import csv
 import os
-import random
 import resource
 import shutil
-import signal
-import time
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,14 +13,6 @@ from diptych.batch.tables.read import open_table
 from diptych.errors import BatchError
 
 PART = 256  # pairs
-
-
-@pytest.fixture
-def large(pairs) -> Path:
-    """The table eight times over: long enough to be killed in the middle."""
-    header, *lines = pairs.read_text(encoding="utf-8").splitlines(keepends=True)
-    pairs.write_text("".join([header, *lines * 8]), encoding="utf-8")
-    return pairs
 
 
 def test_every_row_comes_out_in_order_and_each_picture_is_decoded_once(scorer, run, pairs, tmp_path, monkeypatch):
@@ -61,40 +49,6 @@ def test_a_stopped_and_resumed_run_writes_the_same_bytes(run, stopped, pairs, tm
     report = run(pairs, tmp_path / "resumed", format, resume=True)
     assert (report.scored, report.encoded) == (1000 - 2 * PART, 0)
     assert (tmp_path / "resumed").read_bytes() == (tmp_path / "whole").read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("workers", "kills"),
-    [(2, 2), pytest.param(None, 2, marks=pytest.mark.slow)],
-)
-def test_kill_9_at_any_moment_and_resume_gives_the_same_bytes(
-    artifact, run, large, tmp_path, spawn, diptych, workers, kills
-):
-    run(large, tmp_path / "whole.csv")
-    output, parts = tmp_path / "out.csv", tmp_path / "out.csv.parts"
-    command = ["score", large, "-o", output, "--model", artifact, "--threads", 1, "--quiet"]
-    command += ["--workers", workers] if workers else []
-    moments = random.Random(workers or 1)
-    for _ in range(kills):
-        process = spawn(*command, "--resume")
-        limit = time.monotonic() + 60
-        before = set(parts.glob("*.part"))
-        while process.poll() is None and set(parts.glob("*.part")) == before and time.monotonic() < limit:
-            time.sleep(0.001)
-        # A little later, but not so many parts later that a fast machine is done: there are 32.
-        end = time.monotonic() + moments.uniform(0, 0.05)
-        while time.monotonic() < end and len(set(parts.glob("*.part")) - before) < 3:
-            time.sleep(0.0005)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL, "the run was over before it was killed"
-        assert not output.exists()
-    refused = diptych(*command)
-    assert refused.code == 1, "without --resume"
-    resumed = diptych(*command, "--resume", "--json")
-    assert resumed.code == 1, "some pairs have errors"
-    assert resumed.json["scored"] < resumed.json["pairs"] == 8000
-    assert output.read_bytes() == (tmp_path / "whole.csv").read_bytes()
-    assert not parts.exists()
 
 
 def test_resuming_what_is_complete_does_nothing_and_another_job_is_refused(run, pairs, tmp_path):

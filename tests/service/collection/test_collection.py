@@ -18,10 +18,13 @@ def found(collection: Collection, query) -> list[str]:
     return [match.id for match in collection.search(query, top=1000).matches]
 
 
-def test_adding_is_done_when_the_call_returns(tmp_path, scorer, gallery, photo_bytes):
+def test_adding_is_done_when_the_call_returns(tmp_path, scorer, gallery, photo_bytes, terminal):
+    stderr = terminal()
     with Collection.open(tmp_path / "store", scorer, create=True) as collection:
         collection.add(gallery)
-        assert len(collection) == 12
+        assert (len(collection), stderr.getvalue()) == (12, "")
+        collection.add(gallery, show_progress_bar=True)
+        assert "12/12 picture" in stderr.getvalue()
         assert collection.add(str(gallery), dry_run=True)[0].path == str(gallery / "01.jpg")
         added = collection.add([gallery, photo_bytes(70), gallery / "01.jpg"], metadata={"n": 1})
         assert [one.created for one in added] == [False] * 12 + [True] + [False]
@@ -31,15 +34,6 @@ def test_adding_is_done_when_the_call_returns(tmp_path, scorer, gallery, photo_b
         (tmp_path / "empty").mkdir()
         with pytest.raises(PictureError, match=r"there is no picture .* in .*empty$"):
             collection.add(tmp_path / "empty")
-
-
-def test_a_progress_bar_counts_the_pictures_on_request(tmp_path, scorer, gallery, terminal):
-    stderr = terminal()
-    with Collection.open(tmp_path / "store", scorer, create=True) as collection:
-        collection.add(gallery)
-        assert stderr.getvalue() == ""
-        collection.add(gallery, show_progress_bar=True)
-        assert "12/12 picture" in stderr.getvalue()
 
 
 def test_embeddings_come_as_an_array_in_the_order_of_the_ids(collection, scorer, gallery):
@@ -86,18 +80,11 @@ def test_rebuilding_everything_with_the_same_model_changes_no_answer(collection,
     assert collection.search(gallery / "01.jpg", top=12).matches == before
 
 
-def test_pixels_in_memory_can_be_added(tmp_path, scorer, photo):
-    with Collection.open(tmp_path / "store", scorer, create=True) as collection:
-        (first,) = collection.add(photo(1), keep_originals=True)
-        assert not collection.add(np.asarray(photo(1)))[0].created
-        assert collection.content(first.id)[1] == "image/png"
-
-
 def test_a_disk_that_does_not_take_the_cache_costs_no_picture(collection, scorer, photo_bytes, monkeypatch, caplog):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("diptych.store.index.cache.write_atomic", full)
+    monkeypatch.setattr("diptych.store.sqlite.index_cache.write_atomic", full)
     id = collection.add(photo_bytes(80))[0].id
     collection.close()
     assert "the index cache was not written: No space left on device" in caplog.text

@@ -7,22 +7,10 @@ from diptych.collection.ingest import (
     BATCH,
     BATCH_BYTES,
     METADATA_BYTES,
-    AlreadyStored,
-    Incoming,
     checked_metadata,
     make_batches,
-    read_new,
-    to_rows,
 )
-from diptych.pictures.content import Content
-from diptych.store.sqlite.database import Store
 from diptych_runtime.parsing import DEPTH
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store.open(tmp_path / "store", create=True) as store:
-        yield store
 
 
 def sized(folder: Path, *sizes: int) -> list[Path]:
@@ -38,35 +26,16 @@ def nested(depth: int) -> dict:
     return {"in": nested(depth - 1)} if depth > 1 else {"in": 1}
 
 
-def test_batches_keep_the_order_and_hold_at_most_64_files(tmp_path):
+def test_batches_keep_the_order_and_hold_at_most_64_files_and_few_large_ones(tmp_path):
     paths = sized(tmp_path, *[1] * (2 * BATCH + 3))
     found = list(make_batches(iter(paths)))
     assert [len(batch) for batch in found] == [BATCH, BATCH, 3]
     assert [path for batch in found for path in batch] == paths
     assert list(make_batches([])) == []
     assert list(make_batches([tmp_path / "gone.jpg"])) == [[tmp_path / "gone.jpg"]], "to be refused by name"
-
-
-def test_large_files_make_small_batches_and_the_largest_one_alone(tmp_path):
     half, over = BATCH_BYTES // 2, BATCH_BYTES + 1
-    paths = sized(tmp_path, half, half, 1, over, over, 1, half)
-    assert [[path.name for path in batch] for batch in make_batches(paths)] == [
-        ["000", "001"],
-        ["002"],
-        ["003"],
-        ["004"],
-        ["005", "006"],
-    ]
-
-
-def test_what_is_there_already_is_recognised_by_its_bytes_and_not_decoded_again(store, scorer, photo_bytes):
-    data = photo_bytes(1)
-    new = read_new(data, store.known_ids, scorer, name=None, keep=False)
-    assert isinstance(new, Content)
-    assert new.data is None, "nobody keeps them"
-    store.insert(to_rows([Incoming(new, "/a.jpg", {"n": 1})], scorer))
-    assert read_new(data, store.known_ids, scorer, name=None, keep=False) == AlreadyStored(new.id, None)
-    assert read_new(data, store.known_ids, scorer, name=None, keep=True) == AlreadyStored(new.id, data)
+    batches = make_batches(sized(tmp_path, half, half, 1, over, over, 1, half))
+    assert [[int(path.name) for path in batch] for batch in batches] == [[0, 1], [2], [3], [4], [5, 6]]
 
 
 def test_metadata_comes_back_as_json_keeps_it_and_is_the_callers_own_no_more():

@@ -67,35 +67,24 @@ def test_whichever_page_of_the_database_is_damaged_it_is_mended_or_said_to_be_pa
     assert all("cannot be mended. Restore a backup" in reason for reason in reasons)
 
 
-def taken_away(gallery, how):
-    """The folder of 01.jpg to 12.jpg as it is without its disk; each sign by which that shows."""
-    disk = gallery.with_name("disk")
-    gallery.rename(disk)
-    if how == "an empty folder":
-        gallery.mkdir()
-        return f"{gallery} has no picture any more"
-    if how == "a folder with a note":
-        gallery.mkdir()
-        (gallery / "NOT MOUNTED").touch()
-        return f"{gallery} has no picture any more"
-    if how == "a folder that cannot be read":
-        gallery.symlink_to(gallery)
-        return f"{gallery} or a file in it cannot be read: Too many levels of symbolic links"
-    return f"{gallery} does not exist"
+AWAY = {
+    "{} does not exist": lambda gallery: None,
+    "{} has no picture any more": lambda gallery: (gallery.mkdir(), (gallery / "NOT MOUNTED").touch()),
+    "{} or a file in it cannot be read: Too many levels of symbolic links": lambda gallery: gallery.symlink_to(gallery),
+}
 
 
-@pytest.mark.parametrize(
-    "how", ["no folder", "an empty folder", "a folder with a note", "a folder that cannot be read"]
-)
-def test_pictures_whose_disk_may_be_away_are_not_dropped_unless_all_may_go(collection, scorer, gallery, how):
+@pytest.mark.parametrize("sign", AWAY)
+def test_pictures_whose_disk_may_be_away_are_not_dropped_unless_all_may_go(collection, scorer, gallery, sign):
     folder = collection.directory
     below = sum(Path(record.path).parent != gallery for record in collection.list(100))
     collection.add(np.zeros((40, 40, 3), np.uint8))
     collection.close()
-    sign = taken_away(gallery, how)
+    gallery.rename(gallery.with_name("disk"))
+    AWAY[sign](gallery)
     report = rebuild_collection(folder, scorer, everything=True, drop=True)
     assert (report.failed, report.removed, report.pictures) == (13, 1, 12), "only what never had a file goes"
-    assert report.spared[sign] == 12 - below
+    assert report.spared[sign.format(gallery)] == 12 - below
     assert sum(report.spared.values()) == 12
     again = rebuild_collection(folder, scorer, everything=True, drop=True, allow_removal=True)
     assert (again.removed, again.pictures, again.spared) == (12, 0, {})

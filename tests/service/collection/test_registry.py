@@ -1,7 +1,4 @@
 import logging
-import random
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -146,61 +143,6 @@ def test_the_same_collection_made_by_many_at_once_is_made_once(collections):
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(collections.create, ["hats"] * 16))
     assert sum(made) == 1
-
-
-MAKE_AND_REMOVE = """
-import sys
-from diptych import Scorer
-from diptych.collection.registry import Collections
-picture = open(sys.argv[3], "rb").read()
-with Collections.open(sys.argv[2], Scorer.load(sys.argv[1], provider="cpu", threads=1)) as collections:
-    number = int(sys.argv[4])
-    print("begin", flush=True)
-    while True:
-        name = f"c{number}"
-        number += 1
-        collections.create(name)
-        print("made", name, 0, flush=True)
-        with collections.borrow(name) as collection:
-            collection.add(picture, keep_originals=True)
-        print("made", name, 1, flush=True)
-        if number % 3:
-            print("leaves", name, 0, flush=True)
-            collections.remove(name, 1)
-            print("gone", name, 0, flush=True)
-"""
-
-
-def test_kill_9_leaves_every_collection_whole_or_gone(artifact, scorer, environment, root, tmp_path, photo_bytes):
-    rng, kills = random.Random(7), 3
-    (tmp_path / "picture.jpg").write_bytes(photo_bytes(1))
-    known: dict[str, tuple[str, int]] = {}
-    for begin in range(0, 1000 * kills, 1000):
-        given = (artifact, root, tmp_path / "picture.jpg", begin)
-        command = [sys.executable, "-c", MAKE_AND_REMOVE, *map(str, given)]
-        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "begin\n"
-            # By what it says and not by the clock, so that it is in the middle on a busy machine too.
-            said = [process.stdout.readline() for _ in range(rng.randint(1, 8))]
-            time.sleep(rng.uniform(0, 0.1))
-            process.kill()
-            for line in [*said, *process.stdout]:
-                if line.endswith("\n"):  # and not the one in whose middle it was killed
-                    state, name, pictures = line.split()
-                    known[name] = (state, int(pictures))
-        with Collections.open(root, scorer) as collections:
-            assert collections.list_faults() == {}
-            there = {one.name: one.pictures for one in collections.summaries()}
-        for name, (state, pictures) in known.items():
-            if state == "made":
-                assert there[name] in (pictures, 1), name
-            elif state == "gone":
-                assert name not in there
-            else:
-                assert there.get(name, 1) == 1
-        assert sorted(path.name for path in root.iterdir()) == sorted([*there, "service.lock"])
-    assert len(known) >= kills
 
 
 def names(count: int) -> list[str]:

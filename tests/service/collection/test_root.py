@@ -8,9 +8,9 @@ from diptych.collection.root import NAMES, Root, check_name, collections_in, fin
 from diptych.collection.sync import seen_files as sync
 from diptych.dedupe import pair_cache as dedupe
 from diptych.errors import CollectionKeptError, CollectionNameError, StoreError
-from diptych.store.index.cache import CACHE, MANIFEST
 from diptych.store.lock import LOCK
 from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.index_cache import CACHE, MANIFEST
 from diptych.store.sqlite.schema import DATABASE
 from diptych_runtime.own_calibration import CALIBRATION
 

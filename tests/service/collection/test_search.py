@@ -8,7 +8,7 @@ from PIL import Image
 
 from diptych import Scorer
 from diptych.collection.collection import Collection
-from diptych.collection.search import rerank_order, search_backend
+from diptych.collection.search import rerank_order
 
 
 @pytest.mark.parametrize(("looked_at", "total"), [(0, 5), (3, 5), (5, 5), (0, 0), (7, 11)])
@@ -113,8 +113,8 @@ def test_a_query_is_looked_for_in_its_crops_and_the_better_look_counts(collectio
     query = pasted(photo_bytes(3))
     plain = collection.scorer
     cropped = asking(crops=0.6)
-    whole = search_backend(collection.backend, plain, query, top=12, candidates=12)
-    found = search_backend(collection.backend, cropped, query, top=12, candidates=12)
+    whole = Collection(collection.backend, plain).search(query, top=12, candidates=12)
+    found = Collection(collection.backend, cropped).search(query, top=12, candidates=12)
     views = plain.encode_pixels(cropped.query_pixels(query))
     assert len(views.embeddings) == 6
     by_id = {match.id: match for match in whole.matches}
@@ -142,9 +142,9 @@ def test_a_relevance_is_held_against_the_rivals_in_the_list_and_the_score_of_the
         for seed in range(20):
             many.add(photo_bytes(seed))
         query = photo_bytes(3)
-        plain = search_backend(many.backend, scorer, query, top=20, candidates=20).matches
-        among = search_backend(many.backend, held, query, top=20, candidates=20).matches
-        stopped = search_backend(many.backend, held, query, top=20, candidates=20, early_stop=1.0).matches
+        plain = Collection(many.backend, scorer).search(query, top=20, candidates=20).matches
+        among = Collection(many.backend, held).search(query, top=20, candidates=20).matches
+        stopped = Collection(many.backend, held).search(query, top=20, candidates=20, early_stop=1.0).matches
     assert [(match.id, match.raw_score) for match in among] == [(match.id, match.raw_score) for match in plain]
     raw = np.array([match.raw_score for match in plain], np.float32)
     shift = np.clip(raw[5:15].mean() + 3.0, -3, 3)
@@ -153,14 +153,6 @@ def test_a_relevance_is_held_against_the_rivals_in_the_list_and_the_score_of_the
     assert same == 1.0, "the query itself is held against none"
     assert relevance == pytest.approx(scorer.relevance(raw - shift)[1:].tolist(), abs=1e-6)
     assert [match.relevance_score for match in stopped] == [match.relevance_score for match in plain]
-
-
-def test_among_few_there_are_no_rivals(collection, photo_bytes, asking):
-    held = asking(cohort=1.0, level=-3.0)
-    found = [
-        search_backend(collection.backend, by, photo_bytes(3), top=9, candidates=12) for by in (collection.scorer, held)
-    ]
-    assert found[0].matches == found[1].matches
 
 
 def test_the_query_itself_is_the_same_though_its_file_is_gone(scorer, tmp_path, photo_bytes):

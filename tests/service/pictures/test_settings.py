@@ -9,9 +9,6 @@ import pytest
 from PIL import Image
 
 from diptych import Scorer
-from diptych.errors import SettingsError
-from diptych.pictures.sources import picture_limits
-from diptych_runtime.decoder import PictureLimits
 from diptych_runtime.errors import PictureError
 
 
@@ -21,16 +18,6 @@ def large(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (80, 96, 3), np.uint8)
     Image.fromarray(pixels).save(tmp_path / "large.png")
     return tmp_path / "large.png"
-
-
-def test_limits_are_those_of_the_decoder_unless_a_setting_has_others(monkeypatch):
-    assert picture_limits() == PictureLimits()
-    monkeypatch.setenv("DIPTYCH_PICTURE_PIXELS", "200000000")
-    monkeypatch.setenv("DIPTYCH_PICTURE_BYTES", "100000000")
-    assert picture_limits() == PictureLimits(100_000_000, 200_000_000)
-    monkeypatch.setenv("DIPTYCH_PICTURE_PIXEL", "5")
-    with pytest.raises(SettingsError, match="did you mean DIPTYCH_PICTURE_PIXELS"):
-        picture_limits()
 
 
 def test_without_settings_nothing_is_imported_for_them():

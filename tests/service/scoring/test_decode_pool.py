@@ -52,8 +52,8 @@ def test_a_process_gives_what_a_thread_gives_to_the_bit(workers, photo, photo_by
         assert (elsewhere.dtype, elsewhere.shape) == (np.uint8, (32, 32, 3))
         assert elsewhere.tobytes() == panel.tobytes()
         assert np.array_equal(np.asarray(workers.run(partial(open_picture, data))), np.asarray(whole))
-        *facts, pixels = astuple(workers.run(partial(describe, data, 32, LIMITS)))
-        assert facts == list(astuple(describe(data, 32, LIMITS))[:-1])
+        *facts, pixels, _ = astuple(workers.run(partial(describe, data, 32, LIMITS)))
+        assert facts == list(astuple(describe(data, 32, LIMITS))[:-2])
         assert pixels.tobytes() == panel.tobytes()
         assert workers.run(partial(make_thumbnail, data, 17, LIMITS)) == make_thumbnail(data, 17, LIMITS)
 
@@ -68,12 +68,7 @@ def test_any_other_error_is_the_callers_and_tells_where_in_the_process_it_was(wo
 
 ENDS = {
     # It keeps the interpreter's lock, so that no other thread of the process could end it.
-    "computes": (
-        re.fullmatch,
-        ("(a+)+", "a" * 64 + "b"),
-        DecodingTimeError,
-        r"^the picture took more than 1 s to decode",
-    ),
+    "computes": (re.fullmatch, ("(a+)+", "a" * 64 + "b"), DecodingTimeError, "^the picture took more than 1 s to"),
     "eats": (bytearray, (96 * MIB,), DecodingMemoryError, r"^the picture takes more than 64 MiB of memory to decode"),
     "crashes": (signal.raise_signal, (signal.SIGSEGV,), DecoderEndedError, r"its process ended \(SIGSEGV\)"),
 }
@@ -248,16 +243,6 @@ def test_ctrl_c_in_the_terminal_is_the_services_alone_even_while_the_processes_s
     until(lambda: os.killpg(program.pid, signal.SIGINT) or program.poll() is not None, 40)  # it may not listen yet
     out, err = program.communicate(timeout=20)
     assert (out, err) == ("True\n", "")
-
-
-def test_a_pool_that_cannot_start_says_so_and_does_not_blame_a_picture(tmp_path, environment):
-    script = tmp_path / "script.py"
-    script.write_text(
-        "from diptych.scoring.decode_pool import DecodePool\nDecodePool(1)\n"
-    )  # without `if __name__ == "__main__":`
-    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, timeout=60)
-    assert done.returncode != 0
-    assert "OSError: a decoding process ended before it could begin (exit status 1)" in done.stderr
 
 
 @pytest.mark.parametrize("decoder", [ThreadDecoder(1), ThreadDecoder(3), "workers"])

@@ -28,13 +28,6 @@ def placed(tmp_path, monkeypatch):
     return place
 
 
-def test_a_process_gets_its_arguments_and_its_pipe():
-    started, pipe = start_process(answer, (1, "two"), name="test")
-    assert pipe.recv() == (started.pid, (1, "two"))
-    started.join(10)
-    assert (started.name, started.exitcode) == ("test", 0)
-
-
 def test_a_folder_for_temporary_files_that_is_missing_or_has_too_long_a_name_for_a_socket_is_said(placed, tmp_path):
     short = next(folder for folder in (tmp_path, *tmp_path.parents) if len(str(folder)) < BYTES - 9)
     longest = short / ("x" * (BYTES - len(str(short)) - 1))

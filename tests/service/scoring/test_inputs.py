@@ -9,7 +9,7 @@ from PIL import Image
 
 from diptych import Collection, Scorer
 from diptych.errors import RemoteRefusedError
-from diptych.scoring.inputs import find_distinct, pairs_of, pictures_of
+from diptych.scoring.inputs import pairs_of, pictures_of
 from diptych_runtime.errors import PictureError
 
 ADDRESS = f"http://{PUBLIC}/photo.png"
@@ -129,15 +129,6 @@ def test_pictures_of_a_folder_come_in_alphabetical_order_with_those_of_its_folde
     (empty := tmp_path / "empty").mkdir()
     with pytest.raises(PictureError, match=r"there is no picture \(\.avif, .*\) in .*empty$"):
         pictures_of(empty)
-
-
-def test_pictures_that_are_the_same_object_or_path_or_bytes_are_taken_once(photo, tmp_path):
-    image = photo(1)
-    sources, sides = find_distinct(
-        [(image, b"x"), ("a.jpg", image), (tmp_path / "a", str(tmp_path / "a")), (b"x", "a.jpg")]
-    )
-    assert len(sources) == 4
-    assert sides.tolist() == [[0, 1], [2, 0], [3, 3], [1, 2]]
 
 
 def test_a_folder_with_a_broken_file_is_added_with_a_warning_and_a_named_one_is_an_error(

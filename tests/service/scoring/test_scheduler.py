@@ -8,7 +8,7 @@ import pytest
 
 from diptych.errors import DeadlineError, OverloadedError
 from diptych.scoring.deadline import Deadline, deadline_scope
-from diptych.scoring.scheduler import PairScheduler
+from diptych.scoring.scheduler import PairScheduler, Watchdog
 from diptych_runtime.errors import ArtifactError
 
 
@@ -179,3 +179,24 @@ def test_an_error_reaches_all_who_share_the_chunk_and_the_engine_goes_on(pool):
             future.result(5)
     runtime.error = None
     assert np.array_equal(scheduler.logits(*pairs(4, 2))[:, 1], [4, 5])
+
+
+def test_the_computation_that_began_first_counts_until_it_ends():
+    running, gate, begun = Watchdog(), threading.Event(), threading.Event()
+
+    def hang() -> None:
+        with running:
+            begun.set()
+            gate.wait(10)
+
+    thread = threading.Thread(target=hang)
+    thread.start()
+    assert begun.wait(10)
+    time.sleep(0.05)
+    with running:
+        assert 0.05 <= running.longest_running() < 5
+    gate.set()
+    thread.join()
+    with pytest.raises(ValueError, match="broken"), running:
+        raise ValueError("broken")
+    assert running.longest_running() == 0

@@ -32,12 +32,6 @@ def test_an_address_names_its_server(text, server):
     assert parse_location(found) is found
 
 
-def test_an_address_has_options():
-    found = parse_location("milvus://host/photos?originals=/mnt/o&consistency=strong")
-    assert isinstance(found, Address)
-    assert (found.originals, found.strong) == (Path("/mnt/o"), True)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -66,9 +60,10 @@ def test_a_wrong_address_is_refused_without_its_password_and_makes_no_folder(tex
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_password_is_used_and_never_shown(monkeypatch):
-    found = parse_location("milvus://me:s%40cret@host/photos")
+def test_an_address_has_options_and_a_password_that_is_used_and_never_shown(monkeypatch):
+    found = parse_location("milvus://me:s%40cret@host/photos?originals=/mnt/o&consistency=strong")
     assert isinstance(found, Address)
+    assert (found.originals, found.strong) == (Path("/mnt/o"), True)
     assert found.token == "me:s@cret"
     assert "cret" not in f"{found} {found!r}"
     monkeypatch.setenv("DIPTYCH_MILVUS_TOKEN", "from outside")

@@ -70,9 +70,3 @@ ENDLESS = Path("/proc/self/pagemap")  # 256 GiB of a file that has no byte by it
 def test_a_file_of_the_system_that_a_stranger_s_store_names_is_not_read_to_its_end(record):
     report = compare_files([replace(record, path=str(ENDLESS))], checksum=True)
     assert (report.compared, report.changed, report.missing) == (1, [str(ENDLESS)], [])
-
-
-def test_a_picture_that_came_as_bytes_alone_says_how_it_should_have_been_added(collection, photo_bytes):
-    record = collection.get(collection.add(photo_bytes(60))[0].id)
-    with pytest.raises(UnknownPictureError, match="without a file or its bytes; add it again with `keep_originals`"):
-        ask(collection, record)

@@ -24,7 +24,7 @@ from diptych.collection.collection import Collection
 from diptych.console import QUIET, Console, format_table
 from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
-from diptych.store.index.cache import CACHE, MANIFEST
+from diptych.store.sqlite.index_cache import CACHE, MANIFEST
 from diptych.store.sqlite.schema import DATABASE
 from diptych_runtime.folders import pictures_below
 from diptych_studies.benchmarks.command import run_process

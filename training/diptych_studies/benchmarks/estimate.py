@@ -22,8 +22,8 @@ from diptych.collection.collection import Collection
 from diptych.console import byte_size, format_table
 from diptych.errors import BenchError
 from diptych.scoring.scorer import Scorer
-from diptych.store.index.vectors import Vectors
 from diptych.store.sqlite.schema import DATABASE
+from diptych.store.sqlite.vectors import Vectors
 
 INDEX_OVERHEAD = 290  # bytes a vector beside itself: 0.8 GB for a million of 512 bytes
 MEMORY_SHARE = 0.7  # of a machine's memory that vectors may take

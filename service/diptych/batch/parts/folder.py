@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 
@@ -20,11 +21,10 @@ from diptych.batch.parts.manifest import (
     Manifest,
     is_ours,
     list_differences,
-    make_job_id,
     part_sizes,
 )
 from diptych.batch.parts.picture_names import PictureNames
-from diptych.batch.tables.read import SIDES, hash_file, open_table
+from diptych.batch.tables.read import SIDES, hash_file, open_table, read_texts
 from diptych.errors import BatchError
 from diptych.store.lock import WriterLock
 from diptych.store.records import FileStamp
@@ -99,6 +99,17 @@ def remove_folder(folder: Path) -> None:
         folder.rmdir()
 
 
+@contextmanager
+def explain_disk_errors(folder: Path, again: str) -> Iterator[None]:
+    """Turn an OSError into a BatchError with the file, the reason, and what to do `again` once that is mended."""
+    try:
+        yield
+    except OSError as error:
+        raise BatchError(
+            f"{error.filename or folder}: {error.strerror or error}; what is done is kept, so mend that and {again}"
+        ) from None
+
+
 def _begin_or_resume(spec: JobSpec, folder: Path, *, resume: bool, force: bool, bar: Bar) -> Manifest:
     try:
         found = None if force and not resume else Manifest.load(folder)
@@ -143,7 +154,7 @@ def _digest_stamps(table: Path, sides: tuple[str, str], folder: Path) -> str:
     with open_table(str(table), sides) as opened:
         for batch in opened.batches:
             for side in sides:
-                found.update(repr([stamp(name) for name in batch.read_texts(side)]).encode())
+                found.update(repr([stamp(name) for name in read_texts(batch, side)]).encode())
     return found.hexdigest()[:16]
 
 
@@ -157,7 +168,7 @@ def _survey_table(spec: JobSpec, folder: Path, bar: Bar) -> Manifest:
         bar("row", None, 0) as tick,
     ):
         for batch in table.batches:
-            places = [list(map(names.place, batch.read_texts(side))) for side in spec.sides]
+            places = [list(map(names.place, read_texts(batch, side))) for side in spec.sides]
             pairs.write(np.array(places, np.uint32).T.tobytes())
             rows += len(batch)
             tick(len(batch))
@@ -173,7 +184,7 @@ def _survey_table(spec: JobSpec, folder: Path, bar: Bar) -> Manifest:
         pictures=pictures,
         pictures_part=pictures_part,
         pairs_part=pairs_part,
-        id=make_job_id(),
+        id=uuid4().hex,
     )
     manifest.save(folder)
     sync_folder(folder.parent)

@@ -46,20 +46,12 @@ class Step:
         """The first item of a part and the one behind its last."""
         return number * self.size, min((number + 1) * self.size, self.count)
 
-    def describe_part(self, number: int) -> str:
-        """Describe the items of a part in words for people."""
-        first, stop = self.part_bounds(number)
-        return f"the {self.name} {first + 1:,} to {stop:,}"
-
     def part_file(self, number: int) -> str:
         """The name of the file that is there once the part is done."""
         return f"{self.name}-{self.part_tag(number)}.part"
 
     def part_tag(self, number: int) -> str:
-        """The number of a part and the id of its job, for file names.
-
-        With the id, a worker that outlives another job puts nothing into this one.
-        """
+        """The number of a part and the id of its job: a worker that outlives another job changes nothing here."""
         return f"{number:06d}-{self.job}" if self.job else f"{number:06d}"
 
     def find_done_parts(self, folder: Path) -> set[int]:
@@ -179,11 +171,6 @@ def part_sizes(pictures: int, pairs: int, *, closer_look: bool = False) -> tuple
 def is_ours(name: str) -> bool:
     """True if a job writes files of this name into its folder."""
     return _OURS.fullmatch(name) is not None
-
-
-def make_job_id() -> str:
-    """Make an id that no other job has."""
-    return uuid4().hex
 
 
 def write_part(path: Path, data: bytes | memoryview) -> None:

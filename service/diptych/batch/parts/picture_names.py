@@ -20,10 +20,7 @@ _REMEMBERED = 2**17
 
 
 class PictureNames:
-    """The names while they are gathered: `with closing(Names(path)) as names: names.place("a.jpg")`.
-
-    All raise BatchError where the disk does not take them.
-    """
+    """The names while they are gathered. All methods raise BatchError where the disk does not take them."""
 
     def __init__(self, path: Path) -> None:
         """Begin a new file; until `commit` it is worth nothing."""
@@ -84,10 +81,7 @@ def read_names(path: Path, places: Iterable[int]) -> list[str]:
 
 
 def describe_part(step: Step, number: int, names: Path | None) -> str:
-    """Describe a part in words, with its first and last name if there are names."""
-    text = step.describe_part(number)
-    if names is None:
-        return text
+    """Describe a part in words for people, with its first and last name if there are names."""
     first, stop = step.part_bounds(number)
-    one, other = read_names(names, (first, stop - 1))
-    return f"{text} ({one} to {other})"
+    text = f"the {step.name} {first + 1:,} to {stop:,}"
+    return text if names is None else f"{text} ({' to '.join(read_names(names, (first, stop - 1)))})"

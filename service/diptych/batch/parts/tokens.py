@@ -26,7 +26,7 @@ class Tokens:
         self._map, self._facts = lru_cache(_MAPS)(self._map_tokens), lru_cache(_FACTS)(self._read_facts)
 
     def write(
-        self, number: int, tokens: np.ndarray, errors: Mapping[int, str], stamps: Sequence[FileStamp | None] = ()
+        self, number: int, tokens: np.ndarray, errors: Mapping[int, str], stamps: Sequence[FileStamp | None]
     ) -> None:
         """Keep a part for good: its tokens, why which rows of it are none, and the stamps of its files."""
         write_part(self._tokens_path(number), np.ascontiguousarray(tokens, np.float16).data)
@@ -42,20 +42,16 @@ class Tokens:
             tokens[chosen] = self._map(number)[rows[chosen]]
         return tokens
 
-    def find_errors(self, places: Sequence[int]) -> dict[int, str]:
-        """Find the errors of those pictures among `places` that have no tokens."""
-        found = {}
-        for place in set(places):
+    def find_facts(self, places: Sequence[int]) -> tuple[dict[int, str], dict[int, FileStamp | None]]:
+        """The errors of those pictures among `places` that have no tokens, and the stamps of their files."""
+        errors, stamps = {}, {}
+        for place in places:
             number, row = divmod(place, self.step.size)
-            error = self._facts(number)[0].get(row)
-            if error is not None:
-                found[place] = error
-        return found
-
-    def find_stamp(self, place: int) -> FileStamp | None:
-        """Find the stamp of the file that a picture's tokens were made of."""
-        number, row = divmod(place, self.step.size)
-        return self._facts(number)[1][row]
+            told, files = self._facts(number)
+            if row in told:
+                errors[place] = told[row]
+            stamps[place] = files[row]
+        return errors, stamps
 
     def _tokens_path(self, number: int) -> Path:
         return self.folder / f"tokens-{self.step.part_tag(number)}.f16"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from diptych.errors import BatchError
@@ -25,31 +24,8 @@ def import_arrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-@dataclass(frozen=True)
-class Records:
-    """A batch of rows read with their types."""
-
-    batch: Any
-
-    def __len__(self) -> int:
-        return len(self.batch)
-
-    def read_texts(self, column: str) -> list[str]:
-        """Read the texts of a column; "" where there is none."""
-        pyarrow, _ = import_arrow()
-        return [text or "" for text in self.batch.column(column).cast(pyarrow.string()).to_pylist()]
-
-    def list_rows(self) -> list[dict[str, Any]]:
-        """The rows with the values that they have in Python."""
-        return self.batch.to_pylist()
-
-    def record_batch(self, schema: Any) -> Any:
-        """The rows as they are."""
-        return self.batch
-
-
 @contextmanager
-def open_parquet(name: str, rows: int, sides: Sequence[str]) -> Iterator[tuple[list[str], Iterator[Records]]]:
+def open_parquet(name: str, rows: int, sides: Sequence[str]) -> Iterator[tuple[list[str], Iterator[Any]]]:
     """The columns of a Parquet file and its batches of at most so many rows, and of some 64 MiB.
 
     Raises BatchError if it cannot be read, if one of `sides` holds no text, and for a text of more than 1 MiB.
@@ -76,7 +52,7 @@ def open_parquet(name: str, rows: int, sides: Sequence[str]) -> Iterator[tuple[l
         raise BatchError(f"{name} cannot be read as Parquet: {error}") from None
 
 
-def _bound_batches(found: Iterator[Any], schema: Any, rows: int, name: str) -> Iterator[Records]:
+def _bound_batches(found: Iterator[Any], schema: Any, rows: int, name: str) -> Iterator[Any]:
     pyarrow, _ = import_arrow()
     kept, count, size = list[Any](), 0, 0
     for packed in found:
@@ -88,12 +64,12 @@ def _bound_batches(found: Iterator[Any], schema: Any, rows: int, name: str) -> I
             raise BatchError(f"{name}: {len(packed)} rows hold more than {_MOST_BYTES:,} bytes; leave columns out")
         batch = packed.cast(schema)
         if kept and (count + len(batch) > rows or size + more > _MOST_BYTES):
-            yield Records(pyarrow.concat_batches(kept))
+            yield pyarrow.concat_batches(kept)
             kept, count, size = [], 0, 0
         kept.append(batch)
         count, size = count + len(batch), size + more
     if kept:
-        yield Records(pyarrow.concat_batches(kept))
+        yield pyarrow.concat_batches(kept)
 
 
 def _measure_bytes(column: Any, label: str) -> int:
@@ -118,23 +94,8 @@ def _measure_bytes(column: Any, label: str) -> int:
     return column.nbytes + longest * len(column)
 
 
-def read_schema(name: str) -> Any:
-    """The schema of a Parquet file."""
-    _, parquet = import_arrow()
-    return parquet.read_schema(name)
-
-
-def make_text_schema(columns: Sequence[str]) -> Any:
-    """Make the schema of columns that all hold text."""
-    pyarrow, _ = import_arrow()
-    return pyarrow.schema([(column, pyarrow.string()) for column in columns])
-
-
 def common_schema(schemas: Iterable[Any], name: str) -> Any:
-    """One schema for batches in which a column may be missing, empty, or of another number type.
-
-    Raises BatchError where a column has values of types that do not fit one another.
-    """
+    """One schema for batches, whose columns may be missing or empty. Raises BatchError for types that do not fit."""
     pyarrow, _ = import_arrow()
     common = pyarrow.schema([])
     for schema in schemas:

@@ -26,29 +26,8 @@ _ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl",
 _FOUND = "expected a table of pairs as CSV, TSV, JSON lines or Parquet"
 
 
-@dataclass(frozen=True)
-class Rows:
-    """A batch of rows read as text."""
-
-    rows: list[dict[str, Any]]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def read_texts(self, column: str) -> list[str]:
-        """Read the texts of a column; "" where there is none."""
-        return [row.get(column) or "" for row in self.rows]
-
-    def list_rows(self) -> list[dict[str, Any]]:
-        """The rows themselves."""
-        return self.rows
-
-    def record_batch(self, schema: Any) -> Any:
-        """The rows for Apache Arrow, without a schema in the types that their values suggest."""
-        return arrow.from_rows(self.rows, schema)
-
-
-Batch = Rows | arrow.Records  # some rows of a table, in order
+# Some rows of a table, in order: dictionaries, or of Parquet a `pyarrow.RecordBatch`, which keeps their types.
+Batch = Any
 
 
 @dataclass
@@ -66,10 +45,7 @@ def kind_of(name: str) -> str | None:
 
 @contextmanager
 def open_table(name: str, sides: tuple[str, str] = SIDES, rows: int = ROWS) -> Iterator[Table]:
-    """A table by its ending, CSV if that says nothing, in batches of at most `rows`.
-
-    `sides` are the columns that name the pictures. Raises BatchError for what cannot be read, with the line.
-    """
+    """A table by its ending, CSV by default, in batches of at most `rows`. Raises BatchError, with the line."""
     kind = kind_of(name) or "csv"
     try:
         if kind == "parquet":
@@ -80,7 +56,7 @@ def open_table(name: str, sides: tuple[str, str] = SIDES, rows: int = ROWS) -> I
         with open_text(name, newline="" if kind != "jsonl" else None) as file:
             reader = _read_json_lines if kind == "jsonl" else _read_separated
             columns, found = reader(file, name, sides, kind)
-            yield Table(columns, _split_rows(found, rows))
+            yield Table(columns, iter(lambda: list(islice(found, rows)), []))
     except (FileNotFoundError, IsADirectoryError) as error:
         raise BatchError(f"{name} cannot be read: {error.strerror}; {_FOUND}") from None
 
@@ -99,8 +75,24 @@ def read_schema(name: str, sides: tuple[str, str] = SIDES) -> Any:
     kind = kind_of(name) or "csv"
     with open_table(name, sides) as table:
         if kind == "jsonl":
-            return arrow.common_schema((batch.record_batch(None).schema for batch in table.batches), name)
-    return arrow.read_schema(name) if kind == "parquet" else arrow.make_text_schema(table.columns)
+            return arrow.common_schema((arrow.from_rows(batch).schema for batch in table.batches), name)
+    pyarrow, parquet = arrow.import_arrow()
+    if kind == "parquet":
+        return parquet.read_schema(name)
+    return pyarrow.schema([(column, pyarrow.string()) for column in table.columns])
+
+
+def read_texts(batch: Batch, column: str) -> list[str]:
+    """Read the texts of a column; "" where there is none."""
+    if isinstance(batch, list):
+        return [row.get(column) or "" for row in batch]
+    pyarrow, _ = arrow.import_arrow()
+    return [text or "" for text in batch.column(column).cast(pyarrow.string()).to_pylist()]
+
+
+def list_rows(batch: Batch) -> list[dict[str, Any]]:
+    """The rows with the values that they have in Python."""
+    return batch if isinstance(batch, list) else batch.to_pylist()
 
 
 def check_columns(columns: list[str], sides: tuple[str, str], name: str) -> None:
@@ -177,8 +169,3 @@ def _read_objects(file: TextIO, name: str) -> Iterator[tuple[int, dict[str, Any]
         raise BatchError(f"{name}, after line {number}: {error}; expected JSON lines in UTF-8") from None
     except ValueError as error:
         raise BatchError(f"{name}, line {number}: {error}; expected one JSON object a line") from None
-
-
-def _split_rows(rows: Iterator[dict[str, Any]], size: int) -> Iterator[Batch]:
-    while chunk := list(islice(rows, size)):
-        yield Rows(chunk)

@@ -59,22 +59,14 @@ class Scores:
                 values[place] = one.relevance_score, one.raw_score, VERDICTS.index(one.verdict), look
         return cls(values, errors)
 
-    @property
-    def raw(self) -> np.ndarray:
-        """The raw scores float32 (P,)."""
-        return self.values["raw"]
-
     @classmethod
     def concatenate(cls, pieces: Sequence[Scores]) -> Scores:
         """All of them, at least one, one after the other."""
         errors, count = {}, 0
         for piece in pieces:
             errors.update({count + place: text for place, text in piece.errors.items()})
-            count += len(piece)
+            count += len(piece.values)
         return cls(np.concatenate([piece.values for piece in pieces]), errors)
-
-    def __len__(self) -> int:
-        return len(self.values)
 
     def list_results(self) -> Iterator[Result]:
         """List the values of the columns `RESULTS`, pair by pair."""

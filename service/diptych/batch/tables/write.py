@@ -11,18 +11,17 @@ from datetime import date, time
 from io import TextIOWrapper
 from typing import IO, Any
 
-from diptych.batch.tables.arrow import import_arrow
-from diptych.batch.tables.read import Batch
+from diptych.batch.tables.arrow import from_rows, import_arrow
+from diptych.batch.tables.read import Batch, list_rows
 from diptych.batch.tables.scores import RESULTS, Result
 
 ROW_GROUP = 64 * 1024
 
 
 def make_writer(format: str, stream: IO[bytes], columns: Sequence[str], schema: Any = None) -> Writer:
-    """The writer of a format ("csv", "tsv", "jsonl", "parquet") for rows with these columns and the results.
+    """The writer of a format for rows with these columns and the results; Parquet needs the table's Arrow `schema`.
 
-    `write` takes batches in order with their results; `close` completes the file and leaves the stream open. Only
-    Parquet needs the table's Arrow `schema`.
+    `write` takes batches in order with their results; `close` completes the file and leaves the stream open.
     """
     if format == "parquet":
         return _Parquet(stream, schema)
@@ -49,14 +48,14 @@ class _Separated(_Text):
     def write(self, batch: Batch, results: Sequence[Result]) -> None:
         self.writer.writerows(
             [*(_format_cell(row.get(column)) for column in self.columns), *result]
-            for row, result in zip(batch.list_rows(), results, strict=True)
+            for row, result in zip(list_rows(batch), results, strict=True)
         )
         self.text.flush()
 
 
 class _JsonLines(_Text):
     def write(self, batch: Batch, results: Sequence[Result]) -> None:
-        for row, result in zip(batch.list_rows(), results, strict=True):
+        for row, result in zip(list_rows(batch), results, strict=True):
             self.text.write(_to_json(row | result._asdict()) + "\n")
         self.text.flush()
 
@@ -74,7 +73,8 @@ class _Parquet:
         self.held: list[Any] = []
 
     def write(self, batch: Batch, results: Sequence[Result]) -> None:
-        records, kinds = batch.record_batch(self.given), list(self.schema)[-len(RESULTS) :]
+        kinds = list(self.schema)[-len(RESULTS) :]
+        records = from_rows(batch, self.given) if isinstance(batch, list) else batch
         columns = [
             self.arrow.array([result[place] for result in results], kind.type) for place, kind in enumerate(kinds)
         ]

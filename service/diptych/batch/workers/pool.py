@@ -9,7 +9,6 @@ import multiprocessing
 import pickle
 from collections.abc import Iterator
 from multiprocessing.connection import Connection, wait
-from types import TracebackType
 
 from diptych.batch.workers.executor import RetryQueue, Work
 from diptych.errors import BatchError
@@ -24,7 +23,7 @@ class Pool:
         if processes < 1:
             raise ValueError(f"processes must be at least 1, got {processes}")
         self.processes = processes
-        self._workers: list[_Worker] = []
+        self._workers: set[_Worker] = set()
 
     def run(self, work: Work, attempts: RetryQueue) -> Iterator[int]:
         """The number of each part as soon as it is done. Raises what the work raises, and BatchError."""
@@ -32,8 +31,9 @@ class Pool:
         idle = list(self._workers)
         while attempts or busy:
             while attempts and len(busy) < self.processes:
-                worker, number = idle.pop() if idle else self._start_worker(), attempts.take_part()
+                worker, number = idle.pop() if idle else _Worker(), attempts.take_part()
                 busy[worker.pipe] = worker, number
+                self._workers.add(worker)
                 worker.send_part(work, number)
             for pipe in wait(list(busy)):
                 worker, number = busy.pop(pipe)  # pyright: ignore[reportArgumentType] - of these connections alone
@@ -48,16 +48,10 @@ class Pool:
                 idle.append(worker)
                 yield number
 
-    def _start_worker(self) -> _Worker:
-        self._workers.append(_Worker())
-        return self._workers[-1]
-
     def __enter__(self) -> Pool:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for worker in self._workers:
             worker.process.kill()  # what it was at is written under another name until it is whole
         for worker in self._workers:

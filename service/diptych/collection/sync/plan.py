@@ -1,6 +1,4 @@
-"""The plan for the pictures of a collection, made from the files that exist: which stay, move, or go, and whether so
-many may.
-"""
+"""The plan for the pictures of a collection: which stay, move, or go by their files, and whether so many may."""
 
 from __future__ import annotations
 
@@ -78,8 +76,7 @@ def find_going(plan: Plan, before: Mapping[str, str], at: Mapping[str, str]) -> 
 def find_objection(
     removed: Mapping[str, str], before: Mapping[str, str], there: Collection[str], roots: Sequence[str]
 ) -> str | None:
-    """The reason why so many pictures may not go, nor lose their path, without consent, if there is one: a disk that is
-    not there looks like an empty folder.
+    """The reason why so many pictures may not go without consent: a disk that is not there looks like an empty folder.
 
     Pictures are paths by id; `there` are the paths of all files.
     """
@@ -95,9 +92,7 @@ def find_objection(
 
 
 def _find_emptied(removed: Mapping[str, str], there: Collection[str], roots: Sequence[str]) -> str | None:
-    """The reason against a removal from a folder below the roots that is still there and has become empty: a disk may
-    be mounted there.
-    """
+    """The reason against removals below a folder that is still there and became empty: a disk may be mounted there."""
     below = tuple(root.rstrip("/") + "/" for root in roots)
     lost = Counter(str(folder) for path in removed.values() for folder in PurePath(path).parents)
     for folder, gone in sorted(lost.items()):

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from diptych.collection.collection import Collection
-from diptych.collection.ingest import Added, Incoming, make_batches, simulate_commit
+from diptych.collection.ingest import Incoming, make_batches, simulate_commit
 from diptych.collection.sync.plan import Plan, find_going, find_objection, make_plan
 from diptych.collection.sync.seen_files import Seen, SeenFiles
 from diptych.console import format_count
@@ -209,15 +209,13 @@ class Run:
             if isinstance(content, Content):
                 arrivals.append(Incoming(content, path, {}, stamp=_shorten_stamp(stamp)))
         kept = self.collection.store.removed_metadata([arrival.content.id for arrival in arrivals])
-        for arrival, added in zip(arrivals, self._add_arrivals(arrivals), strict=True):
+        acknowledged = simulate_commit(arrivals, self._met) if self.dry_run else self.collection.commit(arrivals)
+        for arrival, added in zip(arrivals, acknowledged, strict=True):
             if added.created:
                 self.outcome.added[added.id] = str(arrival.path)
                 self.outcome.returned |= {added.id} & kept.keys()
         recent = {path for path in notes if self._tree.files[path].stamp.modified > self._began - _RECENT}
         self.ledger.note({path: None if path in recent else seen for path, seen in notes.items()})
-
-    def _add_arrivals(self, arrivals: Sequence[Incoming]) -> list[Added]:
-        return simulate_commit(arrivals, self._met) if self.dry_run else self.collection.commit(arrivals)
 
     def _follow_files(self, gone: Sequence[str]) -> None:
         """Let pictures follow their files, and remove those that have none and need one."""

@@ -11,11 +11,7 @@ _NAMES = ("new", "changed", "moved", "removed")
 
 
 def list_changes(outcome: Outcome) -> dict[str, list[dict[str, str]]]:
-    """Pictures that are new, changed (with the id there `was` at this path), moved, removed and unplaced, one by one;
-    and those of the new ones that got their metadata back.
-
-    Where a run was cut short, what followed or went is empty.
-    """
+    """The changes of a run, one by one, with the id that `was` at a path; empty where a run was cut short."""
     plan = outcome.plan
     was = {path: id for id, path in plan.changed.items()}
     now = {path: id for id, path in (outcome.before | plan.moved | outcome.added).items()}

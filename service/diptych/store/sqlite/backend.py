@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
@@ -14,12 +14,13 @@ import numpy as np
 
 from diptych.errors import ModelMismatchError, StoreError
 from diptych.store.filters import Filter
-from diptych.store.index import cache
-from diptych.store.index.candidates import CandidateIndex
 from diptych.store.other_model import ways_out
 from diptych.store.rebuild import Rebuild, RebuildReport
 from diptych.store.records import NewPicture, VerifyReport
+from diptych.store.sqlite import index_cache
+from diptych.store.sqlite.candidates import CandidateIndex
 from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.index_cache import CacheFaultError
 from diptych.store.sqlite.rebuild import reembed_pictures
 from diptych.store.sqlite.verify import verify_store
 from diptych_runtime.atomic import disk_bytes
@@ -46,10 +47,7 @@ class SqliteBackend(Store):
 
     @classmethod
     def searchable(cls, directory: Path, runtime: Runtime, *, create: bool = False, read_only: bool = False) -> Self:
-        """Open the collection in a folder with its index; a damaged or stale cache is repaired on the way.
-
-        Raises StoreError, and ModelMismatchError if its pictures were embedded by another model.
-        """
+        """Open the collection in a folder with its index. Raises StoreError, ModelMismatchError for another model."""
         store = cls.open(directory, create=create, read_only=read_only)
         try:
             store._open_index(runtime)
@@ -150,8 +148,10 @@ class SqliteBackend(Store):
     def index_facts(self) -> dict[str, Any]:
         """The state of the index; without a model, that of the saved one."""
         if self._index is None:
-            manifest, _ = cache.read_manifest(self.directory)
-            return {"kind": "exact", **{key: manifest[key] for key in ("count", "generation") if key in manifest}}
+            with suppress(CacheFaultError):
+                manifest = index_cache.read_manifest(self.directory)
+                return {"kind": "exact", "count": manifest["count"], "generation": manifest["generation"]}
+            return {"kind": "exact"}
         return {
             "kind": "exact",
             "count": len(self.index),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from diptych.console import format_count
 from diptych.errors import StoreError
-from diptych.store.index import cache
+from diptych.store.sqlite import index_cache
 from diptych.store.sqlite.backend import SqliteBackend
 from diptych.store.sqlite.database import Store
 from diptych.store.sqlite.schema import DATABASE, prepare_tables
@@ -26,8 +26,7 @@ _PAGES = 256  # of the database, copied before others get a turn
 def back_up_collection(
     store: Store, target: Path, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> int:
-    """Copy the database, as it is at one moment, and the collection's own calibration into a new folder; return how
-    many bytes the database has.
+    """Copy the database, as it is at one moment, and the own calibration into a new folder; return its size in bytes.
 
     The index is no part of it: who opens the copy makes it anew. The copy appears as a whole or not at all. Raises
     StoreError for a target that has a collection, and where it cannot be written.
@@ -65,12 +64,11 @@ def restore_collection(
     replace: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
-    """Give the collection in a folder, or a new one there, the state of a backup and its calibration, if it has one of
-    its own; return how many pictures that has.
+    """Give the collection in a folder, or a new one, the state of a backup; return how many pictures it has.
 
-    Until all is written the old state stays, also for readers, who then see the new one. Raises StoreError for a
-    damaged backup, where another process writes to the folder, and if pictures, labels or a calibration would be lost
-    that the backup has not, unless `replace` is set.
+    Its calibration comes along, if it has one. Until all is written the old state stays, also for readers. Raises
+    StoreError for a damaged backup, where another process writes to the folder, and if pictures, labels or a
+    calibration would be lost that the backup has not, unless `replace` is set.
     """
     if (target / DATABASE).exists() and (target / DATABASE).samefile(copy.path):
         raise StoreError(f"{target} is the backup itself; name the folder of the collection with --store")
@@ -91,7 +89,7 @@ def restore_collection(
                     # Whoever knows the old state, as a reader with its index does, is to see that this is another.
                     connection.execute("UPDATE facts SET value=? WHERE key='identity'", (uuid.uuid4().hex,))
             # A kill before these are gone is no harm: they are of the identity before.
-            for name in (cache.MANIFEST, cache.CACHE):
+            for name in (index_cache.MANIFEST, index_cache.CACHE):
                 (target / name).unlink(missing_ok=True)
             if (own := _read_calibration(copy.directory)) is not None:
                 write_atomic(target / CALIBRATION, own)
@@ -101,9 +99,7 @@ def restore_collection(
 
 
 def _find_losses(store: SqliteBackend, copy: SqliteBackend) -> str | None:
-    """The pictures and labels of a store that its backup lacks and the pictures whose metadata it would change, in
-    numbers, and the calibration that the backup's would replace; None if there are none.
-    """
+    """What a store has that its backup lacks or would replace, in numbers; None if there is nothing."""
     here, there = ({(*one.pair, one.question, one.answer) for one in each.labels()} for each in (store, copy))
     numbers = {"picture": len(set(store.ids()).difference(copy.ids())), "label": len(here - there)}
     lost = [format_count(number, kind) for kind, number in numbers.items() if number]

@@ -20,10 +20,7 @@ from diptych_runtime.errors import DiptychError
 
 
 class CacheDatabase:
-    """One connection to one SQLite database, for one process at a time; errors of SQLite become `error`.
-
-    It has no lock of its own: its user holds the lock of the collection beside it.
-    """
+    """One connection to a SQLite database whose user holds the lock of the collection beside it."""
 
     error: ClassVar[type[DiptychError]]
     remedy: ClassVar[str]  # what a run does after the file was deleted

@@ -18,7 +18,15 @@ from diptych.store.filters import Filter, to_sql
 from diptych.store.lock import LOCK, WriterLock
 from diptych.store.records import Change, FileStamp, NewPicture, Record
 from diptych.store.sqlite.labels import Labels
-from diptych.store.sqlite.schema import DATABASE, DIGESTS, FACTS, missing_error, prepare_tables, row_checksum
+from diptych.store.sqlite.schema import (
+    DATABASE,
+    DIGESTS,
+    FACTS,
+    identify_file,
+    missing_error,
+    prepare_tables,
+    row_checksum,
+)
 from diptych_runtime.atomic import disk_bytes, sync_folder
 from diptych_runtime.manifest import PANEL_GRAPH, Manifest
 from diptych_runtime.parsing import parse_json
@@ -49,9 +57,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class AdoptedModel:
-    """The model of a collection: the `model` as it is opened, by name or by an absolute path, its `revision`, and the
-    sha256 of its `panel` graph, which made the stored features.
-    """
+    """A collection's model as it is opened, by name or full path, its revision, and the sha256 of its panel graph."""
 
     model: str
     revision: str
@@ -83,8 +89,7 @@ class Store(Labels):
     def open(cls, directory: str | Path, *, create: bool = False, read_only: bool = False) -> Self:
         """Open the collection in a folder, as its only writer or as one reader beside it.
 
-        Raises StoreError if there is none (and `create` is not set), if another process writes to it, or if it is of
-        another format.
+        Raises StoreError for a missing one without `create`, one that is being written, and one of another format.
         """
         directory = Path(directory).absolute()
         path = directory / DATABASE
@@ -104,9 +109,9 @@ class Store(Labels):
             raise StoreError(f"{directory} cannot be written: {error.strerror}; choose another folder") from None
         store = cls(directory, read_only=read_only, lock=lock)
         try:
-            with store._borrow_connection() as connection:
+            with store.reading() as connection:
                 prepare_tables(connection, path, create=create and not read_only, read_only=read_only)
-            store._remember_file()
+            store._file = identify_file(path)
             store.identity = store.present_identity()
         except BaseException:
             if new and path.exists() and not path.stat().st_size:
@@ -122,10 +127,7 @@ class Store(Labels):
             self._lock.release()
 
     def move(self, target: Path) -> None:
-        """Close the database, and give its folder another name before the next writer can be let in.
-
-        Raises OSError; the database is closed then too. Nobody may be reading or writing.
-        """
+        """Close the database and rename its folder before the next writer is let in. Raises OSError, closed too."""
         # First closed, then moved: SQLite removes its log by name, which may be another collection's by then.
         self._close_connections()
         try:
@@ -154,8 +156,7 @@ class Store(Labels):
     def adopt_model(self, model: AdoptedModel, same_panel: Collection[str]) -> int:
         """Make a model the collection's, in one transaction; return how many pictures keep their features.
 
-        Those are the pictures of the revisions `same_panel`, whose panel graph is the model's too: they are of its
-        revision from now on.
+        They are those of the revisions `same_panel`, which become the model's own.
         """
         values = model.revision, json.dumps(sorted(same_panel))
         of = f"SELECT row FROM pictures WHERE revision {_AMONG}"
@@ -217,7 +218,7 @@ class Store(Labels):
 
     def removed_metadata(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """The metadata kept of pictures that `relocate` removed, by id: of those of the given ids that have some."""
-        with self._borrow_connection() as connection:
+        with self.reading() as connection:
             return _read_removed(connection, ids)
 
     def forget_removed(self, until: datetime) -> None:
@@ -227,10 +228,7 @@ class Store(Labels):
                 connection.execute("DELETE FROM removed WHERE at <= ?", (_format_time(until),))
 
     def replace_metadata(self, given: Iterable[tuple[str, dict[str, Any]]]) -> None:
-        """Give stored pictures other metadata: (id, metadata) each, in one transaction; unknown ids are left out.
-
-        A damaged record stays as it is, and whoever reads it is told.
-        """
+        """Give stored pictures other metadata, (id, metadata) each; a damaged record stays as it is."""
         with self._transaction() as connection:
             for id, metadata in given:
                 text = json.dumps(metadata)
@@ -344,10 +342,7 @@ class Store(Labels):
         return [id for (id,) in self._fetch_all(query, (-1 if most is None else most,))]
 
     def page(self, limit: int, after: str | None = None, where: Filter | None = None) -> list[Record]:
-        """Up to `limit` records that meet a condition, in the order they were added, beginning behind `after`.
-
-        Raises UnknownPictureError if that is not there.
-        """
+        """Up to `limit` records that meet a condition, from behind `after` on. Raises UnknownPictureError."""
         return next(self.pages(limit, where, after), [])
 
     def pages(self, size: int, where: Filter | None = None, after: str | None = None) -> Iterator[list[Record]]:
@@ -400,7 +395,7 @@ class Store(Labels):
 
     def embedding_checksums(self) -> tuple[int, dict[int, int]]:
         """The number of the last change, and the CRC-32 of every embedding by row, both of one moment."""
-        with self._borrow_connection() as connection:
+        with self.reading() as connection:
             connection.execute("BEGIN")
             try:
                 sequence = connection.execute(_LAST).fetchone()[0]
@@ -422,9 +417,7 @@ class Store(Labels):
         return dict(map(tuple, self._fetch_all(query)))
 
     def list_outdated(self, revision: str, sizes: tuple[int, int], after: int, limit: int) -> list[tuple[int, Record]]:
-        """(row, record) behind row `after` of another revision or with damaged features; `sizes` are those of whole
-        ones: the bytes of the embedding, and the numbers of the tokens.
-        """
+        """(row, record) behind row `after` of another revision or with features damaged or not of these `sizes`."""
         query = (
             f"SELECT {_COLUMNS} FROM {_JOINED} WHERE row > ? AND"
             " (p.revision <> ? OR length(p.embedding) <> ? OR token_numbers(p.tokens) <> ?"
@@ -433,10 +426,7 @@ class Store(Labels):
         return [(row["row"], _read_record(row)) for row in self._fetch_all(query, (after, revision, *sizes, limit))]
 
     def list_features(self, after: int, limit: int) -> list[sqlite3.Row]:
-        """Rows with row, id, sha256, path, embedding, tokens and bytes behind row `after`, for checks.
-
-        `record_whole` and `features_whole` say whether they have their checksums.
-        """
+        """Rows of all features behind row `after`, and whether record and features have their checksums."""
         return self._fetch_all(f"SELECT {_FEATURES} FROM {_JOINED} WHERE row > ? ORDER BY row LIMIT ?", (after, limit))
 
     def find_damage(self) -> list[str]:

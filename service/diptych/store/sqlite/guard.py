@@ -49,10 +49,7 @@ def check_files(path: Path) -> None:
 
 
 def open_guarded(database: Path | str, **options: bool) -> sqlite3.Connection:
-    """Open a database by autocommit, for any thread, so that a stranger's does no harm until `foreign_parts` is asked.
-
-    Raises sqlite3.Error.
-    """
+    """Open a database by autocommit, for any thread, so that a stranger's does no harm. Raises sqlite3.Error."""
     connection = sqlite3.connect(database, timeout=30, isolation_level=None, check_same_thread=False, **options)
     try:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
@@ -67,8 +64,7 @@ def open_guarded(database: Path | str, **options: bool) -> sqlite3.Connection:
 def open_transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     """Commit what the enclosed block writes, all of it, or after an error nothing.
 
-    It takes the write lock at its beginning: one that took it at its first write could fail there, with what it had
-    read out of date.
+    The write lock is taken at its beginning: at its first write, what it had read could be out of date.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -92,9 +88,6 @@ def has_tables(connection: sqlite3.Connection) -> bool:
 
 
 def foreign_parts(connection: sqlite3.Connection) -> list[str]:
-    """The names of what a database has beside tables and indexes of plain columns, which are all that Diptych makes.
-
-    Ask before anything else is read.
-    """
+    """The names of what is no table or index of plain columns; to be asked before anything else is read."""
     found = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
     return [str(name) for name, sql in found if not _PLAIN.fullmatch(str(sql))]

@@ -27,10 +27,7 @@ class Labels(Connections):
     """The labels of a database; thread-safe. What a method wrote is on the disk when it returns."""
 
     def add_labels(self, labels: Sequence[NewLabel]) -> None:
-        """Add answers in one transaction; each stands in place of an earlier one to its pair and question.
-
-        Raises ArgumentError for an unknown answer, and for a picture with itself.
-        """
+        """Add answers in one transaction, in place of earlier ones to their pairs. Raises ArgumentError."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         rows = [_make_row(label, now) for label in labels]
         with self._transaction() as connection:
@@ -40,9 +37,7 @@ class Labels(Connections):
             )
 
     def take_back_label(self, a: str, b: str, question: str) -> bool:
-        """Forget the latest answer about a pair, so that the one before it, if any, stands again; False if there is
-        none.
-        """
+        """Forget the latest answer about a pair: the one before it stands again. False if there is none."""
         with self._transaction() as connection:
             return bool(
                 connection.execute(
@@ -53,10 +48,7 @@ class Labels(Connections):
             )
 
     def labels(self, question: str | None = None) -> list[Label]:
-        """The latest answers about all pairs, to one question or to any, in the order they were given.
-
-        Damaged ones are left out, with a warning.
-        """
+        """The latest answers about all pairs, to one question or any; damaged ones are left out, with a warning."""
         return self._read_whole(self._fetch_all(f"{_ALL} WHERE {_LATEST} ORDER BY sequence", (question, question)))
 
     def label_pages(self, size: int, question: str | None = None) -> Iterator[list[Label]]:
@@ -70,9 +62,7 @@ class Labels(Connections):
     def label_page(
         self, limit: int, after: int = 0, question: str | None = None, last: int = _LAST
     ) -> tuple[list[Label], int | None]:
-        """A page of up to `limit` of the `labels`, beginning behind the number `after`, as they were at the number
-        `last`; and the `after` of the next page, None if there is none.
-        """
+        """A page of the `labels` behind the number `after`, as of `last`, and the `after` of the next page or None."""
         # Of each row by itself whether it is the latest: a page takes as long as it has rows.
         newer = "SELECT 1 FROM labels n WHERE n.question=l.question AND n.a=l.a AND n.b=l.b"
         found = self._fetch_all(

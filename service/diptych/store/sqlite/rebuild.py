@@ -10,8 +10,8 @@ from math import prod
 from pathlib import Path
 
 from diptych.errors import StoreError
-from diptych.store.index.candidates import CandidateIndex
 from diptych.store.rebuild import BATCH, Rebuild, RebuildReport
+from diptych.store.sqlite.candidates import CandidateIndex
 from diptych.store.sqlite.database import AdoptedModel, Store
 from diptych_runtime.paths import shell_word
 
@@ -19,10 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 def rebuild_folder(directory: Path, work: Rebuild, adopted: AdoptedModel | None = None) -> RebuildReport:
-    """Bring the collection in a folder to the rebuild's model, mend its damage and write its index anew.
-
-    May be interrupted and run again. `adopted` is the collection's model from now on. Raises StoreError.
-    """
+    """Bring the collection in a folder to the rebuild's model, mend it and make its index anew. Raises StoreError."""
     runtime, report = work.runtime, work.report
     with _explain_damage(directory), Store.open(directory) as store:
         if adopted is not None:
@@ -68,10 +65,7 @@ def _make_loss_error(directory: Path, reason: object) -> StoreError:
 
 
 def _mend_database(store: Store) -> bool:
-    """Write a database that SQLite finds damaged, and its indexes, anew from its readable rows; False if it was whole.
-
-    Raises StoreError where damage is left.
-    """
+    """Write a damaged database anew from its readable rows; False for a whole one. Raises StoreError for the rest."""
     if not store.find_damage():
         _shrink_database(store)
         return False

@@ -158,9 +158,7 @@ def row_checksum(*values: bytes | str | int | None) -> int:
 
 
 def token_numbers(tokens: object) -> int:
-    """The count of finite numbers in a list of tokens, in whichever way it is kept, 0 for one that is damaged; the
-    function `token_numbers` of our SQL.
-    """
+    """The count of finite numbers in stored tokens, 0 for damaged ones: the function `token_numbers` of our SQL."""
     try:
         return int(np.isfinite(read_numbers(tokens)).sum()) if isinstance(tokens, bytes) else 0
     except ValueError:
@@ -210,32 +208,22 @@ class Connections:
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self.path = path
         self.read_only = read_only
-        self._identify_file: tuple[int, int] | None = None
+        self._file: tuple[int, int] | None = None  # which has the name; another one in its place is an error
         self._writing = Lock()
         self._idle: deque[sqlite3.Connection] = deque()
         self._closed = False
-
-    @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection for reads that are no methods here."""
-        with self._borrow_connection() as connection:
-            yield connection
 
     def _close_connections(self) -> None:
         self._closed = True
         while self._idle:
             self._idle.pop().close()
 
-    def _remember_file(self) -> None:
-        """Stay with the file that has the name now: from here on another one in its place is an error."""
-        self._identify_file = _identify_file(self.path)
-
     def _fetch_all(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        with self._borrow_connection() as connection:
+        with self.reading() as connection:
             return connection.execute(query, values).fetchall()
 
     @contextmanager
-    def _borrow_connection(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection for one reader at a time, so that reads see committed states only, and wait for no writer."""
         if self._closed:
             raise StoreError(f"the collection {self.path.parent} is closed")
@@ -267,7 +255,7 @@ class Connections:
 
     def _check_file(self) -> None:
         """Raise StoreError if another file has the database's name by now: what goes into the old one would be lost."""
-        if self._identify_file is not None and _identify_file(self.path) != self._identify_file:
+        if self._file is not None and identify_file(self.path) != self._file:
             raise StoreError(
                 f"{self.path} was taken away or replaced by another file while it was in use; nothing was written. "
                 "Stop what uses it, and start that again"
@@ -277,13 +265,13 @@ class Connections:
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         if self.read_only:
             raise ReadOnlyError(f"the collection {self.path.parent} was opened for reading only; nothing was changed")
-        with self._writing, self._borrow_connection() as connection:
+        with self._writing, self.reading() as connection:
             self._check_file()
             with open_transaction(connection):
                 yield connection
 
 
-def _identify_file(path: Path) -> tuple[int, int] | None:
+def identify_file(path: Path) -> tuple[int, int] | None:
     """Which file has this name: its device and its number there; None if there is none."""
     try:
         found = path.stat()

@@ -12,12 +12,13 @@ import numpy as np
 from diptych.console import format_count
 from diptych.errors import StoreError
 from diptych.pictures.content import picture_id
-from diptych.store.index import cache
-from diptych.store.index.candidates import describe_differences, find_differences
 from diptych.store.originals import find_feature_faults
 from diptych.store.other_model import embedded_by
 from diptych.store.records import VerifyReport
+from diptych.store.sqlite import index_cache
+from diptych.store.sqlite.candidates import describe_differences, find_differences
 from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.index_cache import CacheFaultError
 from diptych_runtime.token_codec import read_numbers
 
 _STEP = 256
@@ -52,35 +53,35 @@ def verify_store(store: Store) -> VerifyReport:
     remarks = []
     if missing:
         remarks.append(f"pictures with neither kept bytes nor a file, which cannot be embedded again: {missing:,}")
-    manifest, fault = cache.read_manifest(store.directory)
-    others: set[int] = set()
-    now, stored = store.embedding_checksums()
-    if fault is None:
-        vectors, fault = cache.load_vectors(store.directory, manifest)
-        if vectors is not None:
-            replayed = _find_replayed_rows(store, manifest["generation"])
-            if replayed is None:
-                fault = "it is further behind than the journal goes back"
-            else:
-                others = find_differences(vectors.checksums(), stored) - replayed
-    if fault is None and (manifest.get("identity") != store.identity or manifest["generation"] > now):
-        fault = "it belongs to another state of the database"
-    if fault is not None:
-        remarks.append(f"index cache: {fault}; the next writer makes it again")
-    elif others:
-        problems.append(f"index cache: {describe_differences(others)}; the next search or writer makes it again")
-    elif manifest["generation"] < now:
+    found, told = _check_cache(store)
+    return VerifyReport(pictures, problems + found, remarks + told)
+
+
+def _check_cache(store: Store) -> tuple[list[str], list[str]]:
+    """The problems of the index cache, and the remarks on it that are no damage."""
+    try:
+        manifest = index_cache.read_manifest(store.directory)
+        now, stored = store.embedding_checksums()
+        vectors = index_cache.load_vectors(store.directory, manifest)
+        replayed = _find_replayed_rows(store, manifest["generation"])
+        if manifest.get("identity") != store.identity or manifest["generation"] > now:
+            raise CacheFaultError("it belongs to another state of the database")
+    except CacheFaultError as fault:
+        return [], [f"index cache: {fault}; the next writer makes it again"]
+    if others := find_differences(vectors.checksums(), stored) - replayed:
+        return [f"index cache: {describe_differences(others)}; the next search or writer makes it again"], []
+    if manifest["generation"] < now:
         behind = format_count(now - manifest["generation"], "change")
-        remarks.append(f"index cache: {behind} behind, replayed when it is opened")
-    return VerifyReport(pictures, problems, remarks)
+        return [], [f"index cache: {behind} behind, replayed when it is opened"]
+    return [], []
 
 
-def _find_replayed_rows(store: Store, generation: int) -> set[int] | None:
-    """The rows that a cache of this generation takes up anew; None where the journal does not go back that far."""
+def _find_replayed_rows(store: Store, generation: int) -> set[int]:
+    """The rows that a cache of this generation takes up anew. Raises CacheFaultError if the journal is too short."""
     rows: set[int] = set()
     while changes := store.changes(generation, _STEP):
         if changes[0].sequence != generation + 1:
-            return None
+            raise CacheFaultError("it is further behind than the journal goes back")
         generation = changes[-1].sequence
         rows.update(change.row for change in changes)
     return rows

@@ -1,31 +1,10 @@
 import pytest
 
-from diptych.collection.sync.plan import Plan, find_going, find_objection, make_plan
+from diptych.collection.sync.plan import find_going, find_objection, make_plan
 
 
 def plan(before, at, hidden=(), elsewhere=None):
     return make_plan(before, at, hidden.__contains__, (elsewhere or {}).get)
-
-
-def test_a_picture_stays_follows_changes_or_goes():
-    before = {"a": "/p/a", "b": "/p/b", "c": "/p/c", "d": "/p/d", "e": "/p/e"}
-    at = {"/p/a": "a", "/p/z": "b", "/p/y": "b", "/p/c": "new"}
-    assert plan(before, at, ["/p/e"]) == Plan(2, {"b": "/p/y"}, {"c": "/p/c"}, {"d": "/p/d"})
-    assert plan({"a": "/p/a"}, {"/p/z": "a"}, ["/p/a"]) == Plan(1), "where files are hidden, another one is no move"
-    assert plan({"a": "/p/a"}, {"/p/z": "a"}, elsewhere={"a": "/q/a"}).moved == {"a": "/p/z"}
-    assert plan({"a": "/p/a"}, {}, elsewhere={"a": "/q/a"}).moved == {"a": "/q/a"}, "the last resort"
-
-
-def test_a_picture_that_is_kept_loses_its_path_at_most():
-    before = {"a": "/p/a", "b": "/p/b", "c": "/p/c", "d": "/p/d"}
-    at = {"/p/a": "a", "/p/b": "new", "/p/e": "d"}
-    found = plan(before, at).spare({"a", "b", "c", "d"})
-    assert found == Plan(1, moved={"d": "/p/e"}, unplaced={"b": "/p/b", "c": "/p/c"})
-    assert find_going(found, before, at) == {"c": "/p/c"}, "its path would not come back with its disk"
-
-
-def test_what_was_added_beside_the_old_content_before_a_kill_is_no_reason_to_keep_the_old():
-    assert plan({"old": "/p/a", "new": "/p/a"}, {"/p/a": "new"}) == Plan(1, {}, {"old": "/p/a"}, {})
 
 
 def test_a_new_picture_stands_in_for_one_of_the_files_that_have_it_and_one_from_elsewhere_for_none():

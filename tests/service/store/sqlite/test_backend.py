@@ -7,27 +7,10 @@ import pytest
 from embedded import tamper
 
 from diptych import Collection
-from diptych.errors import StoreError
-from diptych.store.index.cache import CACHE, MANIFEST
-from diptych.store.open import open_store
 from diptych.store.sqlite import backend
-from diptych.store.sqlite.backend import SqliteBackend
 from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.index_cache import CACHE, MANIFEST
 from diptych.store.sqlite.verify import verify_store
-
-
-def test_opened_without_a_model_it_is_looked_after_and_not_searched(collection, scorer):
-    ids = [record.id for record in collection.list()]
-    collection.close()
-    with open_store(collection.directory) as store:
-        assert isinstance(store, SqliteBackend)
-        assert store.remove(ids[:1]) == [True]
-        assert store.verify().healthy
-        assert store.index_facts()["kind"] == "exact"
-        with pytest.raises(StoreError, match="was opened without a model and cannot be searched"):
-            store.index_state()
-    with SqliteBackend.searchable(collection.directory, scorer.runtime) as store:
-        assert store.index_state()[0] == 11, "what was removed is found no more"
 
 
 def test_a_search_whose_candidates_have_no_row_makes_the_index_anew(collection, gallery, caplog):

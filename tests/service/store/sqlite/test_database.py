@@ -150,13 +150,6 @@ def test_a_reader_reads_an_earlier_version_as_it_is_also_while_a_writer_brings_i
             store.panels([new(1).id])
 
 
-def test_a_failed_transaction_leaves_nothing_behind(store):
-    with pytest.raises(StoreError, match="NOT NULL"):
-        store.insert([new(1), new(2, media_type=None)])
-    assert store.count() == store.sequence() == 0
-    assert store.insert([new(1)]) == [True]
-
-
 @pytest.mark.parametrize("version", [0, VERSION + 1, 99])
 def test_a_format_that_was_never_ours_or_is_newer_is_refused_with_both_numbers(tmp_path, version):
     with Store.open(tmp_path, create=True) as store:

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from embedded import tamper
 
-from diptych.store.index.cache import MANIFEST, cache_digest
 from diptych.store.records import VerifyReport
 from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.index_cache import MANIFEST, cache_digest
 from diptych.store.sqlite.schema import row_checksum
 from diptych.store.sqlite.verify import verify_store
 
@@ -28,18 +28,10 @@ def change_manifest(store: Store, **values: object) -> None:
     path.write_text(json.dumps({**manifest, **signed}))
 
 
-def infinite(store: Store) -> bytes:
-    return np.full(len(store.tokens([5])[5]) // 2, np.inf, "<f2").tobytes()
-
-
 def test_a_whole_collection_has_neither_problems_nor_remarks_and_is_not_changed_by_looking(store):
     before = {path.name: path.read_bytes() for path in store.directory.iterdir() if path.suffix in (".faiss", ".json")}
     assert verify_store(store) == VerifyReport(12, [], [])
     assert before == {name: (store.directory / name).read_bytes() for name in before}
-
-
-def zeros(store: Store) -> bytes:
-    return bytes(len(store.tokens([5])[5]))
 
 
 @pytest.mark.parametrize(
@@ -48,9 +40,13 @@ def zeros(store: Store) -> bytes:
         ("sha256", "0" * 64, "its id does not belong to its digest"),
         ("bytes", b"other", "its kept bytes have another digest"),
         ("embedding", b"\0\0\0", "its features are cut short"),
-        ("tokens", infinite, "its tokens are not finite"),
+        ("tokens", lambda whole: np.full(len(whole) // 2, np.inf, "<f2").tobytes(), "its tokens are not finite"),
         ("tokens", "text", "its features are cut short"),
-        ("tokens", zeros, "its embedding or tokens have another checksum; `diptych index rebuild` makes them anew"),
+        (
+            "tokens",
+            lambda whole: bytes(len(whole)),
+            "its embedding or tokens have another checksum; `diptych index rebuild` makes them anew",
+        ),
         ("metadata", '{"is": "another"}', "its record has another checksum; remove it and add it again"),
         ("path", "/another", "its record has another checksum; remove it and add it again"),
         ("embedding", np.full(10, np.nan, "<f4").tobytes(), "its embedding has the length nan, expected 1"),
@@ -60,7 +56,9 @@ def zeros(store: Store) -> bytes:
 )
 def test_a_damaged_row_is_named_by_its_picture_with_what_is_wrong_and_no_other_row_is(store, column, value, fault):
     (id,) = (record.id for record in store.records([5]).values())
-    tamper(store, f"UPDATE pictures SET {column}=? WHERE row=5", value(store) if callable(value) else value)
+    tamper(
+        store, f"UPDATE pictures SET {column}=? WHERE row=5", value(store.tokens([5])[5]) if callable(value) else value
+    )
     verdict = verify_store(store)
     assert verdict.problems[0] == f"picture {id}: {fault}"
     assert not [text for text in verdict.problems[1:] if text.startswith("picture")]

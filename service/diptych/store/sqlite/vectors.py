@@ -50,10 +50,6 @@ class Vectors:
         parts = (codes.data[at : at + size] for at in range(0, len(codes), size))
         return dict(zip(labels.tolist(), map(zlib.crc32, parts), strict=True))
 
-    def vector(self, label: int) -> np.ndarray:
-        """The vector float32 (e,) under a label. Raises RuntimeError if there is none."""
-        return self._index.reconstruct(int(label))
-
     def add(self, labels: Sequence[int], vectors: np.ndarray) -> None:
         """Add vectors float32 (n, e) under labels that are not there yet."""
         with _one_thread():
@@ -66,10 +62,7 @@ class Vectors:
     def search(
         self, vector: np.ndarray, count: int, among: Sequence[int] | np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Labels int64 (n,) and cosines float32 (n,) of the n <= `count` nearest, nearest first, equals by label.
-
-        With `among` there is nothing but these labels.
-        """
+        """Labels int64 (n,), all or `among` some, and cosines float32 (n,) of the nearest, equals by label."""
         count = min(count, len(self) if among is None else len(among), len(self))
         if count == 0:
             return np.empty(0, np.int64), np.empty(0, np.float32)
@@ -155,10 +148,7 @@ def _select_labels(labels: Sequence[int] | np.ndarray) -> Any:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """FAISS works on one thread inside: a second one costs more than it brings beside the engine's.
-
-    The setting holds for the calling thread only, so it is made where it is needed.
-    """
+    """Run FAISS on one thread, which pays beside the engine's; the setting holds for the calling thread only."""
     threads = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
     try:

@@ -9,14 +9,14 @@ import logging
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from diptych.store.index import cache
-from diptych.store.index.vectors import Vectors
-from diptych.store.records import Change
-from diptych_runtime.errors import ArgumentError
+from diptych.store.sqlite import index_cache
+from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.index_cache import CacheFaultError
+from diptych.store.sqlite.vectors import Vectors
 from diptych_runtime.paths import shell_word
 
 METRIC = "inner product"
@@ -25,33 +25,6 @@ FORMAT = 3
 _STEP = 4096
 
 logger = logging.getLogger(__name__)
-
-
-class Source(Protocol):
-    """The database that an index follows: embeddings by row, and the journal of what became of them."""
-
-    directory: Path
-    identity: str
-
-    def sequence(self) -> int:
-        """The number of the last change; it only ever grows."""
-        ...
-
-    def count(self) -> int:
-        """The number of pictures."""
-        ...
-
-    def embeddings(self, after: int, limit: int) -> dict[int, bytes]:
-        """Embeddings by row number behind row `after`, empty where they are damaged."""
-        ...
-
-    def changes(self, after: int, limit: int) -> list[Change]:
-        """The next steps of the journal behind sequence number `after`."""
-        ...
-
-    def embedding_checksums(self) -> tuple[int, dict[int, int]]:
-        """The number of the last change, and the CRC-32 of every embedding by row, both of one moment."""
-        ...
 
 
 class CandidateIndex:
@@ -73,32 +46,31 @@ class CandidateIndex:
         return len(self._vectors)
 
     @classmethod
-    def open(cls, store: Source, dimension: int, revision: str) -> CandidateIndex:
+    def open(cls, store: Store, dimension: int, revision: str) -> CandidateIndex:
         """The index of a collection: its cache with the newer changes replayed, or rebuilt, which is logged once."""
         index = cls(dimension, revision, store.identity)
-        reason = index._load_cache(store.directory, store.sequence())
-        if reason is None:
+        try:
+            index._load_cache(store.directory, store.sequence())
             index.catch_up(store)
-            reason = index._find_difference(store)
-        if reason is not None:
+            index._check_entries(store)
+        except CacheFaultError as fault:
             index.refill(store)
             if len(index):
-                path = store.directory / cache.CACHE
-                logger.warning("%s: %s; rebuilt from the database (%d)", path, reason, len(index))
+                path = store.directory / index_cache.CACHE
+                logger.warning("%s: %s; rebuilt from the database (%d)", path, fault, len(index))
         return index
 
     @classmethod
-    def rebuilt(cls, store: Source, dimension: int, revision: str) -> CandidateIndex:
+    def rebuilt(cls, store: Store, dimension: int, revision: str) -> CandidateIndex:
         """The index made from the database alone: the same one for the same pictures."""
         index = cls(dimension, revision, store.identity)
         index.refill(store)
         return index
 
-    def refill(self, store: Source) -> None:
-        """Make it from the pictures in the database.
+    def refill(self, store: Store) -> None:
+        """Make it from the pictures in the database, while searches and changes go on with what there was.
 
-        Searches and changes go on with what there was until the new one takes its place; both are in memory for that
-        time. The journal serves only for what changes meanwhile.
+        Both are in memory for that time. The journal serves only for what changes meanwhile.
         """
         fresh = CandidateIndex(self.dimension, self.revision, self.identity)
         fresh.generation, after = store.sequence(), 0
@@ -111,18 +83,15 @@ class CandidateIndex:
             with self._lock:
                 self._vectors, self.generation = fresh._vectors, fresh.generation
 
-    def catch_up(self, store: Source) -> None:
-        """Replay the changes of the database since `generation`; doing it twice does no harm.
-
-        Where the journal does not go back that far, it is made anew.
-        """
+    def catch_up(self, store: Store) -> None:
+        """Replay the changes of the database since `generation`; beyond what the journal has, make it anew."""
         if not self._replay_changes(store):
             with self._renewing:  # once, however many searches find that
                 if not self._replay_changes(store):
                     logger.info("%s: more has changed than the journal holds; the index is made anew", store.directory)
                     self.refill(store)
 
-    def _replay_changes(self, store: Source) -> bool:
+    def _replay_changes(self, store: Store) -> bool:
         """Replay the changes of the database; False if the journal does not go back to `generation`."""
         with self._changing:
             while (changes := store.changes(self.generation, _STEP)) and changes[0].sequence == self.generation + 1:
@@ -131,19 +100,18 @@ class CandidateIndex:
                 self._update_vectors(present, changes[-1].sequence, store.directory)
         return not changes
 
-    def _find_difference(self, store: Source) -> str | None:
-        """The difference from the database, in words; None without one, and beside a writer, who has compared it and is
-        further on.
-        """
+    def _check_entries(self, store: Store) -> None:
+        """Raise CacheFaultError if it differs from the database, unless a writer is further on, who has compared it."""
         count = store.count()
         sequence, stored = store.embedding_checksums()
         if sequence != self.generation:
-            return None
+            return
         if len(self) != count:
-            return f"it has {len(self)} entries after the replay and the database {count}"
+            raise CacheFaultError(f"it has {len(self)} entries after the replay and the database {count}")
         with self._lock:
             others = find_differences(self._vectors.checksums(), stored)
-        return describe_differences(others) if others else None
+        if others:
+            raise CacheFaultError(describe_differences(others))
 
     def _update_vectors(self, present: Mapping[int, bytes | None], generation: int, directory: Path) -> None:
         usable = _select_usable(present, self.dimension)
@@ -160,13 +128,7 @@ class CandidateIndex:
     def search(
         self, embedding: np.ndarray, count: int, among: Sequence[int] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Rows int64 (n,) and cosines float32 (n,) of the n <= `count` nearest, nearest first, equals by row.
-
-        `embedding` is one finite unit vector float32 (e,); raises ArgumentError otherwise. With `among` only these rows
-        are looked for.
-        """
-        if embedding.shape != (self.dimension,) or not np.isfinite(embedding).all():
-            raise ArgumentError(f"expected a finite embedding of {self.dimension} numbers, got shape {embedding.shape}")
+        """Rows int64 (n,), all or `among` some, and cosines float32 (n,) of the nearest, equals by row."""
         with self._lock:
             return self._vectors.search(embedding, count, among)
 
@@ -175,34 +137,24 @@ class CandidateIndex:
         with self._lock:
             return self._vectors.labels()
 
-    def embedding(self, row: int) -> np.ndarray:
-        """The embedding float32 (e,) of a row that is in it."""
-        with self._lock:
-            return self._vectors.vector(row)
-
     def save(self, directory: Path) -> None:
         """Write the cache and then its manifest, each in one step; raises OSError if the disk does not take them."""
         with self._changing:
             facts = {"generation": self.generation, "count": len(self), **self._state_facts()}
-            cache.save_vectors(directory, self._vectors, facts)
+            index_cache.save_vectors(directory, self._vectors, facts)
             self.saved_generation = self.generation
 
-    def _load_cache(self, directory: Path, sequence: int) -> str | None:
-        """Take over the cache; returns the reason if it cannot be used."""
-        manifest, reason = cache.read_manifest(directory)
-        if reason is not None:
-            return reason
+    def _load_cache(self, directory: Path, sequence: int) -> None:
+        """Take over the cache. Raises CacheFaultError if it cannot be used."""
+        manifest = index_cache.read_manifest(directory)
         for key, wanted in self._state_facts().items():
             if manifest.get(key) != wanted:
-                return f"it was made for {key} {manifest.get(key)!r}, not {wanted!r}"
+                raise CacheFaultError(f"it was made for {key} {manifest.get(key)!r}, not {wanted!r}")
         if manifest["generation"] > sequence:
-            return f"it is ahead of the database (generation {manifest['generation']}, database {sequence})"
-        vectors, reason = cache.load_vectors(directory, manifest)
-        if vectors is None:
-            return reason
-        self._vectors = vectors
+            generations = f"generation {manifest['generation']}, database {sequence}"
+            raise CacheFaultError(f"it is ahead of the database ({generations})")
+        self._vectors = index_cache.load_vectors(directory, manifest)
         self.generation = self.saved_generation = manifest["generation"]
-        return None
 
     def _state_facts(self) -> dict[str, Any]:
         """The facts that a cache of this index must state."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.store.index.vectors import Vectors
+from diptych.store.sqlite.vectors import Vectors
 from diptych_runtime.atomic import replacing_stream, write_atomic
 from diptych_runtime.own_files import open_own
 from diptych_runtime.parsing import parse_json
@@ -21,6 +21,10 @@ from diptych_runtime.parsing import parse_json
 CACHE = "candidates.faiss"
 MANIFEST = "candidates.json"
 _NUMBERS = ("generation", "count")
+
+
+class CacheFaultError(Exception):
+    """The reason for which the cache cannot be used."""
 
 
 def save_vectors(directory: Path, vectors: Vectors, facts: Mapping[str, Any]) -> None:
@@ -33,49 +37,37 @@ def save_vectors(directory: Path, vectors: Vectors, facts: Mapping[str, Any]) ->
     write_atomic(directory / MANIFEST, json.dumps(manifest, indent=2).encode())
 
 
-def load_vectors(directory: Path, manifest: Mapping[str, Any]) -> tuple[Vectors | None, str | None]:
-    """The vectors, if they and the manifest have its digest and belong together, or else the fault."""
-    reason = find_fault(directory, manifest)
-    if reason is not None:
-        return None, reason
+def load_vectors(directory: Path, manifest: Mapping[str, Any]) -> Vectors:
+    """The vectors, if they and the manifest have its digest and belong together. Raises CacheFaultError."""
     try:
+        if (digest := cache_digest(directory, manifest)) != manifest.get("sha256"):
+            expected = str(manifest.get("sha256"))[:12]
+            raise CacheFaultError(f"its checksum is wrong ({digest[:12]}, expected {expected})")
         with open_own(directory / CACHE) as file:
             vectors = Vectors.read(file)
-    except OSError as error:
-        return None, f"it cannot be read ({error.strerror})"
-    except ValueError as error:  # of an earlier version, or somebody else wrote it, with a digest that is right
-        return None, f"it cannot be read ({error})"
+    except (OSError, ValueError) as error:  # the latter of an earlier version, or somebody else wrote it
+        raise CacheFaultError(f"it cannot be read ({getattr(error, 'strerror', None) or error})") from None
     different = len(np.unique(vectors.labels()))
     if vectors.dimension != manifest.get("dimension", vectors.dimension):
-        return None, f"its vectors have {vectors.dimension} numbers, expected {manifest['dimension']}"
+        raise CacheFaultError(f"its vectors have {vectors.dimension} numbers, expected {manifest['dimension']}")
     if len(vectors) != manifest["count"] or different != len(vectors):
-        return None, f"it has {len(vectors)} entries and {different} labels, expected {manifest['count']}"
-    return vectors, None
+        entries = f"{len(vectors)} entries and {different} labels"
+        raise CacheFaultError(f"it has {entries}, expected {manifest['count']}")
+    return vectors
 
 
-def read_manifest(directory: Path) -> tuple[dict[str, Any], str | None]:
-    """The cache's manifest and None, or an empty one and its fault."""
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """The cache's manifest. Raises CacheFaultError."""
     try:
         with open_own(directory / MANIFEST) as file:
             manifest = parse_json(file.read())
     except FileNotFoundError:
-        return {}, "it is missing"
+        raise CacheFaultError("it is missing") from None
     except (OSError, ValueError) as error:
-        return {}, f"its manifest cannot be read ({error})"
+        raise CacheFaultError(f"its manifest cannot be read ({error})") from None
     if not isinstance(manifest, dict) or not all(isinstance(manifest.get(key), int) for key in _NUMBERS):
-        return {}, "its manifest is damaged"
-    return manifest, None
-
-
-def find_fault(directory: Path, manifest: Mapping[str, Any]) -> str | None:
-    """The fault of the cache's bytes, if they and the manifest do not have its digest."""
-    try:
-        found = cache_digest(directory, manifest)
-    except OSError as error:
-        return f"it cannot be read ({error.strerror})"
-    if found != manifest.get("sha256"):
-        return f"its checksum is wrong ({found[:12]}, expected {str(manifest.get('sha256'))[:12]})"
-    return None
+        raise CacheFaultError("its manifest is damaged")
+    return manifest
 
 
 def cache_digest(directory: Path, manifest: Mapping[str, Any]) -> str:

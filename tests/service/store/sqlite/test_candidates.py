@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from embedded import SIZE, new, tamper, unit
 
-from diptych.store.index.cache import CACHE, MANIFEST, cache_digest
-from diptych.store.index.candidates import CandidateIndex
+from diptych.store.sqlite.candidates import CandidateIndex
 from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.index_cache import CACHE, MANIFEST, cache_digest
 
 
 @pytest.fixture
@@ -33,11 +33,6 @@ def saved(store: Store) -> CandidateIndex:
 
 def rows(index: CandidateIndex, count: int = 100) -> list[int]:
     return sorted(index.search(unit(1), count)[0].tolist())
-
-
-def test_a_query_that_is_not_finite_is_refused(store):
-    with pytest.raises(ValueError, match="finite embedding of 5 numbers"):
-        CandidateIndex.rebuilt(store, SIZE, "r").search(np.full(SIZE, np.nan, np.float32), 3)
 
 
 def test_replaying_twice_makes_no_duplicates(store):
@@ -93,20 +88,16 @@ def change_manifest(key, value, *, signed=True):
 
 DAMAGE = {
     "checksum is wrong": flip_a_bit,
-    r"checksum is wrong \(": lambda directory: (directory / CACHE).write_bytes(b""),
     "it cannot be read": lambda directory: (directory / CACHE).unlink(),
     r"it cannot be read \(candidates.faiss is no file": lambda directory: make_pipe(directory / CACHE),
     r"manifest cannot be read \(.*is no file": lambda directory: make_pipe(directory / MANIFEST),
     "it is missing": lambda directory: (directory / MANIFEST).unlink(),
     "manifest cannot be read": lambda directory: (directory / MANIFEST).write_bytes(b"{"),
-    "manifest is damaged": lambda directory: (directory / MANIFEST).write_bytes(b"[]"),
-    "manifest is damaged; ": change_manifest("count", None),
+    "manifest is damaged": change_manifest("count", None),
     "made for revision 'old'": change_manifest("revision", "old"),
     "made for identity 'other'": change_manifest("identity", "other"),
     r"cannot be read \(it has several lists, as of an earlier version\)": write_lists,
     "made for format None": change_manifest("format", None),
-    "made for metric 'L2'": change_manifest("metric", "L2"),
-    "made for dimension 6": change_manifest("dimension", 6),
     "(?:)checksum is wrong": change_manifest("generation", 3, signed=False),
     "ahead of the database": change_manifest("generation", 99),
     "it has 7 entries and 7 labels, expected 6": change_manifest("count", 6),
@@ -147,7 +138,7 @@ def test_a_cache_of_other_pictures_is_found_out_though_number_and_count_are_righ
     tamper(store, "UPDATE digests SET embedding=crc32(?) WHERE row=3", unit(30).tobytes())
     with caplog.at_level(logging.WARNING):
         index = opened(store)
-    assert index.embedding(3).tobytes() == unit(30).tobytes()
+    assert index.search(unit(30), 1)[0].tolist() == [3]
     assert "1 of its entries are not the database's, the first of row 3; rebuilt" in caplog.text
 
 
