@@ -110,7 +110,7 @@ def test_the_slider_groups_anew_with_pairs_from_both_sides_and_leads_back(looked
     strict = float(looked.inner_text("#threshold-value").strip("> "))
     assert lenient == 0.5
     assert strict > 0.99
-    passing = [float(text) for text in looked.locator("#pass li a > span").all_inner_texts()]
+    passing = [float(text.strip("> ")) for text in looked.locator("#pass li a > span").all_inner_texts()]
     failing = [float(text.strip("> ")) for text in looked.locator("#fail li a > span").all_inner_texts()]
     assert failing == sorted(failing, reverse=True)
     assert len(failing) >= 1

@@ -157,7 +157,7 @@ def test_every_picture_is_shown_with_its_facts_and_a_hostile_name_is_only_a_name
     until(page, "[...document.images].every((image) => image.complete && image.naturalWidth > 0)")
     assert page.locator(".copy img").count() >= 10
     assert NASTY in "".join(page.locator(".copy .name").all_text_contents())
-    assert re.search(r"\d+ × \d+, [\d.]+ kB, JPEG", page.locator(".group").first.text_content())
+    assert re.search(r"\d+ × \d+, [\d.]+ kB, (JPEG|PNG)", page.locator(".group").first.text_content())
     page.click("#refused summary")
     assert page.inner_text("#refused li") == "/x/<b>.jpg: it is damaged"
 
