@@ -12,11 +12,11 @@ from diptych_model.mixers import Place
 from diptych_studies import reference
 from diptych_studies.mixers import CrossCovariance
 from diptych_studies.mixers.cross_covariance import (
-from diptych_studies.mixers.places import has_facing_panel
     ClassAttention,
     CrossCovarianceAttention,
     LocalPatchInteraction,
 )
+from diptych_studies.mixers.places import has_facing_panel
 
 M = TypeVar("M", bound=nn.Module)
 
