@@ -79,13 +79,13 @@ class Resampling:
     trial belongs to, where trials of one unit are not independent of each other.
     """
 
-    def __init__(self, unit: str, of: np.ndarray, *, seed: int = 0) -> None:
-        self.unit, self.of, self.seed = unit, of, seed
+    def __init__(self, unit: str, of: np.ndarray) -> None:
+        self.unit, self.of = unit, of
         self.count = int(of.max()) + 1
 
     def counts(self) -> Iterator[np.ndarray]:
         """For each draw how often every unit came, int64 (units,)."""
-        rng = np.random.default_rng(self.seed)
+        rng = np.random.default_rng(0)
         for _ in range(DRAWS):
             yield np.bincount(rng.integers(0, self.count, self.count), minlength=self.count)
 
