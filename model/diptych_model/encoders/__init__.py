@@ -32,4 +32,7 @@ __all__ = [
 def encoder_from(values: Mapping[str, Any]) -> Encoder:
     """Read `{"kind": ..., settings}`, as in a recipe or a checkpoint; unknown kinds and settings are refused."""
     cls, known = chosen_kind(ENCODERS, values, "encoder", "residual")
-    return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})
+    settings: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in known.items()
+    }
+    return cls(**settings)
