@@ -113,7 +113,7 @@ def _export_two(directory: Path) -> None:
             "thing": Question(0.75, 0.5, {"0.01": 0.8, "0.001": 0.85}),
             "copy": Question(2.0, -1.25, {"0.01": 0.6, "0.001": 0.7}),
         },
-        pairs=400,
+        check=False,  # the one of one question is compared with torch, which takes longer than to export it
     )
 
 

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -5,6 +7,7 @@ import pytest
 from diptych_export import graphs as module
 from diptych_export.graphs import OPSET, export_aligned, export_graphs
 from diptych_model.networks.aligned import AlignedPairNetwork
+from diptych_runtime.closer_look import aligned
 from diptych_runtime.errors import ArtifactError
 from diptych_runtime.kernel import NAME
 
@@ -67,9 +70,12 @@ def test_another_opset_is_refused_with_the_one_that_works(tiny_network):
         export_graphs(tiny_network, opset=17)
 
 
-def test_a_graph_of_an_aligned_pair_network_that_answers_otherwise_than_torch_is_refused(
+def test_a_graph_of_the_closer_look_that_answers_otherwise_than_torch_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "run_session", lambda *_: [np.array([9.0])])
-    with pytest.raises(ArtifactError, match=r"the graph of AlignedPairNetwork says \[9\.\], and torch"):
+    # Other weights than the network has.
+    monkeypatch.setattr(
+        module, "_export_module", lambda *_: onnx.load(Path(aligned.__file__).with_name("aligned.onnx"))
+    )
+    with pytest.raises(ArtifactError, match=r"the graph of AlignedPairNetwork says \[-?\d.*\], and torch"):
         export_aligned(AlignedPairNetwork((4, 8, 12, 16)).eval())

@@ -22,11 +22,6 @@ def test_a_mixer_that_cannot_be_is_refused_with_a_suggestion(values: dict, messa
         mixer_from(values)
 
 
-def test_a_place_names_what_a_mixer_cannot_do_there() -> None:
-    with pytest.raises(ValueError, match="the mixer 'x' takes bias = 'panel' or 'none', got 'concatenated'"):
-        Place(3, 5, 2, 2, bias="concatenated").require_supported("x", bias=("panel", "none"))
-
-
 def test_crossing_sets_every_other_sac_to_the_other_panel_and_its_values_to_what_it_takes_away() -> None:
     scales = (Scale(1, 1, heads=1, d_a=4, d_o=4),) * 3 + (Scale(3, 3, heads=1, d_a=4, d_o=4),)
     place = Place(8, 8, 3, 5, panels=2, segments=True)

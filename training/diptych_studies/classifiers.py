@@ -10,10 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from diptych_studies.data.tables import read_table_of
 from diptych_studies.flops import count_parameters
 from diptych_studies.networks.classifier import WEIGHTS, ClassifierConfig, classifier_flops, save_classifier
 from diptych_training import optimisation
-from diptych_training.data.archives import list_photos, load_photos, read_table_of
+from diptych_training.data.archives import list_photos, load_photos
 from diptych_training.errors import DataError
 from diptych_training.metrics import wilson_interval
 from diptych_training.optimisation import Optimisation

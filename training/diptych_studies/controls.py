@@ -173,7 +173,7 @@ def measure_controls(
     first, figures = rank_by_embedding(runtime, search, progress)[0], judge_copies(search)
     found = {control.name: rank_by_control(control, search, first, progress) for control in controls}
     rankings = {name: one.make_ranking(search) for name, one in found.items()}
-    return {name: Method(name, figures(one, rankings[name]), rankings[name]) for name, one in found.items()}
+    return {name: Method(figures(one, rankings[name]), rankings[name]) for name, one in found.items()}
 
 
 def rank_by_control(control: Control, search: Search, first: Found, progress: Progress) -> Found:

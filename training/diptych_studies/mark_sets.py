@@ -21,13 +21,13 @@ import numpy as np
 from PIL import Image
 
 from diptych_runtime.atomic import replacing_folder
+from diptych_studies.data.tables import read_table_of
 from diptych_training.data.archives import (
     Photo,
     list_photos,
     load_photos,
     read_member,
     read_photos,
-    read_table_of,
     subjects_of,
 )
 from diptych_training.data.csv import read_column

@@ -37,10 +37,13 @@ def teach_panel(
     """Train a panel part alone by the contrast of its embedding, keep it in the directory, measure the embedding."""
     torch.manual_seed(seed)
     network = PairNetwork(PairConfig.from_dict(config)).to(default_device())
-    groups = Groups(_load_characters(data, "background", network.config.pixels), seed)
+    groups = Groups(_load_characters(data, "background", network.config.pixels))
 
     def learn_step(step: int) -> float:
-        a, b = (part.flatten(0, 1).to(network.device) for part in groups.draw_groups(step, PANEL_GROUPS, PANEL_SIZE))
+        a, b = (
+            part.flatten(0, 1).to(network.device)
+            for part in _draw_groups(groups, (seed, step), PANEL_GROUPS, PANEL_SIZE)
+        )
         loss = _compute_contrast_loss(network.encode(torch.cat([a, b]))[1])
         loss.backward()
         return float(loss.detach())
@@ -82,14 +85,22 @@ def train_and_measure(
     }
 
 
+def _draw_groups(groups: Groups, seed: tuple[int, int], count: int, size: int) -> tuple[Tensor, Tensor]:
+    """Two batches of pictures (count, size, 3, S, S): the same characters in the same order, by other hands."""
+    one, other, *_ = groups.draw_from(np.random.default_rng(seed), count, size)
+    return one.unflatten(0, (count, size)), other.unflatten(0, (count, size))
+
+
 def _train_on_groups(
     network: PairNetwork, data: str, steps: int, rate: float, seed: int, state: Path
 ) -> Iterator[float]:
     # Other pictures than the panel part has seen in the same order.
-    groups = Groups(_load_characters(data, "background", network.config.pixels), seed + 1_000_000)
+    groups = Groups(_load_characters(data, "background", network.config.pixels))
 
     def learn_step(step: int) -> float:
-        return _learn_groups(network, *(part.to(network.device) for part in groups.draw_groups(step, GROUPS, SIZE)))
+        return _learn_groups(
+            network, *(part.to(network.device) for part in _draw_groups(groups, (seed + 1_000_000, step), GROUPS, SIZE))
+        )
 
     return train_module(network, steps, rate, learn_step, state)
 

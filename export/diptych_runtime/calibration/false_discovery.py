@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from diptych_runtime.calibration.disjoint_sets import DisjointSets
+from diptych_runtime.calibration.folds import DisjointSets
 from diptych_runtime.calibration.transitivity import UNSURE
 
 FALSE_SHARE, FALSE_PAIRS = 0.08, 1 / 50  # of the pairs that are proposed, and for each picture

@@ -40,27 +40,9 @@ class Place:
             raise ValueError(f"bias must be one of {', '.join(BIASES)}, got {self.bias!r}")
 
     @property
-    def joined_panels(self) -> int:
-        """The number of panels that lie side by side within a window."""
-        return self.panels if self.open_seam else 1
-
-    @property
-    def has_facing_panel(self) -> bool:
-        """True if a local window includes the same place of the other panel."""
-        return self.panels == 2 and not self.open_seam
-
-    @property
     def grid(self) -> tuple[int, int]:
         """Positions after the stride."""
         return -(-self.rows // self.stride), -(-self.cols // self.stride)
-
-    def require_supported(self, kind: str, **supported: tuple[object, ...]) -> None:
-        """Raise `ValueError` for a field of this place whose value is not supported."""
-        for name, values in supported.items():
-            if getattr(self, name) not in values:
-                raise ValueError(
-                    f"the mixer {kind!r} takes {name} = {' or '.join(map(repr, values))}, got {getattr(self, name)!r}"
-                )
 
 
 @runtime_checkable

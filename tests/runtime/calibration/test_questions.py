@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 
 from diptych_export.parity import drawn_pixels
 from diptych_runtime.calibration.questions import default_question, resolve_question, upgrade_to_questions
@@ -45,11 +46,16 @@ def test_a_model_of_one_question_answers_any_with_it_and_others_only_their_own()
         resolve_question("match", ["copy", "thing"], "new")
 
 
-def test_the_views_of_a_runtime_give_the_columns_of_its_logits(runtime, tokens):
+def test_the_views_of_a_runtime_give_the_columns_of_its_logits_which_are_those_of_torch(
+    runtime, tokens, tiny_network_of_two
+):
     a, b = tokens[:17], np.roll(tokens[:17], 5, 0)
     assert (runtime.questions, runtime.question) == (("copy", "thing"), "thing")
     columns = runtime.logits_on_this_thread(*runtime.broadcast_pairs(a, b))
     assert (columns.shape, columns.dtype) == ((17, 2), np.float32)
+    with torch.no_grad():
+        expected = tiny_network_of_two.pair(torch.from_numpy(a).float(), torch.from_numpy(b).float())
+    np.testing.assert_allclose(columns, expected, atol=1e-5)
     for column, name in enumerate(runtime.questions):
         view = runtime.asking(name)
         assert (view.question, view.column) == (name, column)

@@ -119,8 +119,8 @@ def silent(items, total, name):
     return items
 
 
-def method(name: str, **values: float) -> Method:
-    return Method(name, {key: Estimate(v, np.array([v - 0.1, v, v + 0.1])) for key, v in values.items()}, NO_RANKING)
+def method(**values: float) -> Method:
+    return Method({key: Estimate(v, np.array([v - 0.1, v, v + 0.1])) for key, v in values.items()}, NO_RANKING)
 
 
 def test_files_are_encoded_in_their_order_by_the_runtime_that_serves(runtime: Runtime, photos: Path) -> None:
@@ -160,8 +160,8 @@ def test_pairs_have_the_scores_of_the_runtime_and_the_same_pair_is_looked_at_onc
 
 
 def test_a_gain_is_over_the_better_of_another_models_stages_figure_by_figure() -> None:
-    ours = Stages(method("first", a=0.1, b=0.1), method("re-ranked", a=0.8, b=0.8))
-    theirs = Stages(method("x first", a=0.5, b=0.2), method("x re-ranked", a=0.3, b=0.4))
+    ours = Stages(method(a=0.1, b=0.1), method(a=0.8, b=0.8))
+    theirs = Stages(method(a=0.5, b=0.2), method(a=0.3, b=0.4))
     beside = Comparison(ours, {"x": theirs}).beside()
     assert beside["against"]["x"]["gain"]["a"] == pytest.approx([0.3, 0.3, 0.3])
     assert beside["against"]["x"]["gain"]["b"] == pytest.approx([0.4, 0.4, 0.4])

@@ -12,6 +12,7 @@ from diptych_model.convolution import convolve, new_filters
 from diptych_model.mixers.mixer import Place
 from diptych_model.panels import from_sequence, join_panels, select_seam_attention, split_panels, to_sequence
 from diptych_studies.mixers.convolution import Convolution
+from diptych_studies.mixers.places import count_joined_panels, require_supported
 
 Picture = Float[Tensor, "stacked rows cols d"]
 Projected = Float[Tensor, "stacked rows cols d_out"]
@@ -152,7 +153,7 @@ class AttentionAugmentedConvolution(nn.Module):
         super().__init__()
         if d_v >= place.d_o:
             raise ValueError(f"attention gives d_v of the d_o channels, the convolution the rest: {d_v} of {place.d_o}")
-        self.stride, self.joined = place.stride, place.joined_panels
+        self.stride, self.joined = place.stride, count_joined_panels(place)
         self.convolution = Convolution(n, m, replace(place, d_o=place.d_o - d_v))
         self.attention = RelativeSelfAttention(
             place.d,
@@ -206,6 +207,6 @@ class AttentionAugmented:
     def build(self, place: Place) -> AttentionAugmentedConvolution:
         """The operator for a place."""
         if place.segments:
-            place.require_supported(self.kind, bias=("panel",))
+            require_supported(place, self.kind, bias=("panel",))
         d_k, d_v = (self.heads * max(1, round(part * place.d_o / self.heads)) for part in (self.kappa, self.upsilon))
         return AttentionAugmentedConvolution(self.n, self.m, self.heads, d_k, d_v, place)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from diptych_model.convolution import convolve, new_filters
 from diptych_model.mixers.mixer import Place
+from diptych_studies.mixers.places import count_joined_panels, has_facing_panel, require_supported
 
 
 def swap_panels(x: Float[Tensor, "stacked rows cols d"]) -> Float[Tensor, "stacked rows cols d"]:
@@ -27,8 +28,8 @@ class Convolution(nn.Module):
     def __init__(self, n: int, m: int, place: Place, *, dilation: int = 1, groups: int = 1) -> None:
         super().__init__()
         self.stride, self.dilation, self.groups = place.stride, dilation, groups
-        self.joined, self.faced = place.joined_panels, place.has_facing_panel
-        taken = place.d * (2 if place.has_facing_panel else 1)
+        self.joined, self.faced = count_joined_panels(place), has_facing_panel(place)
+        taken = place.d * (2 if has_facing_panel(place) else 1)
         if taken % groups or place.d_o % groups:
             raise ValueError(f"{groups} groups must divide the channels taken, {taken}, and given, {place.d_o}")
         self.H = new_filters(place.d_o, taken // groups, n, m)
@@ -57,5 +58,5 @@ class PlainConvolution:
     def build(self, place: Place) -> Convolution:
         """The operator for a place."""
         if not place.open_seam:
-            place.require_supported(self.kind, panels=(1, 2))
+            require_supported(place, self.kind, panels=(1, 2))
         return Convolution(self.n, self.m, place, dilation=self.dilation, groups=self.groups)

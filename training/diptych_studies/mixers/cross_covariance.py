@@ -11,6 +11,7 @@ from diptych_model.convolution import convolve, new_filters
 from diptych_model.mixers.mixer import Place
 from diptych_model.panels import from_sequence, to_sequence
 from diptych_studies.mixers.convolution import swap_panels
+from diptych_studies.mixers.places import count_joined_panels, has_facing_panel, require_supported
 
 Picture = Float[Tensor, "stacked rows cols d"]
 
@@ -140,7 +141,7 @@ class CrossCovarianceLayer(nn.Module):
         self.attention = CrossCovarianceAttention(place.d, heads, panels=place.panels, segments=segments)
         self.norm = nn.LayerNorm(place.d)
         self.local = LocalPatchInteraction(
-            place.d, n, stride=place.stride, faced=place.has_facing_panel, joined=place.joined_panels
+            place.d, n, stride=place.stride, faced=has_facing_panel(place), joined=count_joined_panels(place)
         )
         self.H_Y = new_filters(place.d_o, place.d, 1, 1) if place.d_o != place.d else None
 
@@ -169,7 +170,7 @@ class CrossCovariance:
 
     def build(self, place: Place) -> CrossCovarianceLayer:
         """The operator for a place."""
-        place.require_supported(self.kind, bias=("panel", "none"))
+        require_supported(place, self.kind, bias=("panel", "none"))
         return CrossCovarianceLayer(self.n, self.heads, place)
 
 

@@ -11,6 +11,7 @@ from diptych_model.attention import attention_coefficients
 from diptych_model.convolution import convolve, new_filters
 from diptych_model.mixers.mixer import Place
 from diptych_model.panels import from_sequence, select_seam_attention, to_sequence
+from diptych_studies.mixers.places import require_supported
 
 Picture = Float[Tensor, "stacked rows cols d"]
 
@@ -100,7 +101,7 @@ class NonLocalAttention:
 
     def build(self, place: Place) -> NonLocal:
         """The operator for a place."""
-        place.require_supported(self.kind, bias=("panel", "none"))
+        require_supported(place, self.kind, bias=("panel", "none"))
         return NonLocal(
             place.d,
             place.d_o,

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from diptych_model.convolution import convolve, new_filters
 from diptych_model.mixers.mixer import Place
 from diptych_studies.mixers.convolution import Convolution, swap_panels
+from diptych_studies.mixers.places import require_supported
 
 Picture = Float[Tensor, "stacked rows cols d"]
 
@@ -77,5 +78,5 @@ class SqueezeExcitationConvolution:
 
     def build(self, place: Place) -> SqueezedConvolution:
         """The operator for a place."""
-        place.require_supported(self.kind, panels=(1, 2), bias=("panel", "none"))
+        require_supported(place, self.kind, panels=(1, 2), bias=("panel", "none"))
         return SqueezedConvolution(self.n, self.m, self.reduction, place)

@@ -14,6 +14,7 @@ from diptych_model.mixers.mixer import Place
 from diptych_model.panels import join_panels, split_panels
 from diptych_studies.mixers.convolution import swap_panels
 from diptych_studies.mixers.local_attention import LocalAttention
+from diptych_studies.mixers.places import count_joined_panels, has_facing_panel, require_supported
 
 Picture = Float[Tensor, "stacked rows cols d"]
 Attended = Float[Tensor, "stacked rows_out cols_out d_o"]
@@ -40,8 +41,8 @@ class StandAloneAttention(nn.Module):
     def __init__(self, k: int, place: Place, *, heads: int = 8, scaled: bool = False, grouped: bool = False) -> None:
         super().__init__()
         if not place.open_seam:
-            place.require_supported("stand_alone", panels=(1, 2), bias=("panel", "none"))
-        self.stride, self.joined, self.faced = place.stride, place.joined_panels, place.has_facing_panel
+            require_supported(place, "stand_alone", panels=(1, 2), bias=("panel", "none"))
+        self.stride, self.joined, self.faced = place.stride, count_joined_panels(place), has_facing_panel(place)
         self.heads, self.groups = heads, heads if grouped else 1
         if place.d_o % heads or place.d % self.groups:
             raise ValueError(

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from diptych_model.mixers.mixer import Place
 from diptych_model.panels import from_sequence, select_seam_attention, to_sequence
 from diptych_studies.mixers.convolution import swap_panels
+from diptych_studies.mixers.places import require_supported
 
 Picture = Float[Tensor, "stacked rows cols d"]
 Mixed = Float[Tensor, "stacked rows_out cols_out d_o"]
@@ -115,7 +116,7 @@ class Transformer:
 
     def build(self, place: Place) -> JointAttention:
         """The operator for a place."""
-        place.require_supported(self.kind, bias=("panel", "none"))
+        require_supported(place, self.kind, bias=("panel", "none"))
         return JointAttention(self.heads, place)
 
 
@@ -133,7 +134,7 @@ class Decoder:
 
     def build(self, place: Place) -> FacingDecoder:
         """The operator for a place with two panels."""
-        place.require_supported(self.kind, bias=("panel", "none"))
+        require_supported(place, self.kind, bias=("panel", "none"))
         if place.panels != 2:
             raise ValueError(
                 f"the mixer 'decoder' attends from one panel to the other and needs panels = 2, got {place.panels}: "

@@ -19,13 +19,14 @@ from diptych.console import format_table
 from diptych_model.mixers import Place
 from diptych_runtime.atomic import replacing_file
 from diptych_studies.classifiers import Budget, name_classes, train_classifier
+from diptych_studies.data.tables import read_table_of
 from diptych_studies.flops import count_flops, count_parameters
 from diptych_studies.grid import run_grid
 from diptych_studies.intervals import student_interval
 from diptych_studies.mixers import Transformer
 from diptych_studies.mixers.cross_covariance import CrossCovarianceAttention
 from diptych_studies.networks.xcit import XCiT
-from diptych_training.data.archives import list_photos, load_photos, read_table_of
+from diptych_training.data.archives import list_photos, load_photos
 from diptych_training.metrics import wilson_interval
 
 PIXELS = 64

@@ -166,12 +166,6 @@ def read_photos(folder: Path, photos: Sequence[Photo]) -> Iterator[bytes]:
                 yield read_member(file, photo.name)
 
 
-def read_table_of(folder: Path, archive: str, name: str) -> list[dict[str, str]]:
-    """Read a table of an archive, such as `grocery/iconic.csv`; `DataError` where it has none of that name."""
-    with zipfile.ZipFile(find_archive(folder, archive)) as file:
-        return list(_read_rows(file, name))
-
-
 def load_photos(folder: Path, photos: Sequence[Photo], size: int) -> Photos:
     """Decode photos into panels of size x size pixels (two at a time; about a second for 500)."""
     pixels = np.empty((len(photos), size, size, 3), np.uint8)

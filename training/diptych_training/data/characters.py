@@ -53,34 +53,19 @@ def load_characters(folder: Path, split: str, size: int) -> Characters:
 class Groups:
     """Draws training steps: groups of characters of one alphabet, each drawn by two hands.
 
-    Four turns of a character count as four characters, with `mirrored` eight, half the groups upright, and
-    each drawing is bent a little (rotation, scale, shear, shift; with `rippled` also waves and the weight of the pen).
-    A share `composed` has characters made of two of the alphabet's, one laid over the other. An alphabet smaller than
-    a group gives some of its characters twice, and two groups may share an alphabet and a turn. The same seed and step
-    give the same pictures.
+    Four turns of a character count as four characters, and each drawing is bent a little (rotation, scale, shear,
+    shift). With `varied` eight turns and mirror images do, half the groups upright, and drawings have waves and another
+    weight of the pen too. A share `composed` has characters made of two of the alphabet's, one laid over the other. An
+    alphabet smaller than a group gives some of its characters twice, and two groups may share an alphabet and a turn.
     """
 
-    def __init__(
-        self,
-        characters: Characters,
-        seed: int,
-        *,
-        mirrored: bool = False,
-        rippled: bool = False,
-        composed: float = 0.0,
-    ) -> None:
-        self.characters, self.seed, self.mirrored, self.rippled = characters, seed, mirrored, rippled
-        self.composed = composed
+    def __init__(self, characters: Characters, *, varied: bool = False, composed: float = 0.0) -> None:
+        self.characters, self.varied, self.composed = characters, varied, composed
         # (characters of an alphabet) -> drawings of each
         self.drawings = [
             [np.flatnonzero(characters.character == c) for c in np.unique(characters.character[where])]
             for where in (characters.alphabet == a for a in np.unique(characters.alphabet))
         ]
-
-    def draw_groups(self, step: int, groups: int, size: int) -> tuple[Tensor, Tensor]:
-        """Two batches of pictures (groups, size, 3, S, S): the same characters in the same order, by other hands."""
-        one, other, *_ = self.draw_from(np.random.default_rng((self.seed, step)), groups, size)
-        return one.unflatten(0, (groups, size)), other.unflatten(0, (groups, size))
 
     def draw_from(
         self, rng: np.random.Generator, groups: int, size: int
@@ -90,13 +75,13 @@ class Groups:
         for group, alphabet in enumerate(rng.integers(0, len(self.drawings), groups)):
             ink, character = self._draw_group(rng, self.drawings[alphabet], size, group)
             # Upright they are what is asked for; turned or mirrored they are more characters.
-            upright = self.mirrored and rng.random() < 0.5
-            turns.append(0 if upright else int(rng.integers(0, 8 if self.mirrored else 4)))
+            upright = self.varied and rng.random() < 0.5
+            turns.append(0 if upright else int(rng.integers(0, 8 if self.varied else 4)))
             inks.append(_turn_ink(ink, turns[-1]))
             characters.append(character)
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         ink = torch.stack(inks, 1).flatten(0, 2)
-        bent = bend_ink(ripple_ink(ink, generator) if self.rippled else ink, generator)
+        bent = bend_ink(ripple_ink(ink, generator) if self.varied else ink, generator)
         one, other = make_pictures(bent).tensor_split(2)
         return one, other, np.concatenate(characters), np.repeat(np.array(turns), size)
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from diptych.console import format_table
-from diptych_training.evaluation.stages import stage_names
 
 FIGURES = {
     "oneshot": ("accuracy",),
@@ -46,10 +45,10 @@ def format_figures(protocol: str, result: Mapping[str, Any]) -> str:
 def _list_methods(result: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
     """List each method's name, figures and intervals: other models, then the model that is measured."""
     for name, other in (result["against"] | {None: result}).items():
-        first, reranked = stage_names(name)
-        yield first, other["first_stage"], _find_intervals(other, "first_stage")
+        prefix = f"{name}, " if name else ""
+        yield f"{prefix}first stage", other["first_stage"], _find_intervals(other, "first_stage")
         seen = f", first {result['candidates']}" if name is None and "candidates" in result else ""
-        yield reranked + seen, other.get("reranked", other), _find_intervals(other, "reranked")
+        yield f"{prefix}re-ranked{seen}", other.get("reranked", other), _find_intervals(other, "reranked")
 
 
 def _find_intervals(result: Mapping[str, Any], stage: str) -> Any:

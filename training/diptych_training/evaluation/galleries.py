@@ -25,6 +25,7 @@ from diptych_training.evaluation.stages import (
     Progress,
     Resampling,
     Scored,
+    Stages,
     all_logits,
     compare_entrants,
     encode_files,
@@ -120,7 +121,7 @@ class Searched:
         return self.first.permute_candidates(self.logits)
 
     @property
-    def reranked_order(self) -> Found:
+    def reranked(self) -> Found:
         """The order of a search: after the closer look, and of what is equal then that of the network."""
         return self.alone if self.judged is None else self.first.permute_candidates(self.judged, equals=self.logits)
 
@@ -145,22 +146,20 @@ class Measured:
 
 def measure_search(entrants: Entrants, search: Search, figures: Figures) -> Measured:
     """Both stages of every model on the same queries."""
-    searched: dict[int, Searched] = {}
 
-    def look(runtime: Runtime) -> tuple[Found, Found]:
-        known = searched[id(runtime)] = _search_gallery(runtime, search, entrants.progress)
-        return known.first, known.reranked_order
-
-    def judge(name: str, found: Found) -> Method:
+    def judge(found: Found) -> Method:
         ranking = found.make_ranking(search)
-        return Method(name, figures(found, ranking), ranking)
+        return Method(figures(found, ranking), ranking)
 
-    comparison, _ = compare_entrants(entrants, look, judge)
-    ours = searched[id(entrants.model)]
+    comparison, ours = compare_entrants(
+        entrants,
+        lambda runtime: _search_gallery(runtime, search, entrants.progress),
+        lambda searched: Stages(judge(searched.first), judge(searched.reranked)),
+    )
     labels, matches = ours.first.make_ranking(search).relevant, sum(len(right) for right in search.matches)
     shown = None if ours.judged is None else ours.judged.ravel()
     scored = Scored(ours.logits.ravel(), labels.ravel(), matches, shown)
-    return Measured(comparison, scored, None if shown is None else judge("network alone", ours.alone))
+    return Measured(comparison, scored, None if shown is None else judge(ours.alone))
 
 
 def resample_queries(search: Search) -> Resampling:
@@ -306,7 +305,7 @@ def evaluate_copies(
     result = {
         **ours.reranked.values,
         "first_stage": ours.first.values,
-        "gain": ours.reranked.gains_over(ours.first),
+        "gain": ours.gain,
         **measured.closer_look(),
         "interval": ours.reranked.intervals | {"first_stage": ours.first.intervals},
         "queries": len(search.queries),
@@ -373,7 +372,7 @@ def evaluate_retrieval(entrants: Entrants, queries: Labelled, gallery: Labelled,
     result = {
         "first_stage": ours.first.values,
         "reranked": ours.reranked.values,
-        "gain": ours.reranked.gains_over(ours.first),
+        "gain": ours.gain,
         **measured.closer_look(),
         "interval": {"first_stage": ours.first.intervals, "reranked": ours.reranked.intervals},
         "queries": int(counted.sum()),

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -79,13 +79,13 @@ class Resampling:
     trial belongs to, where trials of one unit are not independent of each other.
     """
 
-    def __init__(self, unit: str, of: np.ndarray, *, seed: int = 0) -> None:
-        self.unit, self.of, self.seed = unit, of, seed
+    def __init__(self, unit: str, of: np.ndarray) -> None:
+        self.unit, self.of = unit, of
         self.count = int(of.max()) + 1
 
     def counts(self) -> Iterator[np.ndarray]:
         """For each draw how often every unit came, int64 (units,)."""
-        rng = np.random.default_rng(self.seed)
+        rng = np.random.default_rng(0)
         for _ in range(DRAWS):
             yield np.bincount(rng.integers(0, self.count, self.count), minlength=self.count)
 
@@ -192,7 +192,6 @@ class Scored:
 Progress = Callable[[Iterable[Any], int, str], Iterable[Any]]
 
 _PICTURES, _PAIRS = 64, 1024  # decoded, and scored, at a time
-FIRST, RERANKED = "first stage", "re-ranked"
 
 
 @dataclass(frozen=True)
@@ -211,7 +210,6 @@ class Entrants:
 class Method:
     """One way to rank: its figures by the name they have in JSON, and the ranking they come from."""
 
-    name: str
     estimates: dict[str, Estimate]
     ranking: Ranking
 
@@ -231,12 +229,16 @@ class Method:
         return {key: estimate.gain_over(best[key]) for key, estimate in self.estimates.items()}
 
 
-@dataclass(frozen=True)
-class Stages:
+class Stages(NamedTuple):
     """A model's two: by the embedding alone, and after the pair scorer has looked at both."""
 
     first: Method
     reranked: Method
+
+    @property
+    def gain(self) -> dict[str, list[float]]:
+        """Each figure re-ranked minus the first stage's, paired: [value, low, high]."""
+        return self.reranked.gains_over(self.first)
 
 
 @dataclass(frozen=True)
@@ -248,47 +250,29 @@ class Comparison:
 
     def beside(self) -> dict[str, Any]:
         """The JSON of the other models; every gain is ours, re-ranked, minus theirs at its best."""
-        ours = self.ours.reranked
         return {
             "against": {
                 name: {
                     "first_stage": theirs.first.values,
                     "reranked": theirs.reranked.values,
                     "interval": {"first_stage": theirs.first.intervals, "reranked": theirs.reranked.intervals},
-                    "gain": ours.gains_over(theirs.first, theirs.reranked),
+                    "gain": self.ours.reranked.gains_over(*theirs),
                 }
                 for name, theirs in self.against.items()
             },
         }
 
 
-Scores = TypeVar("Scores")
+Seen = TypeVar("Seen")
 
 
 def compare_entrants(
-    entrants: Entrants,
-    look: Callable[[Runtime], tuple[Scores, Scores]],
-    judge: Callable[[str, Scores], Method],
-) -> tuple[Comparison, Scores]:
-    """Compare all entrants, and return our pair part's scores too.
-
-    `look` gives a model's two stages, and `judge` makes a named method of either.
-    """
-
-    def stages(name: str | None, scores: tuple[Scores, Scores]) -> Stages:
-        first, reranked = map(judge, stage_names(name), scores)
-        return Stages(first, reranked)
-
-    first, reranked = look(entrants.model)
-    ours = stages(None, (first, reranked))
-    against = {name: stages(name, look(runtime)) for name, runtime in entrants.against.items()}
-    return Comparison(ours, against), reranked
-
-
-def stage_names(model: str | None) -> tuple[str, str]:
-    """The names of a model's two stages, as tables show them; None is the model that is measured."""
-    prefix = "" if model is None else f"{model}, "
-    return prefix + FIRST, prefix + RERANKED
+    entrants: Entrants, look: Callable[[Runtime], Seen], judge: Callable[[Seen], Stages]
+) -> tuple[Comparison, Seen]:
+    """Compare the stages of all entrants, and return too what `look` saw with our model."""
+    seen = look(entrants.model)
+    against = {name: judge(look(runtime)) for name, runtime in entrants.against.items()}
+    return Comparison(judge(seen), against), seen
 
 
 def encode_files(runtime: Runtime, files: Sequence[Path], progress: Progress, name: str, crops: float = 0.0) -> Panels:

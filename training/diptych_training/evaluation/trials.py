@@ -22,6 +22,7 @@ from diptych_training.evaluation.stages import (
     Progress,
     Resampling,
     Scored,
+    Stages,
     as_folder,
     compare_entrants,
     encode_files,
@@ -51,19 +52,16 @@ class Trials:
         return np.stack([np.repeat(self.queries, self.candidates.shape[1]), self.candidates.ravel()], 1)
 
 
-Judge = Callable[[str, np.ndarray], Method]
+Judge = Callable[[np.ndarray], Method]
 
 
 def measure_trials(entrants: Entrants, trials: Trials, judge: Judge) -> tuple[Comparison, Scored]:
-    """Both stages of every model on the same trials, and the pairs our model scored.
-
-    `judge` makes a named method of scores (T, W).
-    """
-
-    def look(runtime: Runtime) -> tuple[np.ndarray, np.ndarray]:
-        return _score_trials(runtime, trials, entrants.progress)
-
-    comparison, logits = compare_entrants(entrants, look, judge)
+    """Both stages of every model on the same trials, and the pairs our model scored; `judge` is given scores (T, W)."""
+    comparison, (_, logits) = compare_entrants(
+        entrants,
+        lambda runtime: _score_trials(runtime, trials, entrants.progress),
+        lambda scores: Stages(*map(judge, scores)),
+    )
     labels = trials.labels.ravel()
     return comparison, Scored(logits.ravel(), labels, int(labels.sum()))
 
@@ -82,9 +80,9 @@ def _score_trials(runtime: Runtime, trials: Trials, progress: Progress) -> tuple
 def judge_accuracy(trials: Trials, resampling: Resampling) -> Judge:
     """Judge scores by the trials that they win: a query's highest score must be that of the right candidate."""
 
-    def judge(name: str, scores: np.ndarray) -> Method:
+    def judge(scores: np.ndarray) -> Method:
         ranking = rank_candidates(scores, trials.labels)
-        return Method(name, {"accuracy": resampling.mean(ranking.relevant[:, 0])}, ranking)
+        return Method({"accuracy": resampling.mean(ranking.relevant[:, 0])}, ranking)
 
     return judge
 
@@ -108,14 +106,14 @@ def _build_evidence(
 ) -> Evidence:
     """Build the evidence of a protocol; `counted` comes first in its JSON."""
     comparison, scored = measured
-    first, reranked = comparison.ours.first, comparison.ours.reranked
+    first, reranked = comparison.ours
     beside = _one_figure(comparison, interval)
     result = counted | {
         "trials": len(reranked.ranking.scores),
         "accuracy": reranked.values["accuracy"],
         "interval": interval(reranked),
         "first_stage": {"accuracy": first.values["accuracy"], "interval": interval(first)},
-        "gain": reranked.gains_over(first)["accuracy"],
+        "gain": comparison.ours.gain["accuracy"],
         "resampled": resampling.unit,
     }
     return scored.evidence(protocol, title, entrants.model, result | beside)
@@ -287,12 +285,12 @@ def evaluate_pairs(entrants: Entrants, trials: Trials) -> Evidence:
     labels, model = trials.labels.ravel(), entrants.model
     resampling = Resampling("pairs", np.arange(len(labels)))
 
-    def judge(name: str, scores: np.ndarray) -> Method:
+    def judge(scores: np.ndarray) -> Method:
         scores = scores.ravel()
         pool, order = Pool(scores, labels, np.arange(len(labels))), np.argsort(-scores, kind="stable")
         ranking = Ranking(scores[None, order], labels[None, order], np.array([labels.sum()]))
         precision = resampling.estimate(lambda n: pool.average_precision(int(n @ labels), n))
-        return Method(name, {"auc": resampling.estimate(pool.auc), "average_precision": precision}, ranking)
+        return Method({"auc": resampling.estimate(pool.auc), "average_precision": precision}, ranking)
 
     comparison, scored = measure_trials(entrants, trials, judge)
     ours, probabilities = comparison.ours, model.relevance(scored.logits)
@@ -310,7 +308,7 @@ def evaluate_pairs(entrants: Entrants, trials: Trials) -> Evidence:
         "ece": ece.value,
         **_find_threshold(model, scored, probabilities),
         "first_stage": ours.first.values,
-        "gain": ours.reranked.gains_over(ours.first),
+        "gain": ours.gain,
         "interval": ours.reranked.intervals | {"ece": ece.interval, "first_stage": ours.first.intervals},
         "pairs": len(labels),
         "matches": int(labels.sum()),

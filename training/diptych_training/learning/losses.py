@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
+LINK_TEMPERATURE = 0.1
+
 
 def choose_pairs(
     cosines: Tensor, match: Tensor, rival: Tensor, *, negatives: int, easy: int, generator: Generator
@@ -107,9 +109,7 @@ def distillation_loss(cosines: Tensor, logits: Tensor, temperature: float) -> Te
     return F.kl_div(student, teacher, reduction="batchmean", log_target=True)
 
 
-def link_loss(
-    tokens_a: Tensor, tokens_b: Tensor, places_a: Tensor, places_b: Tensor, temperature: float = 0.1
-) -> Tensor:
+def link_loss(tokens_a: Tensor, tokens_b: Tensor, places_a: Tensor, places_b: Tensor) -> Tensor:
     """Contrast of tokens: each of a finds, among all tokens of b and of the next picture's b, the one of its place.
 
     Shapes: tokens (B, N, M, d), places (B, S, S, 2) of the pixels in the photo that both show, spanning [-1, 1]. Tokens
@@ -137,5 +137,5 @@ def link_loss(
         return tokens_a.sum() * 0
     a, b = (F.normalize(tokens.flatten(1, 2), dim=-1) for tokens in (tokens_a, tokens_b))
     others = [a @ b.roll(1, 0).transpose(1, 2)] if len(b) > 1 else []
-    alike = torch.cat([a @ b.transpose(1, 2), *others], 2) / temperature
+    alike = torch.cat([a @ b.transpose(1, 2), *others], 2) / LINK_TEMPERATURE
     return F.cross_entropy(alike[known].float(), target[known])

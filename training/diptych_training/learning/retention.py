@@ -47,12 +47,12 @@ def remember_photos(network: PairNetwork, photos: Tensor, size: int) -> Memory:
     return Memory(photos.to(network.device), F.normalize(known - known.mean(0), dim=-1))
 
 
-def retention_loss(embeddings: Tensor, known: Tensor, temperature: float = TEMPERATURE) -> Tensor:
+def retention_loss(embeddings: Tensor, known: Tensor) -> Tensor:
     """Divergence of whom unit vectors (n, e) are near from whom those that are `known` (n, k) are near, itself left
     out: a mean over rows.
     """
     itself = torch.eye(len(known), dtype=torch.bool, device=known.device)
     teacher, student = (
-        (vectors @ vectors.T / temperature).masked_fill(itself, -1e4).log_softmax(1) for vectors in (known, embeddings)
+        (vectors @ vectors.T / TEMPERATURE).masked_fill(itself, -1e4).log_softmax(1) for vectors in (known, embeddings)
     )
     return F.kl_div(student, teacher, reduction="batchmean", log_target=True)

@@ -112,10 +112,6 @@ def scale_version(version: Version, scale: float, how: Image.Resampling = Image.
     )
 
 
-def _new_ids(rng: np.random.Generator) -> Ids:
-    return frozenset([int(rng.integers(2**62))])
-
-
 def _move_version(version: Version, picture: Image.Image, moved: np.ndarray) -> Version:
     return replace(version, picture=picture, place=moved @ version.place)
 
@@ -124,30 +120,22 @@ def _soften_version(version: Version, picture: Image.Image, pixels: float) -> Ve
     return replace(version, picture=picture, blur=float(np.hypot(version.blur, pixels / version.scale)))
 
 
-def _as_mark(paint: Paint) -> Edit:
-    return lambda version, rng, props: replace(
-        version, picture=paint(version.picture, rng), marks=version.marks | _new_ids(rng)
-    )
+def _note_edit(version: Version, kind: str, rng: np.random.Generator, picture: Image.Image | None = None) -> Version:
+    """The version, which shows `picture` now if there is one, after one more edit of a kind."""
+    edits = getattr(version, kind) | {int(rng.integers(2**62))}
+    return replace(version, picture=picture or version.picture, **{kind: edits})
 
 
-def _as_tone(paint: Paint) -> Edit:
-    return lambda version, rng, props: replace(
-        version, picture=paint(version.picture, rng), tones=version.tones | _new_ids(rng)
-    )
-
-
-def _as_grain(paint: Paint) -> Edit:
-    return lambda version, rng, props: replace(
-        version, picture=paint(version.picture, rng), grain=version.grain | _new_ids(rng)
+def _paints(kind: str, *paints: Paint) -> tuple[Edit, ...]:
+    """The edits of a kind that such paints are."""
+    return tuple(
+        lambda version, rng, props, paint=paint: _note_edit(version, kind, rng, paint(version.picture, rng))
+        for paint in paints
     )
 
 
 def _as_frame(edit: Edit) -> Edit:
-    def put_around(version: Version, rng: np.random.Generator, props: Props) -> Version:
-        edited = edit(version, rng, props)
-        return replace(edited, frames=version.frames | _new_ids(rng))
-
-    return put_around
+    return lambda version, rng, props: _note_edit(edit(version, rng, props), "frames", rng)
 
 
 # What is written or drawn on a picture.
@@ -372,13 +360,10 @@ def _replace_part(version: Version, rng: np.random.Generator, props: Props) -> V
     else:
         other = np.asarray(props.photo(rng, (width, height)))
     if np.abs(other.astype(int) - pixels)[mask > 0].mean() < 8:
-        return _as_mark(_stick)(version, rng, props)
+        return _note_edit(version, "marks", rng, _stick(version.picture, rng))
     soft = cv2.GaussianBlur(mask, (0, 0), float(rng.uniform(0.6, 0.02 * width + 0.7)))[..., None]
-    return replace(
-        version,
-        picture=Image.fromarray((pixels * (1 - soft) + other * soft).astype(np.uint8)),
-        parts=version.parts | _new_ids(rng),
-    )
+    mixed = (pixels * (1 - soft) + other * soft).astype(np.uint8)
+    return _note_edit(version, "parts", rng, Image.fromarray(mixed))
 
 
 def _replace_detail(version: Version, rng: np.random.Generator, props: Props) -> Version:
@@ -397,7 +382,7 @@ def _replace_detail(version: Version, rng: np.random.Generator, props: Props) ->
             other[:] = np.median(np.concatenate([part[0], part[-1], part[:, 0], part[:, -1]]), axis=0)
         if np.abs(other.astype(int) - part).max(2).mean() > 20:
             part[:] = other
-            return replace(version, picture=Image.fromarray(pixels), parts=version.parts | _new_ids(rng))
+            return _note_edit(version, "parts", rng, Image.fromarray(pixels))
     return _replace_part(version, rng, props)
 
 
@@ -433,7 +418,7 @@ def _write_beside(version: Version, rng: np.random.Generator, props: Props) -> V
     ink = (0, 0, 0) if sum(ground) > 380 else (255, 255, 255)
     place = 10, (0 if above else framed.picture.height - bar) + bar / 2
     ImageDraw.Draw(framed.picture).text(place, line, ink, load_font(size), "lm")
-    return replace(framed, scope=version.scope | _new_ids(rng))
+    return _note_edit(framed, "scope", rng)
 
 
 def _screenshot(version: Version, rng: np.random.Generator, props: Props) -> Version:
@@ -447,7 +432,7 @@ def _screenshot(version: Version, rng: np.random.Generator, props: Props) -> Ver
     draw.rectangle((0, 0, framed.picture.width, max(4, bar)), fill=draw_colour(rng))
     line = "  ".join(draw_title(rng, 0) for _ in range(rng.integers(2, 6)))
     draw.text((8, bar / 2), line, (255, 255, 255), load_font(max(5, bar // 2)), "lm")
-    return replace(framed, scope=version.scope | _new_ids(rng))
+    return _note_edit(framed, "scope", rng)
 
 
 def _turn(version: Version, rng: np.random.Generator, props: Props) -> Version:
@@ -481,7 +466,7 @@ def _print_on_page(version: Version, rng: np.random.Generator, props: Props) -> 
         for y in np.arange(top, bottom - size, rng.uniform(1.3, 1.7) * size):
             letters = int(rng.uniform(0.5, 1) * (page.picture.width / size - 2) / 0.55)
             draw.text((size, y), draw_words(rng, letters), ink, load_font(max(5, round(size))))
-    return replace(page, scope=version.scope | _new_ids(rng))
+    return _note_edit(page, "scope", rng)
 
 
 def _set_beside(version: Version, rng: np.random.Generator, props: Props) -> Version:
@@ -493,7 +478,7 @@ def _set_beside(version: Version, rng: np.random.Generator, props: Props) -> Ver
         box = 0, height, width, height + int(height * rng.uniform(0.4, 1))
     wider = _pad_version(version, (0, 0, box[2] - width, box[3] - height), (0, 0, 0))
     wider.picture.paste(props.photo(rng, (box[2] - box[0], box[3] - box[1])), box[:2])
-    return replace(wider, scope=version.scope | _new_ids(rng))
+    return _note_edit(wider, "scope", rng)
 
 
 # What takes a part away, or pixels.
@@ -591,12 +576,9 @@ def _grey(version: Version, rng: np.random.Generator, props: Props) -> Version:
 
 
 def _duotone(version: Version, rng: np.random.Generator, props: Props) -> Version:
-    return replace(_as_tone(_two_inks)(version, rng, props), colour=0.0)
-
-
-def _two_inks(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     dark, light = rng.integers(0, 110, 3), rng.integers(150, 256, 3)
-    return ImageOps.colorize(picture.convert("L"), tuple(dark.tolist()), tuple(light.tolist()))
+    inks = ImageOps.colorize(version.picture.convert("L"), tuple(dark.tolist()), tuple(light.tolist()))
+    return replace(_note_edit(version, "tones", rng, inks), colour=0.0)
 
 
 def _fade(version: Version, rng: np.random.Generator, props: Props) -> Version:
@@ -677,7 +659,7 @@ def _blur_half(version: Version, rng: np.random.Generator, props: Props) -> Vers
         return _blur(version, rng, props)
     soft = cv2.GaussianBlur(np.ascontiguousarray(mask), (0, 0), float(rng.uniform(0.5, 0.04 * width + 0.6)))[..., None]
     mixed = cv2.GaussianBlur(pixels, (0, 0), radius) * soft + pixels * (1 - soft)
-    return replace(version, picture=Image.fromarray(mixed.astype(np.uint8)), softened=version.softened | _new_ids(rng))
+    return _note_edit(version, "softened", rng, Image.fromarray(mixed.astype(np.uint8)))
 
 
 def _sharpen(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
@@ -697,26 +679,24 @@ def _compress(version: Version, rng: np.random.Generator, props: Props) -> Versi
 
 # By family, each of which a run may leave out to be measured on it; what is named twice is drawn twice as often.
 FAMILIES: dict[str, tuple[Edit, ...]] = {
-    "writing": (
-        *(_as_mark(_caption),) * 3, _as_mark(_capitals), *(_as_mark(_signature),) * 2, *(_as_mark(_large_word),) * 2,
-        _as_mark(_slanting_words),
+    "writing": _paints(
+        "marks", *(_caption,) * 3, _capitals, *(_signature,) * 2, *(_large_word,) * 2, _slanting_words
     ),
-    "covers": (
-        *(_as_mark(_pen),) * 4, _as_mark(_bar), *(_as_mark(_cover),) * 2, *(_as_mark(_stick),) * 2, _as_mark(_hide),
-        _as_mark(_weather), _as_mark(_rule), _as_mark(_dot), _as_mark(_round_corners),
+    "covers": _paints(
+        "marks", *(_pen,) * 4, _bar, *(_cover,) * 2, *(_stick,) * 2, _hide, _weather, _rule, _dot, _round_corners
     ),
     "parts": (_replace_part, _replace_detail, _replace_detail),
     "frames": tuple(map(_as_frame, (_frame, _frame, _write_beside, _screenshot, _screenshot, _turn))),
     "scenes": tuple(map(_as_frame, (_print_on_page, _set_beside))),
     "crops": (_crop, _trim_sides),
     "sizes": (_shrink, _shrink, _enlarge),
-    "tones": tuple(
-        map(_as_tone, (_brighten, _contrast, _gamma, _warm, _equalise, _darken_edges, _fog, _gaudy, _mix_channels))
+    "tones": _paints(
+        "tones", _brighten, _contrast, _gamma, _warm, _equalise, _darken_edges, _fog, _gaudy, _mix_channels
     ),
     "hues": (_grey, _grey, _duotone, _fade),
     "shades": (_posterise, _posterise, _posterise, _few_colours, _two_colours),
     "blurs": (_blur, _blur, _median, _denoise, _denoise, _move_camera, _pixelate, _blur_half, _blur_half),
-    "grain": (_as_grain(_sharpen), _as_grain(_grain)),
+    "grain": _paints("grain", _sharpen, _grain),
     "saves": (_compress,),
 }  # fmt: skip
 CHANCES = {

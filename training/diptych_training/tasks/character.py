@@ -42,7 +42,7 @@ class Letters(OpenTask):
     def __init__(self, settings: Character, source: Source) -> None:
         self.settings, self.source = settings, source
         characters = load_characters(source.archives.folder, "background", source.pixels)
-        self.groups = Groups(characters, source.seed, mirrored=True, rippled=True, composed=settings.composed)
+        self.groups = Groups(characters, varied=True, composed=settings.composed)
         self.names = [str(number) for number in characters.character]
 
     def draw_part(self, rng: np.random.Generator, generator: Generator, fill: float) -> Part:

@@ -31,11 +31,11 @@ def embed_photos(network: PairNetwork, pixels: torch.Tensor, size: int, *, mixed
 
 @torch.no_grad()
 def _encode_batches(
-    network: PairNetwork, pixels: torch.Tensor, size: int, *, mixed: bool, batch: int = 64
+    network: PairNetwork, pixels: torch.Tensor, size: int, *, mixed: bool
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     training, device = network.training, network.device
     network.eval()
-    for chunk in pixels.split(batch):
+    for chunk in pixels.split(64):
         pictures = view_unedited(chunk.to(device), size).contiguous(memory_format=torch.channels_last)
         with mixed_precision(device, mixed):
             tokens, embeddings = network.encode(pictures)
@@ -66,10 +66,10 @@ def find_nearest(embeddings: np.ndarray, subjects: np.ndarray, count: int = 24) 
     return kept
 
 
-def without_duplicates(subjects: np.ndarray, pixels: np.ndarray, bits: int = 4) -> np.ndarray:
+def without_duplicates(subjects: np.ndarray, pixels: np.ndarray) -> np.ndarray:
     """Give near-duplicates one subject, so that none is taught as another's negative: new subjects, int64 (n,).
 
-    Near-duplicates are photos uint8 (n, H, H, 3) whose perceptual hashes (64 bits) differ in at most `bits` and whose
+    Near-duplicates are photos uint8 (n, H, H, 3) whose perceptual hashes (64 bits) differ in at most four and whose
     mean colours in at most a tenth: the hash is of brightness only, and an article in red is not the one in green.
     """
     from imagehash import phash
@@ -80,7 +80,7 @@ def without_duplicates(subjects: np.ndarray, pixels: np.ndarray, bits: int = 4) 
     packed = np.packbits(np.stack(hashes), axis=1)
     index = faiss.IndexBinaryFlat(64)
     index.add(packed)
-    limits, _, found = index.range_search(packed, bits + 1)
+    limits, _, found = index.range_search(packed, 5)
     merged = np.unique(subjects, return_inverse=True)[1].astype(np.int64)
     for i in range(len(packed)):
         for j in found[limits[i] : limits[i + 1]]:

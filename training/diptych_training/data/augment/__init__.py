@@ -5,9 +5,8 @@ step of training is the same whenever it is run again. With these a network is t
 measure are in `edits`, and neither imports the other.
 """
 
-from diptych_training.data.augment.engine import edit_photos
+from diptych_training.data.augment.engine import HARD, HEAVY, MILD, SHOT, Strength, edit_photos
 from diptych_training.data.augment.overlays import Layers, draw_layers, draw_sprites
-from diptych_training.data.augment.strength import HARD, HEAVY, MILD, SHOT, Strength
 from diptych_training.data.augment.views import Views, make_identity_places, view_unedited
 
 __all__ = [
