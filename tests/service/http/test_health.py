@@ -16,6 +16,7 @@ from diptych.errors import DeadlineError, StoreError
 from diptych.http import app
 from diptych.http.health import warm_up
 from diptych.http.settings import Settings
+from diptych.scoring.decode_pool import ThreadDecoder
 from diptych.scoring.scorer import Scorer
 from diptych_runtime.closer_look import aligned
 from diptych_runtime.runtime import Runtime
@@ -114,11 +115,12 @@ def test_a_collection_that_cannot_be_searched_makes_the_service_unready_and_scor
             wait_until(lambda: is_ready(client))
 
 
-class Counted:
+class Counted(ThreadDecoder):
     """A decoder that counts what it is asked for."""
 
     def __init__(self) -> None:
-        self.count, self.answered = 0, 0.0
+        super().__init__(threads=1)
+        self.count = 0
 
     def run(self, call: Any) -> Any:
         self.count += 1

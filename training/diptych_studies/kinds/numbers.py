@@ -53,10 +53,9 @@ class Known:
         """The numbers of the pairs of a kind; those without a look have their log-odds alone."""
         numbers, looked = np.zeros((len(pairs.found), len(FEATURES))), pairs.has_look
         numbers[looked] = feature_rows(pairs.relevance[looked], pairs.evidence)
-        places = [list(FEATURES).index(name) for name in FEW[:2]]
-        numbers[np.ix_(~looked, places)] = np.stack(
-            [np.ones((~looked).sum()), log_odds(pairs.relevance[~looked]) / 4], 1
-        )
+        apart = log_odds(pairs.relevance[~looked]) / 4
+        for name, values in zip(FEW[:2], (np.ones(len(apart)), apart), strict=True):
+            numbers[~looked, list(FEATURES).index(name)] = values
         made = np.array([name.partition("/")[0] for name in examined.planted.names])
         made[~np.isin(made, FAMILIES)] = ""
         first, second = made[pairs.found.T]

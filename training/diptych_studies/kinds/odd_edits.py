@@ -110,11 +110,11 @@ def _solarise(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def _blur_motion(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     size = max(5, min(rgb.shape[:2]) // 30)
-    line = np.zeros((size, size), np.float32)
+    line = np.zeros((size, size))
     line[size // 2] = 1
     middle = (size / 2 - 0.5,) * 2
     line = cv2.warpAffine(line, cv2.getRotationMatrix2D(middle, float(rng.uniform(0, 180)), 1), (size, size))
-    return cv2.filter2D(rgb, -1, line / max(float(line.sum()), 1e-3))
+    return cv2.filter2D(rgb, -1, (line / line.sum()).astype(np.float32))
 
 
 ODD_EDITS: Mapping[str, Edit] = {

@@ -108,9 +108,7 @@ class CandidateIndex:
             return
         if len(self) != count:
             raise CacheFaultError(f"it has {len(self)} entries after the replay and the database {count}")
-        with self._lock:
-            others = find_differences(self._vectors.checksums(), stored)
-        if others:
+        if others := find_differences(self.checksums(), stored):
             raise CacheFaultError(describe_differences(others))
 
     def _update_vectors(self, present: Mapping[int, bytes | None], generation: int, directory: Path) -> None:
@@ -136,6 +134,11 @@ class CandidateIndex:
         """The rows int64 (n,) that are in it, ascending."""
         with self._lock:
             return self._vectors.labels()
+
+    def checksums(self) -> dict[int, int]:
+        """The CRC-32 of every embedding in it, by row."""
+        with self._lock:
+            return self._vectors.checksums()
 
     def save(self, directory: Path) -> None:
         """Write the cache and then its manifest, each in one step; raises OSError if the disk does not take them."""
