@@ -32,8 +32,9 @@ class PictureFacts(NamedTuple):
 
 def read_picture_facts(data: bytes, header: ImageFile) -> PictureFacts:
     """The facts of a file's bytes, whose header was read. What its structure does not say is as in most files."""
+    read_facts = _FACT_READERS[header.format or ""]
     try:
-        return _READERS[header.format or ""](data, header)
+        return read_facts(data, header)
     except (IndexError, KeyError, ValueError, struct.error):  # of bytes that a decoder makes more of
         return PictureFacts(is_damaged=True)
 
@@ -312,7 +313,7 @@ def _trailing_bytes(rest: bytes) -> int:
     return len(rest) if rest.strip(b"\0\xff\r\n ") else 0
 
 
-_READERS: dict[str, Any] = {
+_FACT_READERS: dict[str, Any] = {
     "JPEG": _jpeg_facts,
     "PNG": _png_facts,
     "GIF": _gif_facts,

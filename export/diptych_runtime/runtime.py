@@ -52,12 +52,12 @@ class Runtime:
     """An opened artifact: `Runtime.open("photo")`. Thread-safe.
 
     The same picture and the same pair give the same bits whatever else is in the batch, and (a, b) the same as (b, a).
-    A batch runs in chunks, of `pair_chunk` pairs, and so many at the same time as there are `workers`. Tokens are
+    A batch runs in chunks of `pair_chunk` pairs, `workers` of them at the same time. Tokens are
     rounded as they are kept (`codec`). `provider` is ONNX Runtime's name of what it runs on and `provider_reason` says
     why; `attention_path` says how the attention node is computed: "kernel (avx512)", or "function body: ..." with the
     reason, by the standard operators that the graph brings along; `pair_path` says in which precision pairs are scored,
     "int8 (avx512_vnni)" or "float32: ..." with the reason, and `scores_revision` names what made a score. `explains`
-    says whether there is an `attention` to ask for. Where ONNX Runtime fails, for want of memory for one, ArtifactError
+    says whether there is an `attention` to ask for. Where ONNX Runtime fails, such as without memory, ArtifactError
     is raised.
 
     `questions` are what one look at a pair answers, in the order of the logits' columns; `question` is the one that

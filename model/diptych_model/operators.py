@@ -71,7 +71,7 @@ class Scale:
 class SAC(nn.Module):
     """Multi-head self attentive convolution over panels of up to N x M positions (sections 2 and 3, Eq. 1-4).
 
-    However many heads there are, H_Y reduces them to d_o channels; several SACs of one head lose nothing by it.
+    However many heads there are, H_Y reduces them to d_o channels; several SACs of one head keep more.
     `forward` takes (B * panels, N, M, d) and returns (B * panels, ceil(N / s), ceil(M / s), d_o). `bias` is *panel*,
     *concatenated* or *none* (see `RelativeBias`); `causal` lets a position see only earlier ones, in the windows too.
     """

@@ -60,7 +60,7 @@ def escape_lines(text: str) -> str:
 
 @dataclass(frozen=True)
 class Console:
-    """The output of a command by its options `--json` and `--quiet`: one result, remarks beside it, progress."""
+    """The output of a command by its options `--json` and `--quiet`: one result; remarks and progress beside it."""
 
     json: bool = False
     quiet: bool = False
@@ -118,7 +118,7 @@ class PairBars:
         self._pairs = self._open_bar(desc, None)
 
     def begin(self, stage: str, missing: int, known: int) -> Callable[[int], object]:
-        """The callback of a stage that has so many more missing; the first ones open its bar."""
+        """The callback for a stage that has `missing` more to do; it opens the bar."""
         if stage == "pairs":
             self._pairs.total = missing
             return self._add_pairs

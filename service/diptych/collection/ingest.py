@@ -58,8 +58,8 @@ class Incoming:
 class Added:
     """A picture that is safely on the disk (or, in a dry run, would be); `created` is False if it was there already.
 
-    `path` says where it can be found again, as this call named it; None for pixels or bytes. One that `is_damaged` is
-    cut short or corrupt, though it can be read; of one that was there already that is not asked again.
+    `path` says where it can be found again, as it was named in this call; None for pixels or bytes. One that
+    `is_damaged` is cut short or corrupt, though it can be read; a picture that was already stored is not checked again.
     """
 
     id: str
@@ -152,7 +152,7 @@ def to_rows(arrivals: Sequence[Incoming], scorer: Scorer) -> list[NewPicture]:
 
 
 def collect_features(contents: Sequence[Content], scorer: Scorer) -> list[tuple[bytes, bytes]]:
-    """(embedding, tokens) of each content, made where a worker has not made them already."""
+    """(embedding, tokens) of each content, taken from the worker that made them, or made here."""
     made = iter(make_features([content.pixels for content in contents if content.features is None], scorer))
     return [next(made) if content.features is None else content.features for content in contents]
 

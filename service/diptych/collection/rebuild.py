@@ -64,7 +64,7 @@ def rebuild_collection(
 
 
 def _find_absence(path: Path) -> str | None:
-    """The sign that a file is away and not gone: a disk that is not mounted leaves an empty folder, or none."""
+    """Why a file may be out of reach and not deleted: a disk that is not mounted leaves an empty folder, or none."""
     try:
         if path.is_file():
             with path.open("rb") as file:

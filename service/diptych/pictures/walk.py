@@ -175,11 +175,11 @@ class Tree:
                     if not why:
                         self.omissions.skip(ending, 1, before + name)
                 elif not why or ending not in SUFFIXES:  # the files of a move that was killed are hidden
-                    self.look(before + name)
+                    self.take_file(before + name)
                 else:
                     self.omissions.left_out[why] += 1
 
-    def look(self, path: str) -> None:
+    def take_file(self, path: str) -> None:
         """Take up a file, if there is one; links are followed."""
         if path in self.files:
             return
@@ -202,7 +202,7 @@ class Tree:
             else:
                 self.refused[path] = f"{path} is not a file"
 
-    def hides(self, path: str) -> bool:
+    def may_hold(self, path: str) -> bool:
         """True for a file that may well exist below a folder that cannot be read now."""
         return path in self.closed or any(str(folder) in self.closed for folder in Path(path).parents)
 

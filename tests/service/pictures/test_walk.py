@@ -23,7 +23,7 @@ def test_files_are_found_by_ending_with_their_stamp(tmp_path):
     assert (tree.refused, tree.closed) == ({}, {})
     tree = Tree(closed={"/p/a": "closed", "/p/b.jpg": "closed"})
     paths = ("/p/a/1.jpg", "/p/a/b/1.jpg", "/p/b.jpg", "/p/ab/1.jpg", "/p/b.jpgs", "/p/1.jpg")
-    assert [tree.hides(path) for path in paths] == [True] * 3 + [False] * 3, "a closed folder hides what is below it"
+    assert [tree.may_hold(path) for path in paths] == [True] * 3 + [False] * 3, "a closed folder hides what is below it"
 
 
 @pytest.fixture

@@ -235,7 +235,7 @@ class Learner(Optimisation):
     def _match_scores(self, tokens: Tensor, chosen: Tensor, count: int) -> Tensor:
         """The scores of late interaction for the chosen pairs (Q, 1 + K).
 
-        It has learnt nothing, and so nothing by heart.
+        It has no parameters, so it cannot overfit.
         """
         content = self.network.panel.content_tokens(tokens).float()
         queries = content[:count].repeat_interleave(chosen.shape[1], 0)

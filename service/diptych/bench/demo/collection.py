@@ -20,7 +20,7 @@ from diptych_runtime.errors import DiptychError
 SERIES = 5  # pictures that share palette and composition
 SIZES = [(480, 360), (480, 320), (360, 480), (400, 400), (448, 336)]
 QUALITY = 88
-STORE = "store"  # where one is told to index it, beside the pictures
+STORE = "store"  # the folder beside the pictures that `make run` indexes into
 
 
 class DemonstrationError(DiptychError):
@@ -43,7 +43,7 @@ class Picture:
 def draw_collection(folder: str | Path, *, count: int = 240, seed: int = 0, quiet: bool = True) -> list[Path]:
     """Draw `count` JPEG pictures (320 to 480 pixels a side) into `folder`/photos and return their paths.
 
-    About one in twenty is an edited copy of another. `folder`/queries gets edited copies of one in eight of the rest
+    About one in twenty is an edited copy of another. `folder`/queries gets edited copies of an eighth of the others
     and a few scenes that the collection does not have; `folder`/truth.csv (query, reference; file names) says which is
     which, with an empty reference for those. It is written last, so a folder that has it is complete. The same count
     and seed give the same pictures.

@@ -37,19 +37,19 @@ class Plan:
 def make_plan(
     before: Mapping[str, str],
     at: Mapping[str, str],
-    hides: Callable[[str], bool],
+    may_hold: Callable[[str], bool],
     elsewhere: Callable[[str], str | None],
 ) -> Plan:
     """The plan for pictures, `before` as path by id, from the files that exist, `at` as id by path.
 
-    A picture at a path that `hides` what is there stays. One that has no file left may have one `elsewhere`.
+    A picture at a path that `may_hold` it stays. One that has no file left may have one `elsewhere`.
     """
     paths: dict[str, list[str]] = {}
     for path, id in at.items():
         paths.setdefault(id, []).append(path)
     plan, unchanged = Plan(), 0
     for id, path in before.items():
-        if at.get(path) == id or hides(path):
+        if at.get(path) == id or may_hold(path):
             unchanged += 1
             continue
         target = min(paths[id]) if id in paths else elsewhere(id)

@@ -118,12 +118,12 @@ class Run:
         for root in self.roots:
             before.update(self.collection.store.under(root))
         for path in before.values():  # files of other endings, and behind links, were added by name
-            if path in tree.files or path in tree.refused or tree.hides(path):
+            if path in tree.files or path in tree.refused or tree.may_hold(path):
                 continue
             if self._leaves_out(path):
                 self.outcome.excluded.add(path)
             else:
-                tree.look(path)
+                tree.take_file(path)
         self.outcome.refused.update(tree.refused)
         self.outcome.closed.update(tree.closed)
         self.outcome.omissions = tree.omissions
@@ -135,7 +135,7 @@ class Run:
             fresh = self._settle_files(fresh, tick, add=False)
             self._stop_at(self._find_objection(self._find_missing()))
         self._settle_files(fresh, tick, add=True)
-        self._follow_files([path for path in known if path not in tree.files and not tree.hides(path)])
+        self._follow_files([path for path in known if path not in tree.files and not tree.may_hold(path)])
         return self.outcome
 
     def _find_unsettled(self, known: dict[str, Seen]) -> list[str]:
@@ -221,7 +221,7 @@ class Run:
         """Let pictures follow their files, and remove those that have none and need one."""
         check_folders(self.roots)  # one that is gone by now would look as if it had become empty
         outcome = self.outcome
-        plan = make_plan(outcome.before, self._at, self._tree.hides, self._find_elsewhere)
+        plan = make_plan(outcome.before, self._at, self._tree.may_hold, self._find_elsewhere)
         plan = plan.spare(self.collection.store.known_ids([*plan.changed, *plan.removed], kept=True))
         place = outcome.before | plan.moved | outcome.added
         outcome.copies = sum(place.get(id) != path for path, id in self._at.items())
@@ -253,14 +253,14 @@ class Run:
         return {
             id: path
             for id, path in self.outcome.before.items()
-            if id not in here and path not in self._tree.files and not self._tree.hides(path)
+            if id not in here and path not in self._tree.files and not self._tree.may_hold(path)
         }
 
     def _find_elsewhere(self, id: str) -> str | None:
         """Another file with this content, outside these folders, that is still as it was."""
         for path, stamp in self.ledger.copies(id).items():
             other = Tree()
-            other.look(path)
+            other.take_file(path)
             file = other.files.get(path)
             if file is not None and file.stamp == stamp and path not in self._tree.files and not self._leaves_out(path):
                 return path

@@ -1,4 +1,4 @@
-"""The truth of a collection: one SQLite database, one writer, any number of readers."""
+"""The database of a collection: one SQLite file, one writer, any number of readers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class AdoptedModel:
-    """A collection's model as it is opened, by name or full path, its revision, and the sha256 of its panel graph."""
+    """The model that opens a collection: its name or full path, its revision, and the sha256 of its panel graph."""
 
     model: str
     revision: str

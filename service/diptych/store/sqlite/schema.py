@@ -122,9 +122,9 @@ def open_connection(path: Path, *, read_only: bool) -> sqlite3.Connection:
         connection.create_function("crc32", -1, row_checksum, deterministic=True)
         connection.create_function("token_numbers", 1, token_numbers, deterministic=True)
         version = connection.execute("PRAGMA user_version").fetchone()[0] if read_only else VERSION
-        if version in range(1, 5):
-            # What an earlier version lacks comes with the first writer; until then every row of version 1 agrees with
-            # itself.
+        if version in range(1, VERSION):
+            # What an earlier version lacks comes with the first writer; until then checksums of version 1 are computed
+            # from its rows, and always agree with them.
             digests = _MADE if version == 1 else f"SELECT {_DIGEST} FROM main.digests"
             columns = f"{_DIGEST}, stamp, frames"
             connection.execute(f"CREATE TEMP VIEW digests ({columns}) AS SELECT *, NULL, NULL FROM ({digests})")
@@ -132,13 +132,13 @@ def open_connection(path: Path, *, read_only: bool) -> sqlite3.Connection:
         if version in (1, 2):
             columns = "sequence, a, b, question, answer, added, digest"
             connection.execute(f"CREATE TEMP VIEW labels ({columns}) AS {_NO_LABELS}")
-        # Another program's stays as it is: `prepare_tables` refuses it.
+        # A database of another program is left unchanged: `prepare_tables` refuses it.
         if not read_only and (_read_application_id(connection) == _APPLICATION or not has_tables(connection)):
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
     except sqlite3.OperationalError as error:
         connection.close()
-        # Where SQLite cannot make a file beside the database, it does not say why.
+        # SQLite does not say that it cannot make a file beside the database because the disk is full.
         if os.statvfs(path.parent).f_bavail:
             raise
         raise sqlite3.OperationalError(f"{error}, as the disk is full") from error
@@ -151,10 +151,10 @@ def _read_application_id(connection: sqlite3.Connection) -> int:
 
 def row_checksum(*values: bytes | str | int | None) -> int:
     """CRC-32 of some columns; the function `crc32` of our SQL."""
-    found = 0
+    checksum = 0
     for value in values:
-        found = zlib.crc32(value if isinstance(value, bytes) else repr(value).encode(), found)
-    return found
+        checksum = zlib.crc32(value if isinstance(value, bytes) else repr(value).encode(), checksum)
+    return checksum
 
 
 def token_numbers(tokens: object) -> int:

@@ -1,5 +1,5 @@
-"""Edits of picture files, as people make them: how copies are made to measure with. Pillow and NumPy only, and not what
-training sees.
+"""Edits of picture files, as people make them: how copies are made to measure with. They need Pillow and NumPy only;
+training uses other edits.
 
 An edit is a function (picture, random numbers) -> picture, RGB in and out. `EDITS` are the seven of the repertoire
 *easy*, one to three at once; *hard* has them and thirty further ones, one to five at once, and they may bring other
