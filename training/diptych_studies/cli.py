@@ -333,7 +333,7 @@ def numbers(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Which numbers of a closer look pay, on kinds of pictures and edits that they were not fitted to."""
+    """The numbers of a closer look that pay where they were not fitted."""
     from diptych_studies.kinds.numbers import numbers_text, study_numbers
 
     console = Console(as_json, quiet)
