@@ -536,7 +536,9 @@ def _revisit_journal(
     if references or selection:
         raise BadParameter("--undo and --empty take a journal and folders, and no --reference or --selection")
     if undo and dry_run:
-        raise BadParameter("--dry-run says what --move-to, --delete, --action or --empty would do, and not what --undo")
+        raise BadParameter(
+            "--dry-run says what --move-to, --delete, --action or --empty would do; --undo has no dry run"
+        )
     from diptych.dedupe.actions import undo_log
 
     path = undo or empty
@@ -557,7 +559,7 @@ def _revisit_journal(
         verb = "would be deleted" if dry_run else "deleted"
         lines = [f"{count} {verb} for good, {outcome.already:,} already deleted"]
         if outcome.restored:
-            lines.append(f"{format_count(outcome.restored, 'file')} not deleted, as --undo has put them back")
+            lines.append(f"{format_count(outcome.restored, 'file')} not deleted: back in their place, or never moved")
     if dry_run:
         staying = {entry["path"] for entry in outcome.left}
         going = [one.target for one in past.entries if one.target not in staying and os.path.lexists(one.target)]

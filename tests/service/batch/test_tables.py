@@ -142,6 +142,15 @@ def test_a_table_that_cannot_be_read_is_refused_with_the_reason(tmp_path, kind, 
         read(path)
 
 
+def test_a_parquet_table_with_two_columns_of_one_name_is_refused(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = [pyarrow.array([text]) for text in ("a.jpg", "b.jpg", "c.jpg")]
+    table = pyarrow.Table.from_arrays(columns, names=["image_a", "image_b", "image_a"])
+    parquet.write_table(table, tmp_path / "pairs.parquet")
+    with pytest.raises(BatchError, match="two columns of one name"):
+        read(tmp_path / "pairs.parquet")
+
+
 def test_a_missing_table_is_refused(tmp_path):
     for name in ("none.csv", "none.jsonl", "none.parquet"):
         if name.endswith("parquet"):

@@ -42,7 +42,7 @@ def open_parquet(name: str, rows: int, sides: Sequence[str]) -> Iterator[tuple[l
             name, metadata=metadata, pre_buffer=False, buffer_size=_BUFFER, read_dictionary=packed
         ) as file:
             for side in set(sides) & set(schema.names):
-                kind = schema.field(side).type
+                kind = schema.field(schema.names.index(side)).type
                 kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
                 if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
                     raise BatchError(f"{name}: {side} holds {kind}; expected the paths of pictures as text")

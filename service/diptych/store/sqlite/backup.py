@@ -44,6 +44,9 @@ def back_up_collection(
         with store.reading() as source, closing(sqlite3.connect(growing)) as copy:
             copy.execute("PRAGMA synchronous=FULL")
             _copy_database(source, copy, progress)
+            (found,) = copy.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise sqlite3.DatabaseError(f"the collection is damaged ({found}); see `diptych index verify`")
         if (own := _read_calibration(store.directory)) is not None:
             write_atomic(target / CALIBRATION, own)
         growing.replace(final)  # last, as who finds a database there takes the backup for whole
@@ -103,19 +106,25 @@ def _find_losses(store: SqliteBackend, copy: SqliteBackend) -> str | None:
     here, there = ({(*one.pair, one.question, one.answer) for one in each.labels()} for each in (store, copy))
     numbers = {"picture": len(set(store.ids()).difference(copy.ids())), "label": len(here - there)}
     lost = [format_count(number, kind) for kind, number in numbers.items() if number]
-    before, after = (_hash_metadata(each) for each in (copy, store))
-    if changed := sum(id in before and before[id] != text for id, text in after.items()):
+    before, after = (_summarise_records(each) for each in (copy, store))
+    both = [(before[id], now) for id, now in after.items() if id in before]
+    if changed := sum(was[0] != now[0] for was, now in both):
         lost.append(f"the metadata of {format_count(changed, 'picture')}")
+    if kept := sum(now[1] and not was[1] for was, now in both):
+        lost.append(f"the kept files of {format_count(kept, 'picture')}")
     own, others = _read_calibration(store.directory), _read_calibration(copy.directory)
     if None not in (own, others) and own != others:
         lost.append("a calibration")
     return " and ".join(lost) or None
 
 
-def _hash_metadata(store: SqliteBackend) -> dict[str, int]:
-    """The metadata of every picture by its id, as a number that tells different ones apart."""
-    pages = store.pages(_RECORDS)
-    return {record.id: hash(json.dumps(record.metadata, sort_keys=True)) for page in pages for record in page}
+def _summarise_records(store: SqliteBackend) -> dict[str, tuple[int, bool]]:
+    """For every picture by its id a number that tells different metadata apart, and whether its file is kept."""
+    return {
+        record.id: (hash(json.dumps(record.metadata, sort_keys=True)), record.original_kept)
+        for page in store.pages(_RECORDS)
+        for record in page
+    }
 
 
 def _read_calibration(folder: Path) -> bytes | None:

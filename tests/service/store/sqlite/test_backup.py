@@ -15,6 +15,7 @@ from diptych.store.sqlite import backup as archive
 from diptych.store.sqlite.backend import SqliteBackend
 from diptych.store.sqlite.backup import back_up_collection, restore_collection
 from diptych.store.sqlite.database import Store
+from diptych.store.sqlite.schema import DATABASE
 from diptych_runtime.own_calibration import CALIBRATION
 
 
@@ -67,9 +68,10 @@ def test_what_a_backup_lacks_is_lost_only_with_consent_and_what_it_has_comes_bac
     own.write_text("made anew")
     collection.backend.replace_metadata([(a, {"is": "new"})])
     collection.label(a, b, "same", question="thing")
+    collection.add(collection.content(b)[0], keep_originals=True)
     collection.close()
     with SqliteBackend.open(copied.parent, read_only=True) as copy:
-        said = "holds 1 label and the metadata of 1 picture and a calibration that the backup"
+        said = "holds 1 label and .* and the kept files of 1 picture and a calibration that the backup"
         with pytest.raises(StoreError, match=said):
             restore_collection(copy, collection.directory)
         assert own.read_text() == "made anew"
@@ -139,6 +141,19 @@ def test_searches_of_a_reader_find_what_was_restored_though_many_come_at_once_an
             found_by_itself(reader, older.gone)
         with ThreadPoolExecutor(4) as threads:
             assert all(threads.map(lambda _: found_by_itself(reader, older.gone), range(4)))
+
+
+def test_a_damaged_collection_makes_no_backup(collection, tmp_path):
+    collection.close()
+    with (collection.directory / DATABASE).open("r+b") as file:
+        file.seek(5 * 4096)
+        file.write(bytes(range(256)) * 160)
+    with (
+        SqliteBackend.open(collection.directory, read_only=True) as store,
+        pytest.raises(StoreError, match=r"damaged|malformed"),
+    ):
+        back_up_collection(store, tmp_path / "copy")
+    assert list((tmp_path / "copy").iterdir()) == []
 
 
 def test_a_backup_is_restored_into_a_new_folder_and_never_over_itself_nor_under_a_writer(collection, older, tmp_path):
