@@ -118,6 +118,7 @@ ROWS = (
     Row("study limits --plot {out}/limits.png", "diptych_studies.limits:draw_examples", writes=("limits.png",), **_COMPUTED, threads=False),
     Row("evaluate duplicates --only clothing --out {out}/kinds", "diptych_studies.kinds.planted:read_photos", "{in}/clothing.zip", again=False, threads=False),
     Row("study verification --only clothing,goods --out {out}/kinds", "diptych_studies.kinds.planted:read_photos", "{in}/goods.zip", again=False, threads=False),
+    Row("study numbers --only clothing,goods --out {out}/kinds", "diptych_studies.kinds.planted:read_photos", "{in}/goods.zip", again=False, threads=False),
     Row("study language --steps 1 --seeds 1 --processes 0 --text {in}/text.txt --out {out}/study", "diptych_studies.papers.scales:study_language", "{in}/text.txt", model=False, again=False),
     Row("evaluate oneshot {in}/runs", MEASURED, "{in}/runs", threads=False),
     Row("evaluate episodes {in}/characters --split background --episodes 1 --ways 2", MEASURED, "{in}/characters", threads=False),
