@@ -49,7 +49,7 @@ def test_odd_copies_are_drawn_once_and_match_their_originals(small, tmp_path):
     assert [(made.folder / name).stat().st_mtime_ns for name in odd] == times
 
 
-def known(kind: str, seed: int = 0) -> Known:
+def make_known(kind: str, seed: int = 0) -> Known:
     """Made pairs, of whose copies every other one is hard, and the others easy."""
     made = pairs(kind, seed=seed)
     numbers, looked = np.zeros((len(made.found), len(FEATURES))), made.has_look
@@ -59,7 +59,7 @@ def known(kind: str, seed: int = 0) -> Known:
 
 
 def test_a_fit_to_numbers_that_tell_copies_ranks_those_of_another_kind_first():
-    one, others = known("one"), [known("two", 1), known("three", 2)]
+    one, others = make_known("one"), [make_known("two", 1), make_known("three", 2)]
     by = {
         names: fit_numbers(others, names, one) for names in (("bias", "odds"), ("bias", "registered", "agreement_60"))
     }
@@ -71,7 +71,7 @@ AGREEING = {"agreeing": ("bias", "odds", "registered", "agreement_60")}
 
 
 def test_a_family_that_is_left_out_is_not_fitted_to_and_alone_measured():
-    kinds = [known("one"), known("two", 1)]
+    kinds = [make_known("one"), make_known("two", 1)]
     assert "hard" not in kinds[0].without_family("hard").family
     assert kinds[0].without_family("hard").pairs.copies.sum() == (kinds[0].family == "easy").sum()
     assert measure_choices(kinds, "odd", AGREEING) == {}  # of which there are none

@@ -34,7 +34,6 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     **{f"second network, {name}": (*FEW, name) for name in FEATURES if name not in FEW},
 }
 _FEWEST = 5  # copies of a kind of which something can be said
-_PENALTY = 1e-4  # of the squared weights
 _DRAWS = 300
 
 
@@ -144,7 +143,7 @@ def fit_numbers(others: Sequence[Known], names: Sequence[str], one: Known) -> np
     places = [list(FEATURES).index(name) for name in names]
     labels = [other.pairs.copies for other in others]
     numbers = np.concatenate([other.numbers[:, places] for other in others])
-    weights = fit_logistic(numbers, np.concatenate(labels), even_kinds(labels), _PENALTY)
+    weights = fit_logistic(numbers, np.concatenate(labels), even_kinds(labels))
     return one.numbers[:, places] @ weights
 
 

@@ -70,8 +70,8 @@ def restore_collection(
     """Give the collection in a folder, or a new one, the state of a backup; return how many pictures it has.
 
     Its calibration comes along, if it has one. Until all is written the old state stays, also for readers. Raises
-    StoreError for a damaged backup, where another process writes to the folder, and if pictures, labels or a
-    calibration would be lost that the backup has not, unless `replace` is set.
+    StoreError for a damaged backup, where another process writes to the folder, and if pictures, their kept
+    files or metadata, labels or a calibration would be lost that the backup has not, unless `replace` is set.
     """
     if (target / DATABASE).exists() and (target / DATABASE).samefile(copy.path):
         raise StoreError(f"{target} is the backup itself; name the folder of the collection with --store")
