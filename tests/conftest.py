@@ -210,11 +210,11 @@ def artifact_that_looks(tmp_path_factory: pytest.TempPathFactory, artifact_of_tw
     """The small artifact of two questions, which takes a closer look at all pairs before it speaks of copies, and calls
     *same* what can be laid over each other; treat it as read-only.
     """
-    from diptych_runtime.calibration.evidence import FEATURES
+    from diptych_runtime.calibration.evidence import NUMBERS
 
     directory = shutil.copytree(artifact_of_two, tmp_path_factory.mktemp("artifact") / "looks")
     manifest = json.loads((directory / "manifest.json").read_text())
-    weights = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "registered": 4.0, "agreement_60": 12.0}
+    weights = dict.fromkeys(NUMBERS, 0.0) | {"bias": -4.0, "registered": 4.0, "aligned_odds": 1.0}
     look = {"above": 1e-7, "weights": weights, "thresholds": {"0.01": 0.5, "0.001": 0.9}}
     manifest["questions"]["copy"]["verification"] = look
     (directory / "manifest.json").write_text(json.dumps(manifest))

@@ -15,10 +15,10 @@ def pairs(kind: str, copies: int = 40, others: int = 60, rest: int = 940, seed: 
     rng = np.random.default_rng(seed)
     labels = np.arange(copies + others) < copies
     registered = np.where(labels, rng.random(len(labels)) < 0.9, rng.random(len(labels)) < 0.1)
-    agreement = np.where(labels, rng.uniform(0.7, 1, len(labels)), rng.uniform(0, 0.8, len(labels)))
+    odds = np.where(labels, rng.normal(4, 2, len(labels)), rng.normal(-4, 2, len(labels)))
     seen = [
-        Evidence(300, 100, 60, 0.4, agreement=float(value)) if laid else Evidence(300)
-        for laid, value in zip(registered, agreement, strict=True)
+        Evidence(300, 100, 60, aligned_odds=float(value)) if laid else Evidence(300)
+        for laid, value in zip(registered, odds, strict=True)
     ]
     apart = rng.uniform(0, ABOVE, rest + 10), np.arange(rest + 10) < (10 if copies else 0)
     relevance = np.concatenate([rng.uniform(ABOVE, 1, len(labels)), np.where(apart[1], apart[0] ** 0.5, apart[0])])

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import ConfigDict, StrictInt, TypeAdapter, ValidationError, field_validator
+from pydantic import ConfigDict, StrictInt, TypeAdapter, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
 
 from diptych_runtime.atomic import write_atomic
-from diptych_runtime.calibration.after_look import AfterLook
-from diptych_runtime.calibration.evidence import FEATURES, Evidence, Verification
+from diptych_runtime.calibration.evidence import NUMBERS, Evidence, Verification, numbers_of, round_relevance
 from diptych_runtime.calibration.normalization import normalize_logits, shifts_of_pairs
 from diptych_runtime.calibration.questions import MATCH, default_question, upgrade_to_questions
 from diptych_runtime.calibration.recalibration import sigmoid
@@ -53,10 +52,11 @@ class Question:
     stored ones; none leave it as it is. `crops` is the side of the crops in which a query is looked for besides, as a
     share of its picture's (see `crops`); 0 for none. `cohort` is what the cohort of a list of candidates counts, whose
     mean logit is at the `level` for most queries (see `normalization`); 0 leaves scores as they are. `verification` is
-    what a closer look makes of a score, and from which score on there is one; that of a version that saw other things
-    (`evidence.FEATURES`) is left out. `after_look` is what a closer look at a possible copy makes of a score to this
-    question, which is not about copies. `negatives` are thresholds of what is shown, after the closer look, for pairs
-    that do not match and are drawn at `random`, or are the first stage's ten `nearest`.
+    what a closer look makes of a score, and from which score on there is one; `after_look` are the weights of the same
+    numbers (`evidence.NUMBERS`), of which the log-odds of a question that is not about copies are made, none to leave
+    them to the network. Those of a version that weighed other numbers are left out. `negatives` are thresholds of what
+    is shown, after the closer look, for pairs that do not match and are drawn at `random`, or are the first stage's ten
+    `nearest`.
     """
 
     scale: float = 1.0
@@ -67,22 +67,20 @@ class Question:
     cohort: float = 0.0
     level: float = 0.0
     verification: Verification | None = None
-    after_look: AfterLook | None = None
+    after_look: dict[str, float] = field(default_factory=dict)
     negatives: dict[Negatives, Thresholds] = field(default_factory=dict)
 
-    @field_validator("verification", mode="before")
+    @model_validator(mode="before")
     @classmethod
-    def _drop_unknown_features(cls, value: object) -> object:
-        # Weights of what another version saw say nothing here: such a model is served without a closer look.
-        weights = value.get("weights") if isinstance(value, dict) else None
-        return None if isinstance(weights, dict) and set(weights) != set(FEATURES) else value
-
-    @field_validator("after_look", mode="before")
-    @classmethod
-    def _drop_old_weights(cls, value: object) -> object:
-        # Versions before weighed what a look says of the copy, too: such a model is told by its network alone.
-        weights = value.get("looked") if isinstance(value, dict) else None
-        return None if isinstance(weights, dict) and "copy" in weights else value
+    def _drop_other_looks(cls, values: Any) -> Any:
+        # What another version made of a look says nothing here: such a model is served without a closer look.
+        if not isinstance(values, dict):
+            return values
+        look, after = values.get("verification"), values.get("after_look")
+        known = {"verification": look.get("weights") if isinstance(look, dict) else None, "after_look": after}
+        other = {key for key, weights in known.items() if isinstance(weights, dict) and set(weights) - set(NUMBERS)}
+        other |= {"after_look"} if after is None else set()
+        return {key: value for key, value in values.items() if key not in other}
 
     def __post_init__(self) -> None:
         if not 0 <= self.crops < 1 or not 0 <= self.cohort < math.inf or not math.isfinite(self.level):
@@ -90,6 +88,8 @@ class Question:
                 "'crops' must be 0 or more and below 1, 'cohort' 0 or more and 'level' a number, "
                 f"got {self.crops}, {self.cohort} and {self.level}"
             )
+        if not all(map(math.isfinite, self.after_look.values())):
+            raise ValueError(f"'after_look' needs finite weights, got {self.after_look}")
         if not (0 < self.scale < math.inf and math.isfinite(self.offset)):
             raise ValueError(
                 f"calibration must be a positive 'scale' and an 'offset', got {self.scale} and {self.offset}"
@@ -111,15 +111,19 @@ class Question:
     @property
     def effective_thresholds(self) -> dict[str, float]:
         """The thresholds that verdicts are made by: those after a closer look, if there is one."""
-        look = self.verification or self.after_look
-        return look.thresholds if look else self.thresholds
+        return self.verification.thresholds if self.verification else self.thresholds
 
     def shown_relevance(self, logits: np.ndarray, seen: Sequence[Evidence | None]) -> np.ndarray:
         """Probabilities float64 (P,) as they are shown, from the logits (P,) of pairs and the evidence `seen` by a
         closer look at each, where there is one (`Verification.shown_relevance`).
         """
         known = self.relevance(logits).astype(np.float64)
-        return self.verification.shown_relevance(known, seen) if self.verification else known
+        if self.verification:
+            return self.verification.shown_relevance(known, seen)
+        if not self.after_look:
+            return known
+        weights = [self.after_look[name] for name in NUMBERS]
+        return round_relevance(sigmoid(numbers_of(known, seen) @ weights))
 
     def verdict(self, relevance: float) -> Verdict:
         """The verdict of a probability by `shown_relevance` (see `verdicts`)."""

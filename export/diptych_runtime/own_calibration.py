@@ -62,24 +62,16 @@ class OwnQuestion:
             for kind, stated in released.negatives.items()
         }
         made = replace(released, negatives=negatives, thresholds=self.thresholds)
-        look, after = released.verification, released.after_look
-        if look is not None:
+        if (look := released.verification) is not None:
             before, offset = look.recalibration
             line = (self.scale * before, self.scale * offset + self.offset)
-            look = replace(look, recalibration=line, thresholds=self.thresholds, in_collection={})
+            look = replace(look, recalibration=line, thresholds=self.thresholds)
             return replace(made, verification=look, thresholds=released.thresholds)
-        if after is not None:
-            after = replace(
-                after,
-                looked=self._scale_weights(after.looked),
-                apart=self._scale_weights(after.apart),
-                thresholds=self.thresholds,
-            )
+        if released.after_look:
+            weights = {name: self.scale * weight for name, weight in released.after_look.items()}
+            return replace(made, after_look=weights | {"bias": weights["bias"] + self.offset})
         scale, offset = self.scale * released.scale, self.scale * released.offset + self.offset
-        return replace(made, scale=scale, offset=offset, after_look=after)
-
-    def _scale_weights(self, weights: Mapping[str, float]) -> dict[str, float]:
-        return {name: self.scale * weight + self.offset * (name == "bias") for name, weight in weights.items()}
+        return replace(made, scale=scale, offset=offset)
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))

@@ -30,21 +30,22 @@ def test_what_was_saved_is_what_is_loaded(artifact, tmp_path):
         manifest.name = "other"  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def test_what_another_version_made_of_a_look_for_the_thing_is_left_to_the_network_alone(copied):
-    first = {"looked": {"bias": 1.0, "registered": 1.0, "logit": 0.0, "copy": 0.5}, "apart": {"bias": 0, "logit": 1.5}}
-    second = {"looked": {"bias": 1.0, "logit": 0.0, "copy": 0.5}, "apart": {"bias": 0, "logit": 1.5, "in_vain": 0.2}}
-    for before in (first, second | {"look": {"above": 0.5, "weights": {}}}):
-        rewrite(copied, questions={"match": {"after_look": before | {"above": 0.9}, "thresholds": {"0.01": 0.8}}})
-        match = Manifest.load(copied).questions["match"]
-        assert match.after_look is None
-        assert match.effective_thresholds == {"0.01": 0.8}
-    rewrite(copied, questions={"match": {"after_look": {"looked": 3, "apart": {"bias": 0, "logit": 1.5}}}})
-    with pytest.raises(ArtifactError, match="looked"):
+def test_what_another_version_made_of_a_look_is_left_out_and_the_network_alone_decides(copied):
+    after = {"looked": {"bias": 1.0, "inliers": 0.5}, "apart": {"bias": 0, "logit": 1.5, "in_vain": 0.2}, "above": 0.9}
+    look = {"above": 0.5, "weights": {"bias": 1.0, "agreement_60": 4.0}, "hidden": {}, "thresholds": {"0.01": 0.9}}
+    rewrite(copied, questions={"match": {"after_look": after, "verification": look, "thresholds": {"0.01": 0.8}}})
+    match = Manifest.load(copied).questions["match"]
+    assert match.verification is None
+    assert match.effective_thresholds == {"0.01": 0.8}
+    weights = {"bias": 1.0, "odds": 1.0, "registered": 1.0, "containment": 0.5, "aligned_odds": 1.0}
+    rewrite(copied, questions={"match": {"verification": look | {"weights": weights}}})
+    with pytest.raises(ArtifactError, match="hidden"):
         Manifest.load(copied)
-    weights = {"looked": {"bias": 1.0, "inliers": 0.5}, "apart": {"bias": 0, "logit": 1.5, "in_vain": 0.2}}
-    rewrite(copied, questions={"match": {"after_look": weights}})
-    assert (after := Manifest.load(copied).questions["match"].after_look) is not None
-    assert after.apart["in_vain"] == 0.2
+    del look["hidden"]
+    rewrite(copied, questions={"match": {"verification": look | {"weights": weights}}})
+    read = Manifest.load(copied).questions["match"].verification
+    assert read is not None
+    assert read.weights == weights
 
 
 @pytest.mark.parametrize("version", [0, 3, "1", True, None])

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import asdict
 
 import pytest
 from looked_at import ABOVE, pairs
@@ -17,7 +16,6 @@ from diptych_studies.verification import (
     read_descriptions,
     save_verification,
     study_verification,
-    verification_text,
 )
 from diptych_training.errors import DataError
 
@@ -42,27 +40,6 @@ def test_the_study_fits_both_sorts_for_every_question(artifact_of_two, tmp_path)
     assert 0 < stated["nearest"]["0.01"] < 1
 
 
-@pytest.mark.usefixtures("small")
-def test_the_thing_alone_may_be_fitted_to_a_model_that_takes_closer_looks(
-    artifact_of_two, artifact_that_looks, tmp_path
-):
-
-    def study(artifact):
-        return study_verification(
-            Runtime.open(artifact), tmp_path, tmp_path, kinds=["pages", "more"], thing_alone=True, thing_above=0.8
-        )
-
-    result = study(artifact_that_looks)
-    known = Runtime.open(artifact_that_looks).manifest.questions["copy"].verification
-    assert known is not None
-    assert result["verification"] == asdict(known)
-    assert result["after_look"]["above"] == 0.8
-    assert result["kinds"] == []
-    assert verification_text(result).startswith("kind")
-    with pytest.raises(DataError, match="takes no closer look, or does not tell the thing: leave out --thing-alone"):
-        study(artifact_of_two)
-
-
 def test_a_row_counts_the_copies_that_were_missed_and_the_pictures_that_were_wronged():
     one = pairs("one")
     fitted = fit_verification([pairs("two", seed=1)], ABOVE)
@@ -79,11 +56,12 @@ def test_what_was_fitted_is_saved_for_the_next_export(tmp_path, tiny_network):
     negatives = {"copy": {"random": {"0.001": 0.5}, "nearest": {"0.01": 0.7}}, "thing": {"random": {}}}
     result = {
         "verification": {"above": 0.9, "weights": {}, "thresholds": {}},
-        "after_look": {"looked": {}, "apart": {}, "thresholds": {}},
+        "thing": {"after_look": {}, "thresholds": {"0.01": 0.7}},
         "negatives": negatives,
     }
     line = {"scale": 1.0, "offset": 0.0}
-    save_checkpoint(tiny_network, tmp_path / "model", {"questions": {"copy": line, "thing": line}})
+    old = line | {"after_look": {"looked": {}}}
+    save_checkpoint(tiny_network, tmp_path / "model", {"questions": {"copy": line, "thing": old}})
     save_verification(result, tmp_path / "model")
     assert load_checkpoint(tmp_path / "model")[1]["questions"]["copy"] == {
         "scale": 1.0,
@@ -92,7 +70,7 @@ def test_what_was_fitted_is_saved_for_the_next_export(tmp_path, tiny_network):
         "negatives": negatives["copy"],
     }
     thing = load_checkpoint(tmp_path / "model")[1]["questions"]["thing"]
-    assert thing == line | {"after_look": result["after_look"], "negatives": negatives["thing"]}
+    assert thing == line | result["thing"] | {"negatives": negatives["thing"]}
     before = (tmp_path / "model" / "weights.safetensors").read_bytes()
     made = tmp_path / "artifact"
     shutil.copytree(tmp_path / "model", made / "checkpoint")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -290,14 +289,6 @@ def verification(
         Path | None,
         Option(metavar="DIR", help="write what was fitted into this checkpoint or artifact"),
     ] = None,
-    thing_above: Annotated[
-        float,
-        Option(metavar="P", min=0.5, max=1, help="the look says what the thing is from this probability of a copy"),
-    ] = 0.9,
-    thing_alone: Annotated[
-        bool,
-        Option("--thing-alone", help="fit only what the look says of the thing; what tells copies stays as it is"),
-    ] = False,
     only: _Kinds = (),
     out: _KindsFolder = _KINDS_FOLDER,
     model: AnyModel = "photo",
@@ -315,9 +306,7 @@ def verification(
     console = Console(as_json, quiet)
     if save:
         read_descriptions(save)  # before an hour's work, not after it
-    result = _measure_kinds(
-        console, model, out, only, partial(study_verification, thing_above=thing_above, thing_alone=thing_alone)
-    )
+    result = _measure_kinds(console, model, out, only, study_verification)
     if save:
         save_verification(result, save)
     console.emit(result, verification_text(result))

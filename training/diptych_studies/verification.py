@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,21 +23,21 @@ from diptych_runtime.models import CHECKPOINT
 from diptych_runtime.runtime import Runtime
 from diptych_studies.kinds.examined import Examined
 from diptych_studies.kinds.fitting import (
-    ABOVE_THING,
     Answers,
     Pairs,
     answers_of,
     ask_for_looks,
-    collection_thresholds,
     fit_after_look,
     fit_verification,
-    in_collection,
     look_closer,
 )
 from diptych_studies.kinds.negatives import fit_negatives, others_of
+from diptych_studies.kinds.odd_edits import add_odd_copies
 from diptych_studies.kinds.planted import KINDS, open_kinds
 from diptych_training.errors import DataError
 from diptych_training.learning.calibration import NEAREST, even_weights
+
+AFTER_LOOK = ("after_look", "thresholds")  # of the question of the thing, which are fitted
 
 
 def study_verification(
@@ -45,59 +46,45 @@ def study_verification(
     folder: Path,
     *,
     kinds: Sequence[str] = KINDS,
-    thing_above: float = ABOVE_THING,
-    thing_alone: bool = False,
     begin: Callable[[str], Callable[[int], object]] = lambda kind: lambda n: None,
 ) -> dict[str, Any]:
     """Look closer in every kind, fit `verification` to all, and report for each the rates of a fit to the others, at
     the thresholds stated and at that of `dedupe`, *auto*, and the thresholds with which the `negatives` of all kinds
-    pass. What the look says of the *thing* counts for pairs that the network takes for copies with a probability of
-    `thing_above` or more. With `thing_alone` no more than that is fitted: what tells copies stays as the model has it.
+    pass.
 
-    Raises `DataError` for unknown kinds, for fewer than two, and with `thing_alone` for a model that takes no closer
-    look.
+    Raises `DataError` for unknown kinds, and for fewer than two.
     """
     questions = dict(runtime.manifest.questions)
     copy = runtime.asking(COPY).question
-    if thing_alone and (questions[copy].verification is None or THING not in questions):
-        raise DataError(f"{runtime.name} takes no closer look, or does not tell the thing: leave out --thing-alone")
     opened = open_kinds(kinds, folder, directory / "sets")
-    all_examined = [Examined(runtime, planted, begin(planted.kind)) for planted in opened]
-    rows: list[dict[str, Any]] = []
-    if not thing_alone:
-        fitted, rows = _fit_all_kinds(all_examined, [look_closer(examined) for examined in all_examined])
-        questions[copy] = replace(questions[copy], verification=fitted)
+    all_examined = [Examined(runtime, add_odd_copies(planted), begin(planted.kind)) for planted in opened]
+    fitted, rows = _fit_all_kinds([look_closer(examined) for examined in all_examined])
+    questions[copy] = replace(questions[copy], verification=fitted)
     if THING in questions:
-        answers = [_label_things(examined) for examined in all_examined]
-        after = fit_after_look(questions, answers, thing_above)
-        questions[THING] = replace(questions[THING], after_look=after)
+        questions[THING] = fit_after_look(questions, [_label_things(examined) for examined in all_examined])
     others = [others_of(examined, questions) for examined in all_examined]
     return {
         "model": runtime.name,
         "revision": runtime.revision,
         "verification": asdict(questions[copy])["verification"],
-        "after_look": asdict(questions[THING])["after_look"] if THING in questions else None,
+        "thing": {key: asdict(questions[THING])[key] for key in AFTER_LOOK} if THING in questions else {},
         "negatives": fit_negatives(questions, others),
         "kinds": rows,
     }
 
 
-def _fit_all_kinds(
-    all_examined: Sequence[Examined], sets: Sequence[Pairs]
-) -> tuple[Verification, list[dict[str, Any]]]:
+def _fit_all_kinds(sets: Sequence[Pairs]) -> tuple[Verification, list[dict[str, Any]]]:
     """Fit a verification to all kinds, and measure it on each.
 
-    The row of a kind is measured with a fit to the others.
+    The row of a kind is measured with a fit to the others, and *auto* is the threshold of `dedupe`.
     """
-    alone = [fit_verification([other for other in sets if other is not one]) for one in sets]
-    together, rows = [in_collection(*each) for each in zip(all_examined, sets, alone, strict=True)], []
-    for one, unseen, (pairs, values) in zip(sets, alone, together, strict=True):
-        elsewhere = [other for other in together if other[0] is not pairs]
-        bars = collection_thresholds(elsewhere, min(unseen.thresholds.values()))
-        bars["auto"] = discovery_threshold(joining_scores(pairs.found, values), one.pictures, min(bars.values()))
-        rows.append(measure_kind(unseen, one) | {"in_collection": rates_of(pairs, values, bars)})
-    fitted = fit_verification(sets)
-    return replace(fitted, in_collection=collection_thresholds(together, min(fitted.thresholds.values()))), rows
+    rows = []
+    for one in sets:
+        unseen = fit_verification([other for other in sets if other is not one])
+        joined = joining_scores(one.found, one.judge_pairs(unseen))
+        auto = discovery_threshold(joined, one.pictures, min(unseen.thresholds.values()))
+        rows.append(measure_kind(unseen, one, {"auto": auto}))
+    return fit_verification(sets), rows
 
 
 def _label_things(examined: Examined) -> Answers:
@@ -115,8 +102,7 @@ def save_verification(result: Mapping[str, Any], model: Path) -> None:
     for path, values in read_descriptions(model).items():
         questions = _find_questions(values)
         questions[COPY]["verification"] = result["verification"]
-        if result.get("after_look") and THING in questions:
-            questions[THING]["after_look"] = result["after_look"]
+        questions.get(THING, {}).update(result["thing"])
         for question, known in questions.items():
             known["negatives"] = result["negatives"].get(question, {})
         write_atomic(path, (json.dumps(values, indent=2) + "\n").encode())
@@ -147,8 +133,10 @@ def _find_questions(values: dict[str, Any]) -> dict[str, Any]:
     return values.get("metadata", values).get("questions", {})
 
 
-def measure_kind(verification: Verification, pairs: Pairs) -> dict[str, Any]:
-    """Measure the errors and rates of a verification on one kind.
+def measure_kind(
+    verification: Verification, pairs: Pairs, thresholds: Mapping[str, float] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Measure the errors and rates of a verification on one kind, at its own thresholds and others.
 
     It was fitted to other kinds; every pair counts by itself.
     """
@@ -162,7 +150,7 @@ def measure_kind(verification: Verification, pairs: Pairs) -> dict[str, Any]:
         "others_looked_at": int((looked & ~pairs.copies).sum()),
         "ece_before": both[0],
         "ece": both[1],
-        "at": rates_of(pairs, relevance, verification.thresholds),
+        "at": rates_of(pairs, relevance, {**verification.thresholds, **thresholds}),
     }
 
 
@@ -189,12 +177,12 @@ def _measure_calibration_error(relevance: np.ndarray, copies: np.ndarray) -> flo
 
 def verification_text(result: Mapping[str, Any]) -> str:
     """The kinds as a table, each with a closer look that was fitted to the others, and pairs as they are together."""
-    rates = [*result["verification"]["in_collection"], "auto"]
+    rates = [*result["verification"]["thresholds"], "auto"]
     head = ["kind", "pictures", "copies", "looked at", "ECE before", "after"]
     head += [f"{what} at {rate}" for rate in rates for what in ("found", "wrong pictures")]
     lines = []
     for one in result["kinds"]:
-        figures = [one["in_collection"].get(rate) for rate in rates]
+        figures = [one["at"].get(rate) for rate in rates]
         cells = [one["kind"], one["pictures"], one["copies"], one["looked_at"]]
         cells += ["-" if one[key] is None else f"{one[key]:.3f}" for key in ("ece_before", "ece")]
         for figure in figures:

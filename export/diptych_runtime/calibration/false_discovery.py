@@ -14,13 +14,12 @@ import math
 import numpy as np
 
 from diptych_runtime.calibration.folds import DisjointSets
-from diptych_runtime.calibration.transitivity import UNSURE
 
 FALSE_SHARE, FALSE_PAIRS = 0.08, 1 / 50  # of the pairs that are proposed, and for each picture
 # Scores are `too_sure` by so many times for each pair of a picture that is hard to tell, and at most by so many times,
 # as measured on kinds of pictures that the look was not fitted to (docs/studies/2026-11-dedupe.md); a small collection
 # counts as if it had so many pictures more.
-HARD_TO_TELL = UNSURE, 0.85
+HARD_TO_TELL = 0.3, 0.85
 TOO_SURE, AT_MOST, MORE = 130.0, 8.0, 50
 
 

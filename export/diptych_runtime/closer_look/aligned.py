@@ -6,19 +6,28 @@ every model: what it sees are two pictures on one grid, and nothing of what a mo
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from diptych_runtime.closer_look.blocks import Laid
 from diptych_runtime.session import open_session, run_session
 
 GRAPH = "aligned.onnx"
 STRIDE = 8  # the network's: a grid's sides are multiples of it
 SCALE = 1.2  # pixels for each pixel where the keypoints lie, at most
 _DECIMALS = 3  # processors differ in the last bits
+
+
+@dataclass(frozen=True)
+class Laid:
+    """Two pictures on one grid, uint8 (h, w, 3), and where both are `shown`, bool (h, w)."""
+
+    a: np.ndarray
+    b: np.ndarray
+    shown: np.ndarray
 
 
 def aligned_odds(laid: Laid) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from diptych_runtime.calibration.evidence import FEWEST
-from diptych_runtime.closer_look.homography import fit_homography, is_plausible, miss_distances
+from diptych_runtime.closer_look.homography import fit_homography, is_plausible
 
 RATIO = 0.85  # of the distances to the best and to the second best match
 ERROR = 4.0  # pixels by which a match may miss
@@ -56,14 +56,12 @@ class Keypoints:
 
 @dataclass(frozen=True)
 class Registration:
-    """The registration of two pictures: their `matches`, and the homography that explains the `inliers` among them with
-    a median error of so many pixels, from the first one or, if `mirrored`, from its mirror image; without one there are
-    none.
+    """The registration of two pictures: their `matches`, and the homography that explains the `inliers` among them,
+    from the first one or, if `mirrored`, from its mirror image; without one there are none.
     """
 
     matches: int
     inliers: int = 0
-    error: float = 0.0
     homography: np.ndarray | None = None
     mirrored: bool = False
 
@@ -90,8 +88,7 @@ def _register_one_way(a: Keypoints, b: Keypoints, size: tuple[int, int], least: 
     homography, inliers = fit_homography(places_a, places_b, b.arrows[there] / a.arrows[here], ERROR)
     if homography is None or inliers.sum() < FEWEST or not is_plausible(homography, size):
         return none
-    error = float(np.median(miss_distances(homography, places_a, places_b)[inliers]))
-    return Registration(len(here), int(inliers.sum()), error, homography)
+    return Registration(len(here), int(inliers.sum()), homography)
 
 
 def _match_keypoints(a: Keypoints, b: Keypoints) -> tuple[np.ndarray, np.ndarray]:

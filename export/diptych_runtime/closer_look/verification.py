@@ -2,9 +2,8 @@
 
 A network that sees a picture as 12 x 12 tokens cannot read; two pages of one layout are the same to it. Here the
 keypoints of both (SIFT: Lowe 2004, RootSIFT: Arandjelovic and Zisserman 2012) are matched, one homography is fitted to
-the matches (`homography`), one picture is laid over the other by it, and both are compared where they overlap: block by
-block (normalised cross-correlation), and by a small network (`aligned`). `calibration.evidence` makes one probability
-of that and of what the pair network said.
+the matches (`homography`), one picture is laid over the other by it, and a network compares both where they overlap
+(`aligned`). `calibration.evidence` makes one probability of that and of what the pair network said.
 """
 
 from __future__ import annotations
@@ -13,26 +12,12 @@ import cmath
 import hashlib
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from diptych_runtime.calibration.evidence import FEWEST, KEYPOINTS, Evidence
-from diptych_runtime.closer_look.aligned import SCALE, aligned_odds, crop_to_shown
-from diptych_runtime.closer_look.blocks import (
-    ALIKE,
-    BLOCK,
-    COARSELY,
-    DETAIL,
-    OTHER,
-    TEXTURED,
-    Blocks,
-    Laid,
-    measure_colours,
-    measure_spots,
-    share_true,
-)
+from diptych_runtime.closer_look.aligned import SCALE, Laid, aligned_odds, crop_to_shown
 from diptych_runtime.closer_look.frames import Frames
 from diptych_runtime.closer_look.homography import import_opencv, magnification
 from diptych_runtime.closer_look.registration import Keypoints, Registration, register_pair
@@ -117,14 +102,21 @@ def verify(a: View, b: View) -> Evidence:
         fewer,
         found.matches,
         found.inliers,
-        found.error,
         identical=pair.order == 0,
         equal=bool(a.digest) and a.digest == b.digest,
         frames_differ=a.frames is not None and b.frames is not None and not a.frames.agrees_with(b.frames),
     )
     if found.homography is None:
-        return replace(seen, apart=_colour_distance(a.rgb, b.rgb)) if seen.is_blank else seen
-    return replace(seen, **_measure_overlap(pair.a, pair.b, found.homography))
+        return replace(seen, apart=_colour_distance(a.rgb, b.rgb)) if fewer < FEWEST else seen
+    here, there = (
+        float(grid.shown_area.mean())
+        for grid in (
+            _Grid.over_view(pair.a, pair.b, found.homography, 1.0),
+            _Grid.over_view(pair.b, pair.a, np.linalg.inv(found.homography), 1.0),
+        )
+    )
+    odds = aligned_odds(pair.lay_over(found.homography))
+    return replace(seen, coverage=min(here, there), containment=max(here, there), aligned_odds=odds)
 
 
 def lay_pair(a: View, b: View) -> Laid | None:
@@ -133,10 +125,7 @@ def lay_pair(a: View, b: View) -> Laid | None:
     It is cut to where both are shown (`aligned`).
     """
     pair = _Registered.from_views(a, b)
-    homography = pair.found.homography
-    if homography is None:
-        return None
-    return crop_to_shown(_lay_over(pair.a, pair.b, homography, min(_finest_scale(pair.a, pair.b, homography), SCALE)))
+    return None if pair.found.homography is None else pair.lay_over(pair.found.homography)
 
 
 def placement(a: View, b: View) -> np.ndarray | None:
@@ -172,6 +161,12 @@ class _Registered:
             a, b = b, a
         found = register_pair(a.keypoints, b.keypoints, a.size)
         return cls(a.mirror_image if found.mirrored else a, b, order, found)
+
+    def lay_over(self, homography: np.ndarray) -> Laid:
+        """One picture laid over the other, in their own resolution at most, and cut to where both are shown."""
+        return crop_to_shown(
+            _lay_over(self.a, self.b, homography, min(_finest_scale(self.a, self.b, homography), SCALE))
+        )
 
 
 def _compare_pixels(a: np.ndarray, b: np.ndarray) -> int:
@@ -211,34 +206,6 @@ def _describe_picture(picture: Image.Image) -> View:
 def _resize_pixels(rgb: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     cv2 = import_opencv()
     return cv2.resize(rgb, size, interpolation=cv2.INTER_AREA if size[0] < rgb.shape[1] else cv2.INTER_CUBIC)
-
-
-def _measure_overlap(a: View, b: View, homography: np.ndarray) -> dict[str, Any]:
-    finest = _finest_scale(a, b, homography)
-    coarse, fine = _lay_over(a, b, homography, 1.0), _lay_over(a, b, homography, finest)
-    back = _Grid.over_view(b, a, np.linalg.inv(homography), 1.0).shown_area
-    here, there = share_true(coarse.shown), share_true(back)
-    smooth = Blocks.from_laid(coarse, blur=1.5, block=BLOCK)
-    textured = smooth.inside & (smooth.higher_deviation > COARSELY)
-    agreeing = smooth.correlation[textured]
-    sharp = Blocks.from_laid(fine, blur=0.7, block=DETAIL, reach=1)
-    either, both = (sharp.inside & (texture > TEXTURED) for texture in (sharp.higher_deviation, sharp.lower_deviation))
-    coloured, off = measure_colours(fine, sharp)
-    return {
-        "coverage": min(here, there),
-        "containment": max(here, there),
-        "blocks": len(agreeing),
-        "agreement": share_true(agreeing > ALIKE),
-        "worst": float(np.quantile(agreeing, 0.05)) if len(agreeing) else 0.0,
-        "scale": finest,
-        "detail": share_true(sharp.correlation[either] > ALIKE),
-        "detail_both": share_true(sharp.correlation[both] > ALIKE),
-        "detail_worst": float(np.quantile(sharp.correlation[both], 0.02)) if both.any() else 0.0,
-        "differing": share_true((both & (sharp.correlation < OTHER))[either]),
-        "aligned_odds": aligned_odds(crop_to_shown(fine if finest <= SCALE else _lay_over(a, b, homography, SCALE))),
-        **coloured,
-        **measure_spots(sharp, off),
-    }
 
 
 def _finest_scale(a: View, b: View, homography: np.ndarray) -> float:

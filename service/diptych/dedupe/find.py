@@ -32,10 +32,9 @@ from diptych.store.records import Record
 from diptych_runtime import judgement
 from diptych_runtime.calibration.false_discovery import joining_scores
 from diptych_runtime.calibration.questions import COPY
-from diptych_runtime.calibration.transitivity import UNSURE, Transitivity, are_among, open_pairs
 from diptych_runtime.calibration.verdicts import Verdict, verdict_from, verdict_thresholds
+from diptych_runtime.closer_look.votes import are_among
 from diptych_runtime.errors import PictureError
-from diptych_runtime.runtime import Runtime
 
 _STEP = 500  # records read at once
 _FILES = 20  # files read between two ticks
@@ -80,7 +79,7 @@ def duplicates_among(
     paths = {one.id: one.path for one in reversed(found)}
     closer = CloserLook(collection, ids, paths, pair_cache, question, on_stage, views)
     pairs = closer.elect_pairs(scores, pairs, asking, candidates)
-    pairs, values, transitivity = _make_consistent(pairs, judged := partial(closer.judge_pairs, scores), asking, asked)
+    values = (judged := partial(closer.judge_pairs, scores))(pairs)
     apart |= different_pairs(collection.backend, question)
     labelled = places_of(apart, ids)
     values = np.where(are_among(pairs, labelled), 0.0, values)
@@ -94,7 +93,7 @@ def duplicates_among(
     contents = list(dict.fromkeys(place[found[number].id] for number in order))
     likely = [(a, b) for a, b in pairs[near].tolist()], values[near].tolist()
     known, matching = matches_of(*likely, bound), matches_of(*likely, limit)
-    ask = _ask_about(known, bound, asking, labelled, judged, transitivity)
+    ask = _ask_about(known, bound, asking, labelled, judged)
     groups = group_items(contents, matching, limit, ask)
     shown = list(map({found[number].id: found[number] for number in reversed(order)}.__getitem__, ids))
     compare = PixelComparisons(closer, pair_cache, scores.tick, apart).compare
@@ -162,7 +161,6 @@ def _ask_about(
     asking: np.ndarray,
     labelled: np.ndarray,
     judged: Callable[[np.ndarray], np.ndarray],
-    transitivity: Transitivity,
 ) -> Ask:
     """A function that scores pairs for `group_items`, 0 where neither is `asking` or they are `labelled` different.
 
@@ -173,29 +171,13 @@ def _ask_about(
         places = np.array(wanted)
         compared = asking[places].any(1) & ~are_among(places, labelled)
         answers = np.zeros(len(places))
-        answers[compared] = transitivity.make_consistent(places[compared], judged(places[compared]), UNSURE)
+        answers[compared] = judged(places[compared])
         for (a, b), score in zip(wanted, answers.tolist(), strict=True):
             if score >= bound:
                 known.setdefault(a, {})[b] = known.setdefault(b, {})[a] = score
         return answers.tolist()
 
     return ask
-
-
-def _make_consistent(
-    pairs: np.ndarray, judged: Callable[[np.ndarray], np.ndarray], asking: np.ndarray, runtime: Runtime
-) -> tuple[np.ndarray, np.ndarray, Transitivity]:
-    """The pairs, and beside them those that tell whether two matches of one picture can both be right (`open_pairs`),
-    with scores that do not contradict each other; without a closer look, which alone is sure enough, as they are.
-    """
-    values = judged(pairs)
-    if runtime.verification is None:
-        return pairs, values, Transitivity(len(asking), pairs[:0], values[:0])
-    more = open_pairs(pairs, values, most_lenient(runtime.verification.thresholds))
-    more = more[asking[more].any(1)]
-    pairs, values = np.concatenate([pairs, more]), np.concatenate([values, judged(more)])
-    transitivity = Transitivity(len(asking), pairs, values)
-    return pairs, transitivity.make_consistent(pairs, values, UNSURE), transitivity
 
 
 def make_groups(

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 LEDGER = "dedupe.sqlite"
 _EVIDENCE_OF = TypeAdapter(Evidence)
-_VERSION = 17
+_VERSION = 18
 
 # Pairs are named by the ids of contents, so a file that changes its name keeps its scores and one that changes its
 # content has none. An id is 16 bytes here, the lower one first. A score is of one question of the model.

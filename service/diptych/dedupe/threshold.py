@@ -66,10 +66,8 @@ def alarm_rate(
 
 
 def stated_of(runtime: Runtime) -> Mapping[str, float]:
-    """The thresholds by which pairs are grouped: after a closer look, if there is one, those of one collection."""
-    if runtime.verification is None:
-        return runtime.thresholds
-    return runtime.verification.in_collection or runtime.verification.thresholds
+    """The thresholds by which pairs are grouped: those after a closer look, if there is one."""
+    return runtime.thresholds if runtime.verification is None else runtime.verification.thresholds
 
 
 def by_rates(thresholds: Mapping[str, float], pictures: int) -> float:

@@ -114,17 +114,15 @@ def look_in_words(found: Explanation) -> str:
     others = "; what they show behind the first frame or page differs" if seen.frames_differ else ""
     if seen.identical or seen.equal:
         return f"both pictures have the same pixels{others}"
-    if seen.is_blank:
+    if seen.highest_probability < 1:
         return f"there is too little in them to be matched; their colours are {seen.apart:.0f} of 255 levels apart"
     if not seen.is_registered:
         matches, keypoints = format_count(seen.matches, "match", "matches"), format_count(seen.keypoints, "keypoint")
         return f"one picture cannot be laid over the other: {keypoints}, {matches}, and too few that agree"
     return (
         f"{seen.inliers:,} of {format_count(seen.matches, 'matching keypoint')} agree how one lies over the other; "
-        f"they overlap in {seen.containment:.0%} of the smaller and {seen.coverage:.0%} of the larger, where "
-        f"{seen.agreement:.0%} of what has texture is alike"
-        + ("; each shows too much that the other lacks to be its copy" if seen.is_beside else "")
-        + others
+        f"they overlap in {seen.containment:.0%} of the smaller and {seen.coverage:.0%} of the larger, and what "
+        f"overlaps is one picture with a probability of {1 / (1 + math.exp(-seen.aligned_odds)):.0%}{others}"
     )
 
 

@@ -3,8 +3,7 @@
 import numpy as np
 from PIL import Image, ImageFilter
 
-from diptych_runtime.closer_look.aligned import STRIDE, aligned_odds, as_pair
-from diptych_runtime.closer_look.blocks import Laid
+from diptych_runtime.closer_look.aligned import STRIDE, Laid, aligned_odds, as_pair
 
 
 def photograph(seed: int) -> np.ndarray:

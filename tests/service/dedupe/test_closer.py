@@ -15,7 +15,7 @@ from diptych.dedupe.find import duplicates_among
 from diptych.dedupe.pair_cache import PairCache
 from diptych.errors import UnknownPictureError
 from diptych.scoring.view_cache import ViewCache
-from diptych_runtime.calibration.evidence import FEATURES, Verification
+from diptych_runtime.calibration.evidence import NUMBERS, Verification
 from diptych_runtime.calibration.false_discovery import discovery_threshold
 from diptych_runtime.calibration.verdicts import verdict
 from diptych_runtime.closer_look.registration import Keypoints
@@ -23,7 +23,7 @@ from diptych_runtime.closer_look.verification import View
 
 VIEW = View(np.zeros((9, 9, 3), np.uint8), Keypoints.none())
 # Only what can be laid over each other, and agrees, is a copy.
-WEIGHTS = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "registered": 4.0, "agreement_60": 12.0}
+WEIGHTS = dict.fromkeys(NUMBERS, 0.0) | {"bias": -4.0, "registered": 4.0, "aligned_odds": 1.0}
 LOOK = Verification(0.1, WEIGHTS, {"0.01": 0.5, "0.001": 0.9})
 
 
@@ -82,7 +82,8 @@ def test_copies_agree_others_do_not_and_no_pair_is_looked_at_twice_whatever_the_
 def test_what_the_network_calls_different_is_not_looked_at_and_passes_no_threshold(scenes, monkeypatch):
     monkeypatch.setattr(Scorer, "evidence", lambda *_: pytest.fail("it was looked at"))
     look, scores = closer_look(scenes, PairCache(None, "x")), np.full(6, 0.05)
-    assert look.adjust_scores(every_pair(4), scores).tolist() == scores.tolist()
+    expected = LOOK.shown_relevance(scores, [None] * 6)
+    assert look.adjust_scores(every_pair(4), scores).tolist() == expected.tolist()
     look.verification = replace(LOOK, above=0.95)
     found = look.adjust_scores(every_pair(4), np.full(6, 0.94))
     assert 0.499 < found.max() < min(LOOK.thresholds.values())

@@ -11,7 +11,7 @@ from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.closer_look.comparison import NOTHING, Comparison
 from diptych_runtime.closer_look.votes import LENGTH
 
-SEEN = Evidence(300, 40, 30, 0.5, agreement=0.9)
+SEEN = Evidence(300, 40, 30, 0.5, aligned_odds=2.5)
 
 
 @pytest.fixture
@@ -105,8 +105,8 @@ def test_damaged_values_count_as_unknown(path, picture):
 def test_what_is_no_cache_of_this_version_is_refused_with_the_way_out(path):
     path.write_bytes(b"")
     with PairCache(path, "rev") as pair_cache:
-        pair_cache._connection.execute("PRAGMA user_version=18")
-    with pytest.raises(DedupeError, match="format version 18, and this Diptych reads version 17; delete it"):
+        pair_cache._connection.execute("PRAGMA user_version=19")
+    with pytest.raises(DedupeError, match="format version 19, and this Diptych reads version 18; delete it"):
         PairCache(path, "rev")
     path.write_bytes(b"no database at all " * 100)
     with pytest.raises(DedupeError, match=r"dedupe\.sqlite: file is not a database; .*delete it"):

@@ -10,7 +10,7 @@ from diptych.dedupe.threshold import (
     threshold_of,
 )
 from diptych.errors import DedupeError
-from diptych_runtime.calibration.evidence import FEATURES, Verification
+from diptych_runtime.calibration.evidence import NUMBERS, Verification
 from diptych_runtime.calibration.false_discovery import discovery_threshold, doubts
 from diptych_runtime.manifest import Manifest
 from diptych_runtime.models import find_artifact
@@ -68,7 +68,7 @@ def test_only_a_model_that_takes_no_closer_look_needs_rates(artifact):
 def looking(runtime: Runtime) -> Runtime:
     """The model, as if it took a closer look."""
     (name,) = runtime.questions
-    look = Verification(0.9, dict.fromkeys(FEATURES, 0.0), STATED)
+    look = Verification(0.9, dict.fromkeys(NUMBERS, 0.0), STATED)
     question = replace(runtime.manifest.questions[name], verification=look)
     runtime.manifest = replace(runtime.manifest, questions={name: question})
     runtime._set_question(name)

@@ -13,7 +13,7 @@ from diptych import Collection
 from diptych.dedupe import closer
 from diptych.http import pair_jobs
 from diptych.labelling.table import COLUMNS
-from diptych_runtime.calibration.evidence import FEATURES, Verification
+from diptych_runtime.calibration.evidence import NUMBERS, Verification
 from diptych_runtime.own_calibration import CALIBRATION, OwnCalibration, OwnQuestion, released_digest
 from diptych_runtime.runtime import Runtime
 
@@ -66,7 +66,7 @@ def to_the_end(client, path: str) -> list[dict]:
 
 @pytest.mark.parametrize("path", [NEXT, "/v1/duplicates"])
 def test_closer_looks_are_a_stage_of_their_own(client, slowly, monkeypatch, path):
-    look = Verification(1e-9, dict.fromkeys(FEATURES, 0.0) | {"bias": 4.0}, {"0.01": 0.5, "0.001": 0.9})
+    look = Verification(1e-9, dict.fromkeys(NUMBERS, 0.0) | {"bias": 4.0}, {"0.01": 0.5, "0.001": 0.9})
     monkeypatch.setattr(Runtime, "verification", look)
     told = [(one["stage"], one["scored"], *one["closer_looks"].values()) for one in to_the_end(client, path)]
     looks = [("closer_looks", 10, taken, 10) for taken in (4, 8, 10, 10)]

@@ -5,15 +5,14 @@ import pytest
 from looked_at import pairs
 from PIL import Image
 
-from diptych_runtime.calibration.evidence import FEATURES, feature_rows
 from diptych_runtime.runtime import Runtime
 from diptych_studies.kinds import planted
 from diptych_studies.kinds.numbers import (
     NETWORK,
-    RELEASED,
     Known,
     fit_numbers,
     measure_choices,
+    numbers_and_more,
     numbers_text,
     study_numbers,
 )
@@ -52,22 +51,20 @@ def test_odd_copies_are_drawn_once_and_match_their_originals(small, tmp_path):
 def make_known(kind: str, seed: int = 0) -> Known:
     """Made pairs, of whose copies every other one is hard, and the others easy."""
     made = pairs(kind, seed=seed)
-    numbers, looked = np.zeros((len(made.found), len(FEATURES))), made.has_look
-    numbers[looked] = feature_rows(made.relevance[looked], made.evidence)
     family = np.where(made.copies, np.where(np.arange(len(made.copies)) % 2, "hard", "easy"), "")
-    return Known(made, numbers, family)
+    return Known(made, numbers_and_more(made), family)
 
 
 def test_a_fit_to_numbers_that_tell_copies_ranks_those_of_another_kind_first():
     one, others = make_known("one"), [make_known("two", 1), make_known("three", 2)]
     by = {
-        names: fit_numbers(others, names, one) for names in (("bias", "odds"), ("bias", "registered", "agreement_60"))
+        names: fit_numbers(others, names, one) for names in (("bias", "odds"), ("bias", "registered", "aligned_odds"))
     }
     plain, better = (values[one.pairs.copies].mean() - values[~one.pairs.copies].mean() for values in by.values())
     assert better > plain + 1
 
 
-AGREEING = {"agreeing": ("bias", "odds", "registered", "agreement_60")}
+AGREEING = {"agreeing": ("bias", "odds", "registered", "aligned_odds")}
 
 
 def test_a_family_that_is_left_out_is_not_fitted_to_and_alone_measured():
@@ -76,7 +73,7 @@ def test_a_family_that_is_left_out_is_not_fitted_to_and_alone_measured():
     assert kinds[0].without_family("hard").pairs.copies.sum() == (kinds[0].family == "easy").sum()
     assert measure_choices(kinds, "odd", AGREEING) == {}  # of which there are none
     for found in (measure_choices(kinds, "", AGREEING), measure_choices(kinds, "hard", AGREEING)):
-        assert set(found) == {NETWORK, RELEASED, "agreeing"}
+        assert set(found) == {NETWORK, "agreeing"}
         assert found[NETWORK]["least"]["gain"] == 0
         low, high = found["agreeing"]["least"]["interval"]
         assert low <= found["agreeing"]["least"]["gain"] <= high
@@ -90,7 +87,7 @@ def test_the_study_measures_every_choice_with_each_family_left_out(small, artifa
     runtime = Runtime.open(artifact_that_looks)
     result = study_numbers(runtime, tmp_path, tmp_path, kinds=["pages", "more"], choices=AGREEING)
     assert list(result["left_out"]) == ["no family", "easy edits", "hard edits", "odd edits"]
-    assert set(result["left_out"]["no family"]) == {NETWORK, RELEASED, "agreeing"}
+    assert set(result["left_out"]["no family"]) == {NETWORK, "agreeing"}
     text = numbers_text(result)
     assert text.count("least gain over the network alone") == 4
     assert "agreeing" in text

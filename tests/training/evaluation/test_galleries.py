@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from diptych.cli.main import main
-from diptych_runtime.calibration.evidence import FEATURES, Verification
+from diptych_runtime.calibration.evidence import NUMBERS, Verification
 from diptych_runtime.closer_look import verification
 from diptych_runtime.runtime import Runtime
 from diptych_training import looks
@@ -110,7 +110,7 @@ def test_the_scored_pairs_are_every_query_with_its_candidates(entrants: Entrants
 @pytest.fixture
 def looking(runtime: Runtime) -> Runtime:
     """The runtime, whose model takes a closer look at every pair."""
-    weights = dict.fromkeys(FEATURES, 0.0) | {"bias": -4.0, "registered": 3.0, "agreement_60": 12.0}
+    weights = dict.fromkeys(NUMBERS, 0.0) | {"bias": -4.0, "registered": 4.0, "aligned_odds": 1.0}
     look = Verification(1e-9, weights, {"0.01": 0.5, "0.001": 0.9})
     view = copy.copy(runtime)
     questions = {name: replace(one, verification=look) for name, one in runtime.manifest.questions.items()}

@@ -19,7 +19,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from diptych_runtime.closer_look.blocks import Laid
+from diptych_runtime.closer_look.aligned import Laid
 from diptych_runtime.closer_look.verification import View, describe_pixels, lay_pair
 from diptych_runtime.runtime import Runtime
 from diptych_training.data.archives import list_photos, read_photos

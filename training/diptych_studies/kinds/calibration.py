@@ -21,7 +21,6 @@ from diptych_runtime.runtime import Runtime
 from diptych_studies.kinds.examined import Examined
 from diptych_studies.kinds.fitting import (
     ABOVE,
-    ABOVE_THING,
     Answers,
     Pairs,
     answers_of,
@@ -143,10 +142,7 @@ def _fit_questions(kinds: Mapping[str, Sequence[Kind]], released: Mapping[str, Q
             worth = float(asked[COPY].relevance(released[COPY].logit(ABOVE)))
             asked[COPY] = replace(asked[COPY], verification=fit_verification(looks, worth))
     if COPY in asked and THING in asked:
-        known = released[THING].after_look
-        above = float(asked[COPY].relevance(released[COPY].logit(ABOVE_THING if known is None else known.above)))
-        after = fit_after_look(asked, [kind.answers() for kind in kinds[THING]], above)
-        asked[THING] = replace(asked[THING], after_look=after)
+        asked[THING] = fit_after_look(asked, [kind.answers() for kind in kinds[THING]])
     return asked
 
 

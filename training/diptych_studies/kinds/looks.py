@@ -12,11 +12,11 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from diptych_runtime.calibration.evidence import Evidence
-from diptych_runtime.closer_look import aligned, blocks, homography, registration, verification
+from diptych_runtime.closer_look import aligned, homography, registration, verification
 from diptych_runtime.manifest import digest
 from diptych_training.looks import take_looks
 
-_LOOKING = aligned, blocks, homography, registration, verification  # the code that looks
+_LOOKING = aligned, homography, registration, verification  # the code that looks
 _BATCH = 64  # closer looks, after each of which the file has them
 _EVIDENCE_OF = TypeAdapter(Evidence)
 

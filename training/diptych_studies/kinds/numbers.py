@@ -1,7 +1,7 @@
 """`diptych study numbers`: which numbers of a closer look pay where they were not fitted.
 
-A probability of a copy is fitted to some of the numbers of each pair (`calibration.evidence.FEATURES`) and measured on
-a kind of pictures that is left out, and on a family of edits that is left out too.
+A probability of a copy is fitted to some of the numbers of each pair (`calibration.evidence.NUMBERS`, and `MORE`) and
+measured on a kind of pictures that is left out, and on a family of edits that is left out too.
 """
 
 from __future__ import annotations
@@ -15,23 +15,29 @@ from typing import Any
 import numpy as np
 
 from diptych.console import format_table
-from diptych_runtime.calibration.evidence import FEATURES, feature_rows
-from diptych_runtime.calibration.recalibration import log_odds
+from diptych_runtime.calibration.evidence import NUMBERS, Evidence, numbers_of
 from diptych_runtime.runtime import Runtime
 from diptych_studies.intervals import bootstrap
 from diptych_studies.kinds.examined import Examined
-from diptych_studies.kinds.fitting import Pairs, even_kinds, fit_logistic, fit_verification, look_closer
+from diptych_studies.kinds.fitting import Pairs, even_kinds, fit_logistic, look_closer
 from diptych_studies.kinds.odd_edits import add_odd_copies
 from diptych_studies.kinds.planted import KINDS, open_kinds
 from diptych_training.metrics import Pool
 
 FAMILIES = ("easy", "hard", "odd")  # of edits: both repertoires, and what neither has
-NETWORK, RELEASED = "network alone", "all, as released"
-FEW = ("bias", "odds", "registered", "aligned_odds")
+NETWORK = "network alone"
+# What else could be weighed of a pair that can be laid over each other, from its log-odds by the network and the look.
+MORE: Mapping[str, Callable[[float, Evidence], float]] = {
+    "odds where registered": lambda odds, seen: odds,
+    "coverage": lambda odds, seen: seen.coverage,
+    "inliers": lambda odds, seen: float(np.log1p(seen.inliers)),
+    "matched": lambda odds, seen: seen.inliers / (seen.keypoints + 20),
+}
+NAMES = (*NUMBERS, *MORE)
 CHOICES: Mapping[str, tuple[str, ...]] = {
-    "registered": FEW[:3],
-    "second network": FEW,
-    **{f"second network, {name}": (*FEW, name) for name in FEATURES if name not in FEW},
+    "registered": NUMBERS[:3],
+    "released": NUMBERS,
+    **{f"released, {name}": (*NUMBERS, name) for name in MORE},
 }
 _FEWEST = 5  # copies of a kind of which something can be said
 _DRAWS = 300
@@ -49,16 +55,11 @@ class Known:
 
     @classmethod
     def of_kind(cls, examined: Examined, pairs: Pairs) -> Known:
-        """The numbers of the pairs of a kind; those without a look have their log-odds alone."""
-        numbers, looked = np.zeros((len(pairs.found), len(FEATURES))), pairs.has_look
-        numbers[looked] = feature_rows(pairs.relevance[looked], pairs.evidence)
-        apart = log_odds(pairs.relevance[~looked]) / 4
-        for name, values in zip(FEW[:2], (np.ones(len(apart)), apart), strict=True):
-            numbers[~looked, list(FEATURES).index(name)] = values
+        """The numbers of the pairs of a kind."""
         made = np.array([name.partition("/")[0] for name in examined.planted.names])
         made[~np.isin(made, FAMILIES)] = ""
         first, second = made[pairs.found.T]
-        return cls(pairs, numbers, np.where(second == "", first, second))
+        return cls(pairs, numbers_and_more(pairs), np.where(second == "", first, second))
 
     def without_family(self, family: str) -> Known:
         """What is left of a kind without the pairs of a family."""
@@ -69,6 +70,16 @@ class Known:
             pairs, found=pairs.found[kept], relevance=pairs.relevance[kept], seen=seen, copies=pairs.copies[kept]
         )
         return Known(pairs, self.numbers[kept], self.family[kept])
+
+
+def numbers_and_more(pairs: Pairs) -> np.ndarray:
+    """The numbers `NAMES` of pairs, float64 (P, N)."""
+    known = numbers_of(pairs.relevance, pairs.seen)
+    more = [
+        [measure(odds, seen) if seen is not None and seen.is_registered else 0.0 for measure in MORE.values()]
+        for odds, seen in zip(known[:, 1].tolist(), pairs.seen, strict=True)
+    ]
+    return np.column_stack([known, np.array(more).reshape(-1, len(MORE))])
 
 
 def study_numbers(
@@ -115,8 +126,7 @@ def measure_choices(
             continue
         owner = np.unique(one.pairs.found[measured, 1], return_inverse=True)[1]
         rank = partial(_Ranking, copies=copies[measured], owner=owner)
-        fitted = fit_verification([other.pairs for other in others])
-        answers = {NETWORK: one.pairs.relevance, RELEASED: one.pairs.judge_pairs(fitted)}
+        answers = {NETWORK: one.pairs.relevance}
         answers |= {choice: fit_numbers(others, names, one) for choice, names in choices.items()}
         alone = rank(one.pairs.relevance[measured])
         for choice, answer in answers.items():
@@ -140,7 +150,7 @@ def _summarise_kinds(rankings: Sequence[tuple[str, _Ranking, _Ranking]]) -> dict
 
 def fit_numbers(others: Sequence[Known], names: Sequence[str], one: Known) -> np.ndarray:
     """The log-odds float64 (P,) of a kind's pairs by a logistic regression on the named numbers of other kinds."""
-    places = [list(FEATURES).index(name) for name in names]
+    places = [NAMES.index(name) for name in names]
     labels = [other.pairs.copies for other in others]
     numbers = np.concatenate([other.numbers[:, places] for other in others])
     weights = fit_logistic(numbers, np.concatenate(labels), even_kinds(labels))

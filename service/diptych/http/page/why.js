@@ -59,7 +59,9 @@ export function whyPanel(root) {
 function lookFacts(seen) {
   if (!seen) return [];
   const agreeing = fact("matching keypoints agree", `${seen.inliers} of ${seen.matches}`);
-  return seen.inliers ? [agreeing, fact("of what overlaps looks alike", percent(seen.agreement))] : [agreeing];
+  if (!seen.inliers) return [agreeing];
+  const copy = 1 / (1 + Math.exp(-seen.aligned_odds));
+  return [agreeing, fact("that both are one picture, by what overlaps", percent(copy))];
 }
 
 /** An explanation, or, from a model that cannot show where it looks, the score alone. */
