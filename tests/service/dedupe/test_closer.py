@@ -84,7 +84,7 @@ def test_what_the_network_calls_different_is_not_looked_at_and_passes_no_thresho
     look, scores = closer_look(scenes, PairCache(None, "x")), np.full(6, 0.05)
     expected = LOOK.shown_relevance(scores, [None] * 6)
     assert look.adjust_scores(every_pair(4), scores).tolist() == expected.tolist()
-    look.verification = replace(LOOK, above=0.95)
+    look.verification = replace(LOOK, above=0.95, weights=WEIGHTS | {"bias": 4.0})
     found = look.adjust_scores(every_pair(4), np.full(6, 0.94))
     assert 0.499 < found.max() < min(LOOK.thresholds.values())
 
