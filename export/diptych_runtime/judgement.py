@@ -44,6 +44,9 @@ def question_probabilities(
     seen = [None] * len(logits) if seen is None else seen
     found = {name: one.shown_relevance(logits[:, place], seen) for place, (name, one) in enumerate(questions.items())}
     if COPY in found and THING in found:
+        if (after := questions[THING].after_look) is not None:
+            copies = questions[COPY].relevance(logits[:, list(questions).index(COPY)])
+            found[THING] = after.relevance(found[THING], copies, seen)
         limits = [1.0 if evidence is None else evidence.highest_probability for evidence in seen]
         found[THING] = np.maximum(np.minimum(found[THING], limits), found[COPY])
     return found

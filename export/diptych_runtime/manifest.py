@@ -17,7 +17,7 @@ from pydantic import ConfigDict, StrictInt, TypeAdapter, ValidationError, model_
 from pydantic.dataclasses import dataclass
 
 from diptych_runtime.atomic import write_atomic
-from diptych_runtime.calibration.evidence import NUMBERS, Evidence, Verification, numbers_of, round_relevance
+from diptych_runtime.calibration.evidence import NUMBERS, AfterLook, Evidence, Verification
 from diptych_runtime.calibration.normalization import normalize_logits, shifts_of_pairs
 from diptych_runtime.calibration.questions import MATCH, default_question, upgrade_to_questions
 from diptych_runtime.calibration.recalibration import sigmoid
@@ -44,6 +44,9 @@ def check_name(name: str) -> None:
         raise ValueError(f"the name must be one line without a slash or a dot at its beginning, got {name[:80]!r}")
 
 
+_LOOKS = ("verification", "after_look")  # what a question makes of a closer look
+
+
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Question:
     """One question: relevance = sigmoid(scale * logit + offset), and `thresholds` {false-positive rate: relevance}.
@@ -52,11 +55,10 @@ class Question:
     stored ones; none leave it as it is. `crops` is the side of the crops in which a query is looked for besides, as a
     share of its picture's (see `crops`); 0 for none. `cohort` is what the cohort of a list of candidates counts, whose
     mean logit is at the `level` for most queries (see `normalization`); 0 leaves scores as they are. `verification` is
-    what a closer look makes of a score, and from which score on there is one; `after_look` are the weights of the same
-    numbers (`evidence.NUMBERS`), of which the log-odds of a question that is not about copies are made, none to leave
-    them to the network. Those of a version that weighed other numbers are left out. `negatives` are thresholds of what
-    is shown, after the closer look, for pairs that do not match and are drawn at `random`, or are the first stage's ten
-    `nearest`.
+    what a closer look makes of a score, and from which score on there is one; `after_look` is what a look at a possible
+    copy makes of a score to a question that is not about copies. Those of a version that weighed other numbers
+    (`evidence.NUMBERS`) are left out. `negatives` are thresholds of what is shown, after the closer look, for pairs
+    that do not match and are drawn at `random`, or are the first stage's ten `nearest`.
     """
 
     scale: float = 1.0
@@ -67,7 +69,7 @@ class Question:
     cohort: float = 0.0
     level: float = 0.0
     verification: Verification | None = None
-    after_look: dict[str, float] = field(default_factory=dict)
+    after_look: AfterLook | None = None
     negatives: dict[Negatives, Thresholds] = field(default_factory=dict)
 
     @model_validator(mode="before")
@@ -76,10 +78,9 @@ class Question:
         # What another version made of a look says nothing here: such a model is served without a closer look.
         if not isinstance(values, dict):
             return values
-        look, after = values.get("verification"), values.get("after_look")
-        known = {"verification": look.get("weights") if isinstance(look, dict) else None, "after_look": after}
-        other = {key for key, weights in known.items() if isinstance(weights, dict) and set(weights) - set(NUMBERS)}
-        other |= {"after_look"} if after is None else set()
+        looks = {name: look for name in _LOOKS if isinstance(look := values.get(name), dict)}
+        other = [name for name, look in looks.items() if not set(look.get("weights", ())) <= set(NUMBERS)]
+        other += ["after_look"] if "looked" in looks.get("after_look", ()) else []
         return {key: value for key, value in values.items() if key not in other}
 
     def __post_init__(self) -> None:
@@ -88,8 +89,6 @@ class Question:
                 "'crops' must be 0 or more and below 1, 'cohort' 0 or more and 'level' a number, "
                 f"got {self.crops}, {self.cohort} and {self.level}"
             )
-        if not all(map(math.isfinite, self.after_look.values())):
-            raise ValueError(f"'after_look' needs finite weights, got {self.after_look}")
         if not (0 < self.scale < math.inf and math.isfinite(self.offset)):
             raise ValueError(
                 f"calibration must be a positive 'scale' and an 'offset', got {self.scale} and {self.offset}"
@@ -118,12 +117,7 @@ class Question:
         closer look at each, where there is one (`Verification.shown_relevance`).
         """
         known = self.relevance(logits).astype(np.float64)
-        if self.verification:
-            return self.verification.shown_relevance(known, seen)
-        if not self.after_look:
-            return known
-        weights = [self.after_look[name] for name in NUMBERS]
-        return round_relevance(sigmoid(numbers_of(known, seen) @ weights))
+        return self.verification.shown_relevance(known, seen) if self.verification else known
 
     def verdict(self, relevance: float) -> Verdict:
         """The verdict of a probability by `shown_relevance` (see `verdicts`)."""

@@ -18,6 +18,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from diptych_runtime.atomic import sync_folder, write_atomic
+from diptych_runtime.calibration.evidence import AfterLook
 from diptych_runtime.calibration.recalibration import recalibrate_probabilities
 from diptych_runtime.calibration.thresholds import Thresholds
 from diptych_runtime.errors import ArtifactError
@@ -67,9 +68,12 @@ class OwnQuestion:
             line = (self.scale * before, self.scale * offset + self.offset)
             look = replace(look, recalibration=line, thresholds=self.thresholds)
             return replace(made, verification=look, thresholds=released.thresholds)
-        if released.after_look:
-            weights = {name: self.scale * weight for name, weight in released.after_look.items()}
-            return replace(made, after_look=weights | {"bias": weights["bias"] + self.offset})
+        if (after := released.after_look) is not None:
+            # Of x the network's log-odds have become scale * x + offset, which the other weights have to follow.
+            weights = {name: self.scale * weight for name, weight in after.weights.items()}
+            weights["odds"] = after.weights["odds"]
+            weights["bias"] += (1 - weights["odds"]) * self.offset
+            made = replace(made, after_look=AfterLook(weights, self.scale * after.in_vain))
         scale, offset = self.scale * released.scale, self.scale * released.offset + self.offset
         return replace(made, scale=scale, offset=offset)
 

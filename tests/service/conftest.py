@@ -41,7 +41,7 @@ def network_alone() -> Scorer:
     scorer = Scorer.load("photo-small", threads=2)
     runtime = scorer.runtime
     questions = {
-        name: replace(asked, verification=None, cohort=0.0, after_look={})
+        name: replace(asked, verification=None, cohort=0.0, after_look=None)
         for name, asked in runtime.manifest.questions.items()
     }
     runtime.manifest = replace(runtime.manifest, questions=questions)

@@ -147,6 +147,33 @@ class Verification:
         return sigmoid(scale * odds + offset)
 
 
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class AfterLook:
+    """The calibration of the probability of the same thing by a closer look at a possible copy.
+
+    Its log-odds are those x of the network where there was no look. Where one picture could be laid over the other they
+    are the sum of the `NUMBERS` by the `weights`. After a look in vain they are x - in_vain * c, with the log-odds c > 0
+    of a copy by the network: it speaks against the thing by as much as the network was surer of a copy, so that the
+    probability does not jump where looks begin.
+    """
+
+    weights: dict[str, float]
+    in_vain: float
+
+    def __post_init__(self) -> None:
+        if self.weights.keys() != set(NUMBERS) or not np.isfinite([*self.weights.values(), self.in_vain]).all():
+            raise ValueError(f"'after_look' needs finite weights {', '.join(NUMBERS)} and 'in_vain', got {self}")
+
+    def relevance(self, own: np.ndarray, copies: np.ndarray, seen: Sequence[Evidence | None]) -> np.ndarray:
+        """Probabilities float64 (P,) from those `own` to the thing and those of `copies`, by the network alone."""
+        numbers, found = numbers_of(own, seen), np.array(own, np.float64)
+        looked, laid = np.array([one is not None for one in seen], bool), numbers[:, 2] > 0
+        odds = numbers @ [self.weights[name] for name in NUMBERS]
+        vain = numbers[:, 1] - self.in_vain * np.maximum(log_odds(copies), 0)
+        found[looked] = round_relevance(sigmoid(np.where(laid, odds, vain)[looked]))
+        return found
+
+
 def numbers_of(relevance: np.ndarray, seen: Sequence[Evidence | None]) -> np.ndarray:
     """The `NUMBERS` of pairs, float64 (P, 5), from their relevance (P,) by the network alone and their evidence."""
     laid = [

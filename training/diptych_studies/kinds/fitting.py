@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from diptych_runtime.calibration.evidence import NUMBERS, Evidence, Verification, numbers_of
+from diptych_runtime.calibration.evidence import NUMBERS, AfterLook, Evidence, Verification, numbers_of
 from diptych_runtime.calibration.questions import COPY, THING
+from diptych_runtime.calibration.recalibration import log_odds
 from diptych_runtime.closer_look.votes import are_among
 from diptych_runtime.judgement import needs_closer_look, question_probabilities
 from diptych_runtime.manifest import Question
@@ -129,18 +130,29 @@ def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verificatio
 
 
 def fit_after_look(questions: Mapping[str, Question], sets: Sequence[Answers]) -> Question:
-    """The question of the *thing* with weights of the numbers of a look, fitted by log-loss as those of the copy are,
-    and the thresholds that each rate allows among what does not match.
+    """The question of the *thing* with what a look makes of it, fitted by log-loss as that of the copy is, and the
+    thresholds that each rate allows among what does not match.
 
     A kind of which all pairs match, or none does, counts for nothing. Raises ValueError where no kind is left.
     """
     sets = [answers for answers in sets if answers.labels.any() and not answers.labels.all()]
     if not sets:
         raise ValueError("no kind of pictures has both pairs of one thing and others")
-    question, column = questions[THING], list(questions).index(THING)
-    known = [numbers_of(question.relevance(one.logits[:, column]), one.seen) for one in sets]
-    weights = _fit_weights(known, [one.labels for one in sets])
-    asked = dict(questions) | {THING: replace(question, after_look=weights)}
+    logits, labels = (np.concatenate(parts) for parts in zip(*((one.logits, one.labels) for one in sets), strict=True))
+    own, copies = (questions[name].relevance(logits[:, list(questions).index(name)]) for name in (THING, COPY))
+    seen = [evidence for one in sets for evidence in one.seen]
+    numbers, weight = numbers_of(own, seen), even_kinds([one.labels for one in sets])
+    laid = numbers[:, 2] > 0
+    vain = ~laid & np.array([evidence is not None for evidence in seen], bool)
+    against = np.where(labels, -1, 1)[vain]
+    surer = np.maximum(log_odds(copies[vain]), 0)
+
+    def loss_in_vain(share: float) -> float:
+        return float(weight[vain] @ np.logaddexp(0, against * (numbers[vain, 1] - share * surer)))
+
+    weights = _fit_weights([numbers[laid]], [labels[laid]], weight[laid])
+    after = AfterLook(weights, round(min(np.linspace(0, 2, 201).tolist(), key=loss_in_vain), _DECIMALS))
+    asked = dict(questions) | {THING: replace(questions[THING], after_look=after)}
     shown = [question_probabilities(asked, one.logits, one.seen)[THING][~one.labels] for one in sets]
     return replace(asked[THING], thresholds=_find_thresholds(shown, [len(one) for one in shown]))
 
@@ -159,11 +171,14 @@ def even_kinds(labels: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate(weights)
 
 
-def _fit_weights(known: Sequence[np.ndarray], labels: Sequence[np.ndarray]) -> dict[str, float]:
-    """Fit the weights of the `NUMBERS` (P, 5) of each kind to its labels (P,); that of the network's own log-odds is 0
-    or more.
+def _fit_weights(
+    known: Sequence[np.ndarray], labels: Sequence[np.ndarray], weight: np.ndarray | None = None
+) -> dict[str, float]:
+    """Fit the weights of the `NUMBERS` (P, 5) of each kind to its labels (P,), kinds weighing the same or pairs by
+    `weight`; that of the network's own log-odds is 0 or more.
     """
-    x, told, weight = np.concatenate(known), np.concatenate(labels), even_kinds(labels)
+    x, told = np.concatenate(known), np.concatenate(labels)
+    weight = even_kinds(labels) if weight is None else weight
     fitted = fit_logistic(x, told, weight)
     if fitted[1] < 0:
         fitted = np.insert(fit_logistic(np.delete(x, 1, 1), told, weight), 1, 0.0)
