@@ -151,10 +151,10 @@ class Verification:
 class AfterLook:
     """The calibration of the probability of the same thing by a closer look at a possible copy.
 
-    Its log-odds are those x of the network where there was no look. Where one picture could be laid over the other they
-    are the sum of the `NUMBERS` by the `weights`. After a look in vain they are x - in_vain * c, with the log-odds c > 0
-    of a copy by the network: it speaks against the thing by as much as the network was surer of a copy, so that the
-    probability does not jump where looks begin.
+    Its log-odds are those x of the network where there was no look. Where one picture could be laid over the other,
+    they are the sum of the `NUMBERS` by the `weights`. After a look in vain they are x - in_vain * c, with the log-odds
+    c > 0 of a copy by the network: it speaks against the thing by as much as the network was surer of a copy, so that
+    the probability does not jump where looks begin.
     """
 
     weights: dict[str, float]
