@@ -18,6 +18,7 @@ from diptych_training.looks import spread_looks
 
 ABOVE = 0.5  # the relevance as copies of pairs that get a closer look
 PENALTY = 1e-4  # of the squared weights
+IN_VAIN = 0.6  # at most: more of it would tell documents apart, and puts other views of a thing behind strangers
 _DECIMALS = 5  # of weights, which a manifest has as text
 # The look-alikes are the nearest that there are, of which few collections have many.
 RATES = (0.01, 0.005, 0.001)
@@ -151,7 +152,7 @@ def fit_after_look(questions: Mapping[str, Question], sets: Sequence[Answers]) -
         return float(weight[vain] @ np.logaddexp(0, against * (numbers[vain, 1] - share * surer)))
 
     weights = _fit_weights([numbers[laid]], [labels[laid]], weight[laid])
-    after = AfterLook(weights, round(min(np.linspace(0, 2, 201).tolist(), key=loss_in_vain), _DECIMALS))
+    after = AfterLook(weights, round(min(np.linspace(0, IN_VAIN, 61).tolist(), key=loss_in_vain), _DECIMALS))
     asked = dict(questions) | {THING: replace(questions[THING], after_look=after)}
     shown = [question_probabilities(asked, one.logits, one.seen)[THING][~one.labels] for one in sets]
     return replace(asked[THING], thresholds=_find_thresholds(shown, [len(one) for one in shown]))
