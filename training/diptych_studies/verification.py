@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -76,14 +75,9 @@ def study_verification(
 def _fit_all_kinds(sets: Sequence[Pairs]) -> tuple[Verification, list[dict[str, Any]]]:
     """Fit a verification to all kinds, and measure it on each.
 
-    The row of a kind is measured with a fit to the others, and *auto* is the threshold of `dedupe`.
+    The row of a kind is measured with a fit to the others.
     """
-    rows = []
-    for one in sets:
-        unseen = fit_verification([other for other in sets if other is not one])
-        joined = joining_scores(one.found, one.judge_pairs(unseen))
-        auto = discovery_threshold(joined, one.pictures, min(unseen.thresholds.values()))
-        rows.append(measure_kind(unseen, one, {"auto": auto}))
+    rows = [measure_kind(fit_verification([other for other in sets if other is not one]), one) for one in sets]
     return fit_verification(sets), rows
 
 
@@ -133,14 +127,14 @@ def _find_questions(values: dict[str, Any]) -> dict[str, Any]:
     return values.get("metadata", values).get("questions", {})
 
 
-def measure_kind(
-    verification: Verification, pairs: Pairs, thresholds: Mapping[str, float] = MappingProxyType({})
-) -> dict[str, Any]:
-    """Measure the errors and rates of a verification on one kind, at its own thresholds and others.
+def measure_kind(verification: Verification, pairs: Pairs) -> dict[str, Any]:
+    """Measure the errors and rates of a verification on one kind, at its own thresholds and that of `dedupe`, *auto*.
 
     It was fitted to other kinds; every pair counts by itself.
     """
     relevance, looked = pairs.judge_pairs(verification), pairs.has_look
+    thresholds = dict(verification.thresholds)
+    auto = discovery_threshold(joining_scores(pairs.found, relevance), pairs.pictures, min(thresholds.values()))
     both = [_measure_calibration_error(values, pairs.copies) for values in (pairs.relevance, relevance)]
     return {
         "kind": pairs.kind,
@@ -150,7 +144,7 @@ def measure_kind(
         "others_looked_at": int((looked & ~pairs.copies).sum()),
         "ece_before": both[0],
         "ece": both[1],
-        "at": rates_of(pairs, relevance, {**verification.thresholds, **thresholds}),
+        "at": rates_of(pairs, relevance, thresholds | {"auto": auto}),
     }
 
 

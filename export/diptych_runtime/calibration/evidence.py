@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 import numpy as np
@@ -121,8 +121,9 @@ class Verification:
         known = round_relevance(relevance)
         worth = self.needs_look(known) if worth is None else worth
         limits = np.where(worth, self.limit_if_not_taken, self.limit_without_look)
-        blind = np.where(worth, recalibrate_probabilities(known, *self.recalibration), self._fitted(known, []))
-        found = np.minimum(blind, limits)
+        found = recalibrate_probabilities(known, *self.recalibration)
+        found[~worth] = self._weigh_pairs(known[~worth], [None] * np.count_nonzero(~worth))
+        found = np.minimum(found, limits)
         looked = {place: one for place in np.flatnonzero(worth).tolist() if (one := seen[place]) is not None}
         found[list(looked)] = self.relevance(known[list(looked)], list(looked.values()))
         apart = [place for place, one in looked.items() if one.frames_differ]
@@ -131,20 +132,16 @@ class Verification:
 
     def relevance(self, relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
         """Probabilities float64 (P,) of pairs that have those by the network alone, from the evidence of each."""
-        found = self._fitted(relevance, seen)
-        registered, identical, equal = (
-            np.array([getattr(one, name) for one in seen], bool) for name in ("is_registered", "identical", "equal")
-        )
-        limits = [min(one.highest_probability, self.limit_without_look) for one in seen]
-        found = np.where(registered, found, np.minimum(found, limits))
-        found[registered & identical | equal] = 1.0
+        limit = self.limit_without_look
+        limits = [1.0 if one.is_registered else min(one.highest_probability, limit) for one in seen]
+        found = np.minimum(self._weigh_pairs(relevance, seen), limits)
+        found[np.array([one.equal or (one.is_registered and one.identical) for one in seen], bool)] = 1.0
         return found
 
-    def _fitted(self, relevance: np.ndarray, seen: Sequence[Evidence]) -> np.ndarray:
-        """The probabilities (P,) as they were fitted, of pairs without a look where there is no evidence."""
+    def _weigh_pairs(self, relevance: np.ndarray, seen: Sequence[Evidence | None]) -> np.ndarray:
+        """The probabilities (P,) by the weights, with or without a look."""
         scale, offset = self.recalibration
-        odds = numbers_of(relevance, seen or [None] * len(relevance)) @ [self.weights[name] for name in NUMBERS]
-        return sigmoid(scale * odds + offset)
+        return sigmoid(scale * weigh_numbers(numbers_of(relevance, seen), self.weights) + offset)
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -168,7 +165,7 @@ class AfterLook:
         """Probabilities float64 (P,) from those `own` to the thing and those of `copies`, by the network alone."""
         numbers, found = numbers_of(own, seen), np.array(own, np.float64)
         looked, laid = np.array([one is not None for one in seen], bool), numbers[:, 2] > 0
-        odds = numbers @ [self.weights[name] for name in NUMBERS]
+        odds = weigh_numbers(numbers, self.weights)
         vain = numbers[:, 1] - self.in_vain * np.maximum(log_odds(copies), 0)
         found[looked] = round_relevance(sigmoid(np.where(laid, odds, vain)[looked]))
         return found
@@ -182,6 +179,11 @@ def numbers_of(relevance: np.ndarray, seen: Sequence[Evidence | None]) -> np.nda
     ]
     beside = np.array(laid, np.float64).reshape(-1, 3)
     return np.column_stack([np.ones(len(beside)), log_odds(relevance), beside])
+
+
+def weigh_numbers(numbers: np.ndarray, weights: Mapping[str, float]) -> np.ndarray:
+    """The log-odds (P,) of the `NUMBERS` (P, 5) of pairs by their weights."""
+    return numbers @ np.array([weights[name] for name in NUMBERS])
 
 
 def round_relevance(relevance: np.ndarray) -> np.ndarray:

@@ -44,3 +44,12 @@ def group_by_picture(sides: np.ndarray) -> np.ndarray:
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     return rank[which]
+
+
+def are_among(pairs: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Which pairs int64 (P, 2) are among others (Q, 2), bool (P,), in whatever order the two of a pair are.
+
+    There may be very many: they are compared as numbers.
+    """
+    place = np.array([max(pairs.max(initial=0), others.max(initial=0)) + 1, 1])
+    return np.isin(np.sort(pairs, 1) @ place, np.sort(others, 1) @ place)

@@ -164,9 +164,7 @@ class _Registered:
 
     def lay_over(self, homography: np.ndarray) -> Laid:
         """One picture laid over the other, in their own resolution at most, and cut to where both are shown."""
-        return crop_to_shown(
-            _lay_over(self.a, self.b, homography, min(_finest_scale(self.a, self.b, homography), SCALE))
-        )
+        return crop_to_shown(_lay_over(self.a, self.b, homography, _finest_scale(self.a, self.b, homography)))
 
 
 def _compare_pixels(a: np.ndarray, b: np.ndarray) -> int:
@@ -210,7 +208,7 @@ def _resize_pixels(rgb: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 def _finest_scale(a: View, b: View, homography: np.ndarray) -> float:
     """The scale of the coarser picture, in pixels for each pixel of the keypoints of `b`."""
-    return float(np.clip(min(a.density / magnification(homography, a.size), b.density), 0.25, FINE / SIDE))
+    return float(np.clip(min(a.density / magnification(homography, a.size), b.density), 0.25, SCALE))
 
 
 @dataclass(frozen=True)

@@ -39,15 +39,6 @@ def _spread_evenly(count: int, most: int) -> np.ndarray:
     return np.linspace(0, count, min(most, count), endpoint=False, dtype=np.int64)
 
 
-def are_among(pairs: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Which pairs int64 (P, 2) are among others (Q, 2), bool (P,), in whatever order the two of a pair are.
-
-    There may be very many: they are compared as numbers.
-    """
-    place = np.array([max(pairs.max(initial=0), others.max(initial=0)) + 1, 1])
-    return np.isin(np.sort(pairs, 1) @ place, np.sort(others, 1) @ place)
-
-
 def find_crowded(pairs: np.ndarray, worth: np.ndarray, pictures: int, count: int) -> np.ndarray:
     """Which of n `pictures` are in a crowd, bool (n,), by their candidate pairs int64 (P, 2).
 

@@ -18,9 +18,10 @@ from diptych.pictures.content import picture_id, read_bytes
 from diptych.scoring.view_cache import ViewCache
 from diptych_runtime import judgement
 from diptych_runtime.calibration.evidence import Evidence
+from diptych_runtime.calibration.folds import are_among
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.closer_look.verification import View
-from diptych_runtime.closer_look.votes import LENGTH, are_among, elected_of_crowd, make_signatures
+from diptych_runtime.closer_look.votes import LENGTH, elected_of_crowd, make_signatures
 from diptych_runtime.decoder import PictureLimits, PictureSource
 from diptych_runtime.errors import PictureError
 

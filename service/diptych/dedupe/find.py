@@ -31,9 +31,9 @@ from diptych.scoring.view_cache import ViewCache
 from diptych.store.records import Record
 from diptych_runtime import judgement
 from diptych_runtime.calibration.false_discovery import joining_scores
+from diptych_runtime.calibration.folds import are_among
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.calibration.verdicts import Verdict, verdict_from, verdict_thresholds
-from diptych_runtime.closer_look.votes import are_among
 from diptych_runtime.errors import PictureError
 
 _STEP = 500  # records read at once

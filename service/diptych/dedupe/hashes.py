@@ -31,9 +31,9 @@ from diptych.pictures.file_info import Picture
 from diptych.pictures.sources import picture_limits
 from diptych.scoring.threads import map_pictures
 from diptych.store.lock import LOCK, WriterLock
+from diptych_runtime.calibration.folds import are_among
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.calibration.verdicts import verdict_thresholds
-from diptych_runtime.closer_look.votes import are_among
 from diptych_runtime.decoder import PictureLimits, PictureSource, open_picture
 from diptych_runtime.errors import ArgumentError, PictureError
 

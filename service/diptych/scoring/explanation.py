@@ -14,6 +14,7 @@ from diptych.console import format_count
 from diptych.scoring.scorer import Original, Scorer, have_one_content
 from diptych_runtime.attention_links import Link, strongest_links
 from diptych_runtime.calibration.evidence import Evidence
+from diptych_runtime.calibration.recalibration import sigmoid
 from diptych_runtime.closer_look.homography import import_opencv
 from diptych_runtime.closer_look.verification import placement
 from diptych_runtime.judgement import Judgement, judge_pairs, needs_closer_look
@@ -122,7 +123,7 @@ def look_in_words(found: Explanation) -> str:
     return (
         f"{seen.inliers:,} of {format_count(seen.matches, 'matching keypoint')} agree how one lies over the other; "
         f"they overlap in {seen.containment:.0%} of the smaller and {seen.coverage:.0%} of the larger, and what "
-        f"overlaps is one picture with a probability of {1 / (1 + math.exp(-seen.aligned_odds)):.0%}{others}"
+        f"overlaps is one picture with a probability of {float(sigmoid(np.array(seen.aligned_odds))):.0%}{others}"
     )
 
 

@@ -68,9 +68,10 @@ def test_copies_are_planted_looked_at_and_found(artifact, tmp_path, monkeypatch)
     opened = open_planted("pages", tmp_path, tmp_path / "sets")
     found = look_closer(Examined(Runtime.open(artifact), opened, told.append), above=1e-9)
     assert found.pictures == 8 + 2 * 3
-    assert len(found.evidence) == len(found.copies) == len(found.relevance) == sum(told)
+    assert len(found.seen) == len(found.copies) == len(found.relevance) == sum(told)
+    assert None not in found.seen
     assert found.copies.sum() + found.missed >= 6
-    copies = [evidence for evidence, copy in zip(found.evidence, found.copies, strict=True) if copy]
+    copies = [evidence for evidence, copy in zip(found.seen, found.copies, strict=True) if copy and evidence]
     assert np.mean([evidence.is_registered for evidence in copies]) > 0.2
 
 

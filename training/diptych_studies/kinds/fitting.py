@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from diptych_runtime.calibration.evidence import NUMBERS, AfterLook, Evidence, Verification, numbers_of
+from diptych_runtime.calibration.folds import are_among
 from diptych_runtime.calibration.questions import COPY, THING
 from diptych_runtime.calibration.recalibration import log_odds
-from diptych_runtime.closer_look.votes import are_among
 from diptych_runtime.judgement import needs_closer_look, question_probabilities
 from diptych_runtime.manifest import Question
 from diptych_studies.kinds.examined import Examined
@@ -45,11 +45,6 @@ class Pairs:
     def has_look(self) -> np.ndarray:
         """True for each pair that got a closer look, bool (P,)."""
         return np.array([evidence is not None for evidence in self.seen], bool)
-
-    @property
-    def evidence(self) -> list[Evidence]:
-        """Their evidence."""
-        return [evidence for evidence in self.seen if evidence is not None]
 
     def judge_pairs(self, verification: Verification) -> np.ndarray:
         """Judge the pairs: their probabilities float64 (P,), as they are shown."""
@@ -119,15 +114,17 @@ def fit_verification(sets: Sequence[Pairs], above: float = ABOVE) -> Verificatio
     thresholds come from what a fit to the other kinds says of each.
     """
     known = [numbers_of(one.relevance, one.seen) for one in sets]
-    others = []
+
+    def fit_to(places: Sequence[int]) -> Verification:
+        labels = [sets[place].copies for place in places]
+        x = np.concatenate([known[place] for place in places])
+        return Verification(above, _fit_weights(x, np.concatenate(labels), even_kinds(labels)))
+
+    every, others = range(len(sets)), []
     for place, one in enumerate(sets):
-        taught = [*range(place), *range(place + 1, len(sets))] or [place]
-        weights = _fit_weights([known[each] for each in taught], [sets[each].copies for each in taught])
-        unseen = Verification(above, weights)
-        registered = np.array([seen is not None and seen.is_registered for seen in one.seen], bool)
-        others.append(one.judge_pairs(unseen)[registered & ~one.copies])
-    thresholds = _find_thresholds(others, [int((~one.copies).sum()) for one in sets])
-    return Verification(above, _fit_weights(known, [one.copies for one in sets]), thresholds)
+        unseen = fit_to([other for other in every if other != place] or every)
+        others.append(one.judge_pairs(unseen)[(known[place][:, 2] > 0) & ~one.copies])
+    return replace(fit_to(every), thresholds=_find_thresholds(others, [int((~one.copies).sum()) for one in sets]))
 
 
 def fit_after_look(questions: Mapping[str, Question], sets: Sequence[Answers]) -> Question:
@@ -151,7 +148,7 @@ def fit_after_look(questions: Mapping[str, Question], sets: Sequence[Answers]) -
     def loss_in_vain(share: float) -> float:
         return float(weight[vain] @ np.logaddexp(0, against * (numbers[vain, 1] - share * surer)))
 
-    weights = _fit_weights([numbers[laid]], [labels[laid]], weight[laid])
+    weights = _fit_weights(numbers[laid], labels[laid], weight[laid])
     after = AfterLook(weights, round(min(np.linspace(0, IN_VAIN, 61).tolist(), key=loss_in_vain), _DECIMALS))
     asked = dict(questions) | {THING: replace(questions[THING], after_look=after)}
     shown = [question_probabilities(asked, one.logits, one.seen)[THING][~one.labels] for one in sets]
@@ -172,17 +169,11 @@ def even_kinds(labels: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate(weights)
 
 
-def _fit_weights(
-    known: Sequence[np.ndarray], labels: Sequence[np.ndarray], weight: np.ndarray | None = None
-) -> dict[str, float]:
-    """Fit the weights of the `NUMBERS` (P, 5) of each kind to its labels (P,), kinds weighing the same or pairs by
-    `weight`; that of the network's own log-odds is 0 or more.
-    """
-    x, told = np.concatenate(known), np.concatenate(labels)
-    weight = even_kinds(labels) if weight is None else weight
-    fitted = fit_logistic(x, told, weight)
+def _fit_weights(numbers: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> dict[str, float]:
+    """Fit the weights of the `NUMBERS` (P, 5) of pairs; that of the network's own log-odds is 0 or more."""
+    fitted = fit_logistic(numbers, labels, weight)
     if fitted[1] < 0:
-        fitted = np.insert(fit_logistic(np.delete(x, 1, 1), told, weight), 1, 0.0)
+        fitted = np.insert(fit_logistic(np.delete(numbers, 1, 1), labels, weight), 1, 0.0)
     return dict(zip(NUMBERS, np.round(fitted, _DECIMALS).tolist(), strict=True))
 
 
