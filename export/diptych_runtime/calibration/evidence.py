@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 import numpy as np
 from pydantic import ConfigDict
@@ -19,7 +19,11 @@ KEYPOINTS = 1000  # of a picture at most, the strongest
 BLANK = 0.5  # the probability of two pictures with too little to be matched, at most: nobody can say more
 ONE_COLOUR = 12.0  # levels of a channel by which those may be apart for which this is said
 NUMBERS = ("bias", "odds", "registered", "containment", "aligned_odds")  # that a probability is made of
+SQUARE = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))  # the corners of a picture
 _DECIMALS = 7  # of a probability, as many as a float32 has below 1
+
+
+Corners = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -29,10 +33,12 @@ class Evidence:
     `inliers` matches out of `matches` are explained by one homography; all that follows is 0 with fewer than `FEWEST`.
     `coverage` is the smaller of both shares of the pictures in which they overlap, and `containment` the larger: of a
     crop it is 1, of two photos of one scene rarely. `aligned_odds` are the log-odds of a copy that the aligned-pair
-    network gives to the overlap (`aligned`). `keypoints` are those of the picture that has fewer. `identical` pictures
-    have the same pixels as they are compared, `equal` files those of full size, whatever else is in them. The frames,
-    or pages, of two files that have several differ (`frames_differ`) unless all agree. The colours of pictures with too
-    little to be matched are `apart` by the median distance of a channel, 0 to 255, laid squarely over each other.
+    network gives to the overlap (`aligned`). `corners` are the places of the first picture's corners in the second, x
+    and y as shares of its width and height: top left, top right, bottom right and bottom left of the first. `keypoints`
+    are those of the picture that has fewer. `identical` pictures have the same pixels as they are compared, `equal`
+    files those of full size, whatever else is in them. The frames, or pages, of two files that have several differ
+    (`frames_differ`) unless all agree. The colours of pictures with too little to be matched are `apart` by the median
+    distance of a channel, 0 to 255, laid squarely over each other.
     """
 
     keypoints: int
@@ -45,6 +51,21 @@ class Evidence:
     equal: bool = False
     frames_differ: bool = False
     apart: float = 0.0
+    corners: Corners = ()
+
+    @property
+    def with_sides_swapped(self) -> Evidence:
+        """The evidence of the same pair in the other order."""
+        if not self.corners:
+            return self
+        # x' (g x + h y + 1) = a x + b y + c, and the like of y', for each corner
+        rows, told = [], []
+        for (x, y), (into_x, into_y) in zip(self.corners, SQUARE, strict=True):
+            rows += [[x, y, 1, 0, 0, 0, -into_x * x, -into_x * y], [0, 0, 0, x, y, 1, -into_y * x, -into_y * y]]
+            told += [into_x, into_y]
+        back = np.append(np.linalg.solve(np.array(rows), np.array(told)), 1).reshape(3, 3)
+        moved = back @ np.column_stack([SQUARE, np.ones(4)]).T
+        return replace(self, corners=tuple((x, y) for x, y in (moved[:2] / moved[2]).T.round(5).tolist()))
 
     @property
     def is_registered(self) -> bool:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 CORNERS = 4  # matches that determine a homography
+TRIED = 128  # matches at most, evenly spread over all; the first `QUICK` of them suffice if most matches agree with one
+QUICK = 16
 ATTEMPTS = 3  # matches that are followed, each of those that agreed with none of the others
 # How far off a place may be that a match puts it at, as a share of its distance from that match: orientations and sizes
 # of keypoints are right to within a tenth, and a picture may be seen at a slant.
@@ -50,7 +52,7 @@ def fit_homography(
     best, kept = None, np.zeros(len(a), bool)
     if not len(a):
         return best, kept
-    agreeing = _find_agreeing(a.astype(np.float64), b.astype(np.float64), turns, error)
+    tried, agreeing = _try_matches(a.astype(np.float64), b.astype(np.float64), turns.astype(np.complex128), error)
     left = agreeing.sum(1)
     for _ in range(ATTEMPTS):
         first = int(left.argmax())
@@ -59,25 +61,36 @@ def fit_homography(
         found, inliers = _fit_to_matches(a, b, agreeing[first], error)
         if found is not None and inliers.sum() > max(CORNERS, kept.sum()):
             best, kept = found, inliers
-        left[agreeing[first]] = 0
+        left[agreeing[first, tried]] = 0
     return best, kept
 
 
-def _find_agreeing(a: np.ndarray, b: np.ndarray, turns: np.ndarray, error: float) -> np.ndarray:
-    """Which matches agree with each match, bool (N, N).
+def _try_matches(a: np.ndarray, b: np.ndarray, turns: np.ndarray, error: float) -> tuple[np.ndarray, np.ndarray]:
+    """The matches that are tried, int64 (T,), and those that agree with each, bool (T, N)."""
+    tried = np.linspace(0, len(a), min(TRIED, len(a)), endpoint=False, dtype=np.int64)
+    if len(tried) == TRIED:
+        quick = tried[:: TRIED // QUICK]
+        agreeing = _find_agreeing(quick, a, b, turns, error)
+        if 2 * agreeing.sum(1).max() > len(a):
+            return quick, agreeing
+    return tried, _find_agreeing(tried, a, b, turns, error)
+
+
+def _find_agreeing(tried: np.ndarray, a: np.ndarray, b: np.ndarray, turns: np.ndarray, error: float) -> np.ndarray:
+    """Which matches agree with each that is `tried`, bool (T, N).
 
     A row is for the match that says how one picture lies over the other.
     """
-    real, imaginary = (part(turns).astype(np.float64)[:, None] for part in (np.real, np.imag))
-    square = real**2 + imaginary**2
-    along, times = real * real.T + imaginary * imaginary.T, square / square.T
-    turned = (along > 0) & (along**2 >= np.cos(np.deg2rad(TURNED)) ** 2 * square * square.T)
+    square = turns.real**2 + turns.imag**2
+    along, times = (turns[tried, None] * turns.conj()).real, square[tried, None] / square
+    turned = (along > 0) & (along**2 >= np.cos(np.deg2rad(TURNED)) ** 2 * square[tried, None] * square)
     alike = turned & (times <= MAGNIFIED**2) & (times >= MAGNIFIED**-2)
-    one, other = np.nonzero(alike)  # few of those that are wrong: the places of the others need not be looked at
+    row, other = np.nonzero(alike)  # few of those that are wrong: the places of the others need not be looked at
+    one = tried[row]
     (x, y), (across, down) = ((places[other] - places[one]).T for places in (a, b))
-    real, imaginary = real[one, 0], imaginary[one, 0]
+    real, imaginary = turns.real[one], turns.imag[one]
     off = (real * x - imaginary * y - across) ** 2 + (imaginary * x + real * y - down) ** 2
-    alike[one, other] = off <= (error + SLANT * np.sqrt(across**2 + down**2)) ** 2
+    alike[row, other] = off <= (error + SLANT * np.sqrt(across**2 + down**2)) ** 2
     return alike
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from PIL import Image
 
-from diptych_runtime.calibration.evidence import FEWEST, KEYPOINTS, Evidence
+from diptych_runtime.calibration.evidence import FEWEST, KEYPOINTS, SQUARE, Corners, Evidence
 from diptych_runtime.closer_look.aligned import SCALE, Laid, aligned_odds, crop_to_shown
 from diptych_runtime.closer_look.frames import Frames
 from diptych_runtime.closer_look.homography import import_opencv, magnification
@@ -28,6 +28,7 @@ SIDE, FINE = 400, 800  # pixels of the longer side: where keypoints lie, and at 
 CONTRAST = 0.01  # of a keypoint at least, a quarter of OpenCV's: what a copy went through takes contrast away
 GRID = 32  # cells each way of pictures that are too plain for keypoints
 _LIMITS = PictureLimits()
+_DECIMALS = 5  # of shares of a picture; processors differ in the last bits
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def _pixel_digest(picture: Image.Image, whole: tuple[int, int] | None = None) ->
 
 
 def verify(a: View, b: View) -> Evidence:
-    """Lay one picture over the other, or its mirror image; in whatever order they come, the evidence is the same."""
+    """Lay one picture over the other, or its mirror image; in the other order, the evidence has its sides swapped."""
     pair = _Registered.from_views(a, b)
     found, fewer = pair.found, min(len(a.keypoints.places), len(b.keypoints.places))
     seen = Evidence(
@@ -108,13 +109,9 @@ def verify(a: View, b: View) -> Evidence:
     )
     if found.homography is None:
         return replace(seen, apart=_colour_distance(a.rgb, b.rgb)) if fewer < FEWEST else seen
-    here, there = (
-        float(grid.shown_area.mean())
-        for grid in (
-            _Grid.over_view(pair.a, pair.b, found.homography, 1.0),
-            _Grid.over_view(pair.b, pair.a, np.linalg.inv(found.homography), 1.0),
-        )
-    )
+    corners = pair.find_corners(found.homography)
+    seen = replace(seen, corners=tuple((x, y) for x, y in corners.round(_DECIMALS).tolist()))
+    here, there = (_shared_area(one.corners) for one in (seen, seen.with_sides_swapped))
     odds = aligned_odds(pair.lay_over(found.homography))
     return replace(seen, coverage=min(here, there), containment=max(here, there), aligned_odds=odds)
 
@@ -126,21 +123,6 @@ def lay_pair(a: View, b: View) -> Laid | None:
     """
     pair = _Registered.from_views(a, b)
     return None if pair.found.homography is None else pair.lay_over(pair.found.homography)
-
-
-def placement(a: View, b: View) -> np.ndarray | None:
-    """The corners of the first picture in the second, float64 (4, 2): x and y as shares of its width and height, in the
-    order top left, top right, bottom right and bottom left of the first; None where one cannot be laid over the other.
-    """
-    pair = _Registered.from_views(a, b)
-    if pair.found.homography is None:
-        return None
-    (width, height), (across, down) = pair.a.size, pair.b.size
-    mirror = np.array([[-1, 0, width - 1], [0, 1, 0], [0, 0, 1]]) if pair.found.mirrored else np.eye(3)
-    moved = np.diag([1 / across, 1 / down, 1]) @ pair.found.homography @ mirror @ np.diag([width, height, 1])
-    moved = np.linalg.inv(moved) if pair.order > 0 else moved
-    corners = moved @ np.array([[0, 1, 1, 0], [0, 0, 1, 1], [1, 1, 1, 1]])
-    return (corners[:2] / corners[2]).T
 
 
 @dataclass(frozen=True)
@@ -162,6 +144,15 @@ class _Registered:
         found = register_pair(a.keypoints, b.keypoints, a.size)
         return cls(a.mirror_image if found.mirrored else a, b, order, found)
 
+    def find_corners(self, homography: np.ndarray) -> np.ndarray:
+        """The corners of the first picture in the second, float64 (4, 2), as `Evidence.corners` are."""
+        (width, height), (across, down) = self.a.size, self.b.size
+        mirror = np.array([[-1, 0, width - 1], [0, 1, 0], [0, 0, 1]]) if self.found.mirrored else np.eye(3)
+        moved = np.diag([1 / across, 1 / down, 1]) @ homography @ mirror @ np.diag([width, height, 1])
+        moved = np.linalg.inv(moved) if self.order > 0 else moved
+        corners = moved @ np.column_stack([SQUARE, np.ones(4)]).T
+        return (corners[:2] / corners[2]).T
+
     def lay_over(self, homography: np.ndarray) -> Laid:
         """One picture laid over the other, in their own resolution at most, and cut to where both are shown."""
         return crop_to_shown(_lay_over(self.a, self.b, homography, _finest_scale(self.a, self.b, homography)))
@@ -175,6 +166,12 @@ def _compare_pixels(a: np.ndarray, b: np.ndarray) -> int:
         if (first := one.tobytes()) != (second := other.tobytes()):
             return 1 if first > second else -1
     return 0
+
+
+def _shared_area(corners: Corners) -> float:
+    """The share of a picture that another one with its corners at these places covers."""
+    area, _ = import_opencv().intersectConvexConvex(np.array(SQUARE, np.float32), np.array(corners, np.float32))
+    return round(min(1.0, area), _DECIMALS)
 
 
 def _colour_distance(a: np.ndarray, b: np.ndarray) -> float:

@@ -152,7 +152,7 @@ class CloserLook:
         missing = [id for id in ids if id not in found]
         tick = self.on_stage("keypoints", len(missing), len(found))
         for batch in self._split_batches(missing, tick):
-            views = self.get_views(batch)
+            views = self._get_views(batch)
             made = {id: make_signatures(view.keypoints.descriptors) for id, view in views.items() if view is not None}
             self.pair_cache.add_signatures(made)
             found |= made
@@ -182,10 +182,20 @@ class CloserLook:
 
     def _look_at_pairs(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:
         places = sorted({place for pair in pairs for place in pair})
-        views = self.get_views([self.ids[place] for place in places])
+        views = self._get_views([self.ids[place] for place in places])
         return self.collection.scorer.evidence([(views[self.ids[a]], views[self.ids[b]]) for a, b in pairs])
 
-    def get_views(self, ids: list[str]) -> dict[str, View | None]:
+    def look_at_pair(self, a: str, b: str) -> Evidence | None:
+        """The evidence of a closer look at two pictures by id; None where a file is missing or unreadable."""
+        (seen,) = self.pair_cache.get_evidence([(a, b)])
+        if seen is None:
+            views = self._get_views([a, b])
+            (seen,) = self.collection.scorer.evidence([(views[a], views[b])])
+            if seen is not None:
+                self.pair_cache.add_evidence([(a, b)], [seen])
+        return seen
+
+    def _get_views(self, ids: list[str]) -> dict[str, View | None]:
         """The views of pictures by id; None where there is no file."""
         return self._views.get_views(ids, self._describe_pictures)
 

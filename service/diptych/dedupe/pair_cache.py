@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 LEDGER = "dedupe.sqlite"
 _EVIDENCE_OF = TypeAdapter(Evidence)
-_VERSION = 18
+_VERSION = 19
 
 # Pairs are named by the ids of contents, so a file that changes its name keeps its scores and one that changes its
 # content has none. An id is 16 bytes here, the lower one first. A score is of one question of the model.
@@ -159,12 +159,13 @@ class PairCache(CacheDatabase):
 
     def get_evidence(self, pairs: Sequence[tuple[str, str]]) -> list[Evidence | None]:
         """The evidence of closer looks at these pairs of ids; None where there was no look, or it is damaged."""
-        return [self._get_seen("evidence", pair, _EVIDENCE_OF.validate_json) for pair in pairs]
+        found = [self._get_seen("evidence", pair, _EVIDENCE_OF.validate_json) for pair in pairs]
+        return [None if one is None else _in_order(one, pair) for one, pair in zip(found, pairs, strict=True)]
 
     def add_evidence(self, pairs: Sequence[tuple[str, str]], seen: Sequence[Evidence]) -> None:
         """Remember the evidence of closer looks at pairs of ids."""
-        rows = [(*_pair_ids(pair), json.dumps(asdict(evidence))) for pair, evidence in zip(pairs, seen, strict=True)]
-        self._write_rows("evidence", rows)
+        both = [(_pair_ids(pair), _in_order(evidence, pair)) for pair, evidence in zip(pairs, seen, strict=True)]
+        self._write_rows("evidence", [(*ids, json.dumps(asdict(evidence))) for ids, evidence in both])
 
     def get_comparison(self, a: str, b: str) -> Comparison | None:
         """What was seen of a pair of ids in full size, the lower id first; None where it was not, or it is damaged."""
@@ -244,6 +245,11 @@ class PairCache(CacheDatabase):
 def _pair_ids(pair: tuple[str, str]) -> list[bytes]:
     """The ids of a pair as its tables have them."""
     return sorted(map(bytes.fromhex, pair))
+
+
+def _in_order(seen: Evidence, pair: tuple[str, str]) -> Evidence:
+    """The evidence of a pair of ids as of the lower one first, or the other way."""
+    return seen if pair[0] < pair[1] else seen.with_sides_swapped
 
 
 def _to_signed(phash: int | None) -> int | None:

@@ -16,7 +16,6 @@ from diptych.dedupe.pair_cache import PairCache
 from diptych.dedupe.replacement import ENOUGH, UNKNOWN, better_because, can_replace, is_likelier_original, name_edits
 from diptych.pictures.file_info import Picture
 from diptych_runtime.closer_look.comparison import Comparison, compare_pixels
-from diptych_runtime.closer_look.verification import placement
 from diptych_runtime.decoder import open_picture
 from diptych_runtime.errors import PictureError
 
@@ -68,11 +67,10 @@ class PixelComparisons:
         return found if found is None or low == a.id else found.with_sides_swapped
 
     def _compare_files(self, a: str, b: str) -> Comparison | None:
-        views = self._closer.get_views([a, b])
-        pixels = [self._pixels_of(id) for id in (a, b)]
-        if (one := views[a]) is None or (other := views[b]) is None or pixels[0] is None or pixels[1] is None:
+        seen, first, second = self._closer.look_at_pair(a, b), self._pixels_of(a), self._pixels_of(b)
+        if seen is None or first is None or second is None:
             return None
-        return compare_pixels(pixels[0], pixels[1], placement(one, other))
+        return compare_pixels(first, second, np.array(seen.corners) if seen.corners else None)
 
     def _pixels_of(self, id: str) -> np.ndarray | None:
         if id not in self._pixels:

@@ -13,17 +13,14 @@ from PIL import Image, ImageColor, ImageDraw
 from diptych.console import format_count
 from diptych.scoring.scorer import Original, Scorer, have_one_content
 from diptych_runtime.attention_links import Link, strongest_links
-from diptych_runtime.calibration.evidence import Evidence
+from diptych_runtime.calibration.evidence import Corners, Evidence
 from diptych_runtime.calibration.recalibration import sigmoid
-from diptych_runtime.closer_look.homography import import_opencv
-from diptych_runtime.closer_look.verification import placement
 from diptych_runtime.judgement import Judgement, judge_pairs, needs_closer_look
 
 SIDE = 480  # pixels, of a picture in an overlay
 _GAP, _SCALE = 24, 2  # drawn twice as large, so that lines are smooth
 _WHITE = (255, 255, 255)
 _OUTLINE = (18, 165, 138)
-_SQUARE = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))  # the corners of a picture
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,7 @@ class Explanation:
 
     `answers` are to all questions, of which `question` was asked. `attention` float32 (T, T), T = N N patches of the
     `grid` (N, N), is that of the network; `crossing` in [0, 1] is the share that crosses the seam, and `links` are the
-    strongest entries. `corners` (4, 2) are those of the first picture in the second (`placement`).
+    strongest entries.
     """
 
     question: str
@@ -42,7 +39,6 @@ class Explanation:
     links: list[Link]
     attention: np.ndarray
     evidence: Evidence | None = None
-    corners: np.ndarray | None = None
 
     @property
     def answer(self) -> Judgement:
@@ -50,13 +46,9 @@ class Explanation:
         return self.answers[self.question]
 
     @property
-    def corners_of_second(self) -> np.ndarray | None:
-        """The `corners` (4, 2) of the second picture in the first."""
-        if self.corners is None:
-            return None
-        square, corners = np.array(_SQUARE, np.float32), self.corners.astype(np.float32)
-        back = import_opencv().getPerspectiveTransform(corners, square)
-        return import_opencv().perspectiveTransform(square[:, None], back)[:, 0]
+    def corners(self) -> tuple[Corners, Corners]:
+        """The corners of the first picture in the second, and of the second in the first; none without a place."""
+        return ((), ()) if self.evidence is None else (self.evidence.corners, self.evidence.with_sides_swapped.corners)
 
     def place(self, patch: int) -> tuple[int, int]:
         """The row and column of a patch by its number."""
@@ -80,12 +72,10 @@ def explain_pair(
     (attention,) = scorer.runtime.attention(tokens_a[None], tokens_b[None])
     logits = scorer.all_logits(tokens_a[None], tokens_b[None])
     questions = scorer.runtime.manifest.questions
-    evidence = corners = None
+    evidence = None
     if needs_closer_look(questions, logits).any():
         first, second = scorer.views([original(0), original(1)])
         (evidence,) = scorer.evidence([(first, second)])
-        if first is not None and second is not None:
-            corners = placement(first, second)
     judged = judge_pairs(questions, logits, [evidence], same=have_one_content(np.array([[0, 1]]), contents))
     side = math.isqrt(len(attention))
     return Explanation(
@@ -96,15 +86,13 @@ def explain_pair(
         strongest_links(attention, links),
         attention,
         evidence,
-        corners,
     )
 
 
 def list_corners(found: Explanation) -> dict[str, list[list[float]]] | None:
     """The corners of each picture in the other, as JSON has them; None where they cannot be laid over each other."""
-    if found.corners is None or found.corners_of_second is None:
-        return None
-    return {"first_in_second": found.corners.tolist(), "second_in_first": found.corners_of_second.tolist()}
+    first, second = found.corners
+    return {"first_in_second": [*map(list, first)], "second_in_first": [*map(list, second)]} if first else None
 
 
 def look_in_words(found: Explanation) -> str:
@@ -131,9 +119,9 @@ def draw_overlay(found: Explanation, picture_a: Image.Image, picture_b: Image.Im
     """Draw both pictures side by side as a PNG, with links and outlines; `side` pixels is the longer side of each."""
     large = _SCALE * side
     shown = [_fit_picture(picture, large) for picture in (picture_a, picture_b)]
-    for picture, corners in zip(shown, (found.corners_of_second, found.corners), strict=True):
-        if corners is not None:
-            _draw_outline(picture, corners)
+    for picture, corners in zip(shown, reversed(found.corners), strict=True):
+        if corners:
+            _draw_outline(picture, np.array(corners))
     height = max(picture.height for picture in shown)
     canvas = Image.new("RGB", (2 * large + _SCALE * _GAP, height), _WHITE)
     corners = [

@@ -16,7 +16,7 @@ from diptych_runtime.calibration.evidence import (
     Verification,
 )
 from diptych_runtime.calibration.recalibration import log_odds
-from diptych_runtime.closer_look.verification import describe, placement, verify
+from diptych_runtime.closer_look.verification import describe, verify
 
 WORDS = re.findall(
     "[a-z]+", "quick brown foxes jump over one lazy dog while many small birds sing in tall green trees near stone"
@@ -79,7 +79,10 @@ def test_the_order_does_not_matter_nor_what_was_looked_at_before():
     a, b = describe(shapes(1)), describe(shapes(1).crop((20, 50, 400, 500)))
     expected = verify(a, b)
     verify(describe(page(5)), describe(page(6)))
-    assert verify(b, a) == expected == verify(describe(shapes(1)), describe(shapes(1).crop((20, 50, 400, 500))))
+    assert verify(describe(shapes(1)), describe(shapes(1).crop((20, 50, 400, 500)))) == expected
+    back = verify(b, a).with_sides_swapped
+    assert replace(back, corners=expected.corners) == expected
+    assert np.array(back.corners) == pytest.approx(np.array(expected.corners), abs=1e-3)
 
 
 @pytest.mark.parametrize("picture", [Image.new("RGB", (300, 200), "white"), Image.new("RGB", (9, 9))])
@@ -217,7 +220,9 @@ def test_the_corners_of_a_crop_lie_where_it_was_cut_and_those_of_its_original_be
     within = square * (right - left, bottom - top) + (left, top)
     beyond = (square - (left, top)) / (right - left, bottom - top)
     pair = [describe(picture) for picture in ((whole, crop) if swapped else (crop, whole))]
-    assert placement(*pair) == pytest.approx(beyond if swapped else within, abs=0.02)
+    seen = verify(*pair)
+    assert np.array(seen.corners) == pytest.approx(beyond if swapped else within, abs=0.02)
+    assert np.array(seen.with_sides_swapped.corners) == pytest.approx(within if swapped else beyond, abs=0.04)
 
 
 def test_without_the_look_that_it_deserves_no_pair_is_the_same():

@@ -11,7 +11,7 @@ from diptych_runtime.calibration.evidence import Evidence
 from diptych_runtime.closer_look.comparison import NOTHING, Comparison
 from diptych_runtime.closer_look.votes import LENGTH
 
-SEEN = Evidence(300, 40, 30, 0.5, aligned_odds=2.5)
+SEEN = Evidence(300, 40, 30, 0.5, aligned_odds=2.5, corners=((0.0, 0.0), (0.5, 0.0), (0.5, 0.5), (0.0, 0.5)))
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def known_of(pair_cache: PairCache, a: Picture, b: Picture) -> list[bool]:
     scores = len(pair_cache.get_scores([a.id, b.id], "copy")[0]) > 0
     compared = pair_cache.get_comparison(*sorted((a.id, b.id))) is not None
     of_one = [a.id in pair_cache.get_hashes(), a.id in pair_cache.get_signatures([a.id])]
-    return [scores, pair_cache.get_evidence([(a.id, b.id)]) == [SEEN], compared, *of_one]
+    return [scores, pair_cache.get_evidence([(b.id, a.id)]) == [SEEN], compared, *of_one]
 
 
 def test_what_was_added_is_there_again_after_it_was_closed(path, picture):
@@ -55,7 +55,11 @@ def test_what_was_added_is_there_again_after_it_was_closed(path, picture):
         assert pair_cache.get_files(["/photos"]) == {one.path: KnownFile(one, 7) for one in (a, b, c)}
         keys, logits = pair_cache.get_scores([c.id, a.id, b.id], "thing")
         assert pair_cache.get_scores([a.id, b.id], "copy")[1].tolist() == [1.5], "of another question"
-        assert pair_cache.get_evidence([(a.id, b.id), (a.id, c.id)]) == [SEEN, None]
+        assert pair_cache.get_evidence([(b.id, a.id), (a.id, b.id), (a.id, c.id)]) == [
+            SEEN,
+            SEEN.with_sides_swapped,
+            None,
+        ]
         assert pair_cache.get_hashes() == {a.id: 2**64 - 1, b.id: None}
         assert [len(one) for one in pair_cache.get_signatures([a.id, b.id, c.id]).values()] == [5, 0]
     assert (keys.tolist(), logits.tolist(), logits.dtype) == ([1, 5], [-2.5, 1.25], np.float32)
@@ -105,8 +109,8 @@ def test_damaged_values_count_as_unknown(path, picture):
 def test_what_is_no_cache_of_this_version_is_refused_with_the_way_out(path):
     path.write_bytes(b"")
     with PairCache(path, "rev") as pair_cache:
-        pair_cache._connection.execute("PRAGMA user_version=19")
-    with pytest.raises(DedupeError, match="format version 19, and this Diptych reads version 18; delete it"):
+        pair_cache._connection.execute("PRAGMA user_version=20")
+    with pytest.raises(DedupeError, match="format version 20, and this Diptych reads version 19; delete it"):
         PairCache(path, "rev")
     path.write_bytes(b"no database at all " * 100)
     with pytest.raises(DedupeError, match=r"dedupe\.sqlite: file is not a database; .*delete it"):
