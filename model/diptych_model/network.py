@@ -281,7 +281,10 @@ def _concatenate_segment(x: Tokens, segment: Tensor) -> Augmented:
 
 
 class PairNetwork(nn.Module):
-    """Scores how alike two pictures are by looking at t = [x, z]; no distance between two encodings anywhere.
+    """Scores how alike two pictures are by looking at t = [x, z].
+
+    With `correspondence` each logit begins with a line through the cosine of the embeddings and the best matches of
+    tokens (`Correspondence`); without, there is no distance between two encodings anywhere.
 
     The panel part is computed once a picture and may be stored; the pair part runs once a pair:
     `network(a, b)` equals `network.relate(network.encode(a)[0], network.encode(b)[0])`. With the seam open in pixels

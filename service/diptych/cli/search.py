@@ -217,8 +217,8 @@ def explain(
 ) -> int:
     """Show where two pictures match.
 
-    Each picture is a grid of patches, and the network lets every patch look at those of both pictures. A link joins a
-    patch of A and one of B; -o draws the strongest, and --json has the attention that the two give each other.
+    Each picture is a grid of patches. A link joins a patch of A and one of B in which the network finds it; -o draws
+    the strongest, and --json says how surely each of the two is found in the other.
     """
     from diptych.pictures.content import content_ids
     from diptych.scoring import explanation
@@ -273,8 +273,8 @@ def _explanation_lines(found: Explanation) -> list[str]:
     if said := explanation.look_in_words(found):
         lines.append(said)
     lines.append(
-        f"{found.crossing:.0%} of the network's attention goes to the other picture, over {found.grid[0]} x "
-        f"{found.grid[1]} patches each"
+        f"the {found.grid[0]} x {found.grid[1]} patches of each match those of the other picture by "
+        f"{found.crossing:.0%} on average"
     )
     return lines
 

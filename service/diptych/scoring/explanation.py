@@ -1,4 +1,4 @@
-"""The explanation of a score: what the network relates across the seam, and where one picture lies in the other."""
+"""The explanation of a score: which patches of two pictures match, and where one picture lies in the other."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Explanation:
     """The explanation of a pair's score.
 
     `answers` are to all questions, of which `question` was asked. `attention` float32 (T, T), T = N N patches of the
-    `grid` (N, N), is that of the network; `crossing` in [0, 1] is the share that crosses the seam, and `links` are the
-    strongest entries.
+    `grid` (N, N), says how surely each patch is found where in the other picture (`PairPart.attention`); `crossing` in
+    [0, 1] is its sum over T, and `links` are the strongest entries.
     """
 
     question: str

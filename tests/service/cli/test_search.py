@@ -147,7 +147,7 @@ def test_explain_lists_links_and_draws_them(diptych, gallery, model, tmp_path):
     assert (text.code, (tmp_path / "out.jpg").exists()) == (2, False)
     words = diptych("explain", *pair, *model).out.splitlines()
     assert words[0].startswith("match  0.")
-    assert "of the network's attention goes to the other picture" in words[1]
+    assert "match those of the other picture by" in words[1]
     document = diptych("explain", *pair, *model, "--json").json
     assert [set(link) for link in document["links"]] == [{"a", "b", "share"}] * len(document["links"])
     assert document["links"]

@@ -75,9 +75,10 @@ def test_a_network_learns_what_is_a_copy(tmp_path: Path, monkeypatch: pytest.Mon
         self.draws = Draws(self.pairs)
 
     monkeypatch.setattr(AlignedRun, "prepare", prepare)
-    budget = Budget(steps=30, batch=8, rate=5e-3, warmup=4, average=0.5, small=48)
+    budget = Budget(steps=30, batch=8, rate=5e-3, warmup=4, average=0.5, small=48, odd=0.2)
     found = train(AlignedRecipe(aligned=Origins(), learning=budget, threads=1), tmp_path / "run", quiet=True)
     assert found["held_out"]["noise"] == {"copies": 12, "others": 12, "auc": 1.0}
+    assert 0.5 < found["edited"]["noise"]["auc"] <= 1.0
     assert np.mean(found["curve"][-4:]) < 0.6 * np.mean(found["curve"][:4])
 
 
@@ -121,6 +122,7 @@ def test_a_batch_is_filled_up_with_what_is_not_shown() -> None:
         {"aligned": {"photos": 1}},
         {"aligned": {"family": 1}},
         {"aligned": {}, "learning": {"small": 8}},
+        {"aligned": {}, "learning": {"odd": 1.5}},
         {"aligned": {}, "start": "/nowhere"},
     ],
 )

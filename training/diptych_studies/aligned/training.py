@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ from diptych.console import format_table
 from diptych_model.networks.aligned import STRIDE, WEIGHTS, AlignedPairNetwork, load_aligned, save_aligned
 from diptych_runtime.closer_look.aligned import read_graph
 from diptych_runtime.paths import shell_word
+from diptych_studies.aligned.edits import edit_one_side
 from diptych_studies.aligned.shelves import KeptPair, Origins, make_shelves, read_shelf, sources_of
+from diptych_studies.kinds.odd_edits import ODD_EDITS
 from diptych_training import optimisation
 from diptych_training.data.archives import data_folder
 from diptych_training.device import default_device, mixed_precision
@@ -36,6 +38,7 @@ SHRUNK = (1.0, 1.0, 0.8, 0.6)  # scales of pairs, drawn from
 # Chances of a transposed, mirrored, upturned and blue-for-red pair.
 TURNED, ALONG, ACROSS, RECOLOURED = 0.3, 0.5, 0.3, 0.2
 SMOOTHED = 0.01  # of either answer
+UNSEEN, UNSEEN_SEED = [ODD_EDITS[name] for name in ("halftone", "solarised", "motion")], 5  # edits that none is taught
 TOGETHER = 6  # pairs that are computed at a time, of about one size
 
 
@@ -44,7 +47,7 @@ class Budget(optimisation.Budget):
     """The training budget of the network, `batch` pairs a step, half of them copies.
 
     At first all pairs are made smaller, to `small` pixels at most, later a `share` of them: shapes are learnt at a
-    quarter of the cost.
+    quarter of the cost. In an `odd` share of them one picture is edited once more (`edits.EDITS`).
     """
 
     steps: int = 6000
@@ -54,11 +57,14 @@ class Budget(optimisation.Budget):
     average: float = 0.99
     small: int = 320
     share: float = 0.3
+    odd: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.small < 32 or not 0 <= self.share <= 1:
-            raise ValueError(f"small must be 32 or more and share from 0 to 1, got {self.small} and {self.share}")
+        if self.small < 32 or not (0 <= self.share <= 1 and 0 <= self.odd <= 1):
+            raise ValueError(
+                f"small must be 32 or more, share and odd from 0 to 1, got {self.small}, {self.share} and {self.odd}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +147,7 @@ class AlignedRun(Run):
         for begin in range(0, len(pairs), TOGETHER):
             part = pairs[begin : begin + TOGETHER]
             changed = [change_pair(pair, budget.small if rng.random() < share else 0, rng) for pair in part]
+            changed = [edit_one_side(pair, rng) if rng.random() < budget.odd else pair for pair in changed]
             with mixed_precision(device):
                 odds = network(stack_pairs(changed).to(device)).float()
             labels = torch.tensor([float(pair.copy) for pair in part], device=device)
@@ -157,6 +164,7 @@ class AlignedRun(Run):
             "pairs": len(self.pairs),
             "copies": sum(pair.copy for pair in self.pairs),
             "held_out": measure_auc(network, self.held_out),
+            "edited": measure_auc(network, edit_pairs(self.held_out)),
         }
 
     def write(self, figures: Mapping[str, Any]) -> Path:
@@ -177,9 +185,12 @@ def train(recipe: AlignedRecipe, directory: Path, *, resume: bool = False, quiet
 def report(found: Mapping[str, Any], directory: Path) -> tuple[dict[str, Any], str]:
     """The result of a run as JSON and as text."""
     best = directory / BEST
-    rows = [[kind, row["copies"], row["others"], f"{row['auc']:.3f}"] for kind, row in found["held_out"].items()]
+    rows = [
+        [kind, row["copies"], row["others"], f"{row['auc']:.3f}", f"{found['edited'][kind]['auc']:.3f}"]
+        for kind, row in found["held_out"].items()
+    ]
     text = (
-        f"{format_table(['kind', 'copies', 'others', 'AUC'], rows)}\n"
+        f"{format_table(['kind', 'copies', 'others', 'AUC', 'edited oddly'], rows)}\n"
         f"learnt from {found['pairs']:,} pairs, {found['copies']:,} of them copies, in {found['seconds']} s\n"
         f"checkpoint: {best}\nnext: diptych export {shell_word(best)} -o aligned"
     )
@@ -213,6 +224,17 @@ def measure_auc(network: nn.Module, pairs: Sequence[KeptPair]) -> dict[str, dict
             auc = Pool(odds, np.arange(len(odds)) < len(copies)).auc()
             found[kind] = {"copies": len(copies), "others": len(others), "auc": auc}
     return found
+
+
+def edit_pairs(pairs: Sequence[KeptPair]) -> list[KeptPair]:
+    """The pairs with one picture edited in a way that no pair is in training (`UNSEEN`), always the same."""
+    edited = []
+    for number, pair in enumerate(pairs):
+        rng = np.random.default_rng([UNSEEN_SEED, number])
+        pixels, side = np.array(pair.pixels), slice(0, 3) if number % 2 else slice(3, 6)
+        pixels[..., side] = UNSEEN[number % len(UNSEEN)](np.ascontiguousarray(pixels[..., side]), rng)
+        edited.append(replace(pair, pixels=pixels))
+    return edited
 
 
 def stack_pairs(pairs: Sequence[np.ndarray]) -> Tensor:

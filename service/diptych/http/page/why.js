@@ -29,7 +29,7 @@ export function whyPanel(root) {
         fact("verdict", answer.verdict),
         fact("raw score", answer.raw_score.toFixed(2)),
         ...lookFacts(answer.evidence),
-        ...(answer.links ? [fact("of the attention goes to the other picture", percent(answer.crossing))] : []));
+        ...(answer.links ? [fact("match of the patches on average", percent(answer.crossing))] : []));
       if (answer.links) stage.show(answer);
       onAnswer?.(answer);
     } catch (error) {

@@ -149,7 +149,7 @@ class ExplainRequest(Asking):
 
     images: PicturePair
     links: Count = Field(24, le=1024, description="How many of the strongest links to answer.")
-    matrix: bool = Field(False, description="Answer the whole attention too, patch by patch.")
+    matrix: bool = Field(False, description="Answer how surely each patch is found in every other one, too.")
     overlay: bool = Field(False, description="Answer both pictures with the links drawn over them, as a PNG.")
 
 

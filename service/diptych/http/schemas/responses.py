@@ -112,12 +112,12 @@ class TextRank(BaseModel):
 
 
 class LinkItem(BaseModel):
-    """A patch of each of the two pictures, and how much the network looked from one to the other."""
+    """A patch of each of the two pictures, and how surely the network finds one in the other."""
 
     patches: tuple[tuple[int, int], tuple[int, int]] = Field(
         description="Row and column, from the top left, of the patch of the first picture and of that of the second."
     )
-    share: float = Field(description="Share of a patch's attention that the other one gets, 0 to 1.")
+    share: float = Field(description="How surely each is found in the other, 0 to 1.")
 
 
 class ExplainAnswer(Asked, AnswerItem):
@@ -126,7 +126,7 @@ class ExplainAnswer(Asked, AnswerItem):
     object: Literal["explanation"] = "explanation"
     answers: dict[str, AnswerItem] = Field(description=_ANSWERS)
     grid: tuple[int, int] = Field(description="Rows and columns of patches that each picture is cut into.")
-    crossing: float = Field(description="Share of all attention that goes to the other picture, 0 to 1.")
+    crossing: float = Field(description="How surely a patch is found in the other picture, the mean of all: 0 to 1.")
     evidence: Evidence | None = Field(description="What the closer look saw; null without one.")
     placement: dict[str, list[list[float]]] | None = Field(
         description="`first_in_second` and `second_in_first`: the corners of each in the other, from the top left "
