@@ -117,6 +117,7 @@ ROWS = (
     Row("study marks --only sides --out {out}/marks", "diptych_studies.mark_sets:read_photos", "{in}/goods.zip", again=False, threads=False),
     Row("study limits --plot {out}/limits.png", "diptych_studies.limits:draw_examples", writes=("limits.png",), **_COMPUTED, threads=False),
     Row("evaluate duplicates --only clothing --out {out}/kinds", "diptych_studies.kinds.planted:read_photos", "{in}/clothing.zip", again=False, threads=False),
+    Row("evaluate parts --only clothing --model photo-small --out {out}/kinds", "diptych_studies.kinds.planted:read_photos", "{in}/clothing.zip", model=False, again=False, threads=False),
     Row("study verification --only clothing,goods --out {out}/kinds", "diptych_studies.kinds.planted:read_photos", "{in}/goods.zip", again=False, threads=False),
     Row("study numbers --only clothing,goods --out {out}/kinds", "diptych_studies.kinds.planted:read_photos", "{in}/goods.zip", again=False, threads=False),
     Row("study language --steps 1 --seeds 1 --processes 0 --text {in}/text.txt --out {out}/study", "diptych_studies.papers.scales:study_language", "{in}/text.txt", model=False, again=False),

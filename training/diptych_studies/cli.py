@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -353,6 +354,23 @@ def calibration(
         draw_calibration(result, plot)
         console.remark(f"plot: {plot}")
     console.emit(result, calibration_text(result))
+    return 0
+
+
+def parts(
+    only: _Kinds = (),
+    out: _KindsFolder = _KINDS_FOLDER,
+    model: AnyModel = "photo",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """What each part of a model carries: the precision that copies lose with it off."""
+    from diptych_runtime.models import find_checkpoint
+    from diptych_studies.kinds.parts import measure_parts, parts_text
+
+    console = Console(as_json, quiet)
+    result = _measure_kinds(console, model, out, only, partial(measure_parts, find_checkpoint(model)))
+    console.emit(result, parts_text(result))
     return 0
 
 

@@ -27,6 +27,7 @@ def register(commands: Commands) -> None:
         "diptych_studies.cli:duplicates",
         "Duplicates proposed where nothing was planted, and where copies were",
     )
+    evaluate.add("diptych_studies.cli:parts", "What each part of a model carries, switched off as it runs")
     commands.add("diptych_studies.benchmarks.cli:estimate", "Estimate the cost of many pictures from those of one")
     study = commands.group("study", "Train and compare variants alike in all but one part")
     study.add("diptych_studies.cli:mixers", "Every operator in MSAC's place, on Omniglot or on photos")

@@ -36,7 +36,7 @@ def _register_studies(commands: Commands) -> None:
     if find_spec("diptych_studies") is None:
         reason = "this installation has no studies; they need a checkout of Diptych: `pip install -e '.[train]'` in it"
         commands.refuse("study", "Train and compare variants of the network; needs a checkout", reason)
-        for name in ("calibration", "duplicates"):
+        for name in ("calibration", "duplicates", "parts"):
             commands.group("evaluate", "Measure a model").refuse(name, "Kinds of pictures; needs a checkout", reason)
         commands.refuse("estimate", "Estimate the cost of many pictures; needs a checkout", reason)
     else:

@@ -56,10 +56,7 @@ class Known:
     @classmethod
     def of_kind(cls, examined: Examined, pairs: Pairs) -> Known:
         """The numbers of the pairs of a kind."""
-        made = np.array([name.partition("/")[0] for name in examined.planted.names])
-        made[~np.isin(made, FAMILIES)] = ""
-        first, second = made[pairs.found.T]
-        return cls(pairs, numbers_and_more(pairs), np.where(second == "", first, second))
+        return cls(pairs, numbers_and_more(pairs), name_families(examined.planted.names, pairs.found))
 
     def without_family(self, family: str) -> Known:
         """What is left of a kind without the pairs of a family."""
@@ -70,6 +67,14 @@ class Known:
             pairs, found=pairs.found[kept], relevance=pairs.relevance[kept], seen=seen, copies=pairs.copies[kept]
         )
         return Known(pairs, self.numbers[kept], self.family[kept])
+
+
+def name_families(names: Sequence[str], pairs: np.ndarray) -> np.ndarray:
+    """The families of the edits that made the pairs int64 (P, 2) of named pictures, str (P,), empty for none."""
+    made = np.array([name.partition("/")[0] for name in names])
+    made[~np.isin(made, FAMILIES)] = ""
+    first, second = made[pairs.T]
+    return np.where(second == "", first, second)
 
 
 def numbers_and_more(pairs: Pairs) -> np.ndarray:
@@ -115,7 +120,7 @@ def measure_choices(
 
     With a `family` of edits the fit has none of them, and no other copies are measured.
     """
-    found: dict[str, list[tuple[str, _Ranking, _Ranking]]] = {}
+    found: dict[str, list[tuple[str, Ranking, Ranking]]] = {}
     for place, one in enumerate(known):
         others = [*known[:place], *known[place + 1 :]]
         if family:
@@ -125,7 +130,7 @@ def measure_choices(
         if copies[measured].sum() < _FEWEST:
             continue
         owner = np.unique(one.pairs.found[measured, 1], return_inverse=True)[1]
-        rank = partial(_Ranking, copies=copies[measured], owner=owner)
+        rank = partial(Ranking, copies=copies[measured], owner=owner)
         answers = {NETWORK: one.pairs.relevance}
         answers |= {choice: fit_numbers(others, names, one) for choice, names in choices.items()}
         alone = rank(one.pairs.relevance[measured])
@@ -134,7 +139,7 @@ def measure_choices(
     return {choice: _summarise_kinds(rankings) for choice, rankings in found.items()}
 
 
-def _summarise_kinds(rankings: Sequence[tuple[str, _Ranking, _Ranking]]) -> dict[str, Any]:
+def _summarise_kinds(rankings: Sequence[tuple[str, Ranking, Ranking]]) -> dict[str, Any]:
     """The figures of `measure_choices` from each kind's ranking by a choice, and by the network alone."""
     kind, ranking, alone = min(rankings, key=lambda one: one[1].precision() - one[2].precision())
     return {
@@ -157,7 +162,7 @@ def fit_numbers(others: Sequence[Known], names: Sequence[str], one: Known) -> np
     return one.numbers[:, places] @ weights
 
 
-class _Ranking:
+class Ranking:
     """Pairs ranked by a score (P,), each owned by a picture."""
 
     def __init__(self, scores: np.ndarray, *, copies: np.ndarray, owner: np.ndarray) -> None:
@@ -169,7 +174,7 @@ class _Ranking:
         positives = self._copies.sum() if counts is None else counts[self._owner] @ self._copies
         return self._pool.average_precision(int(positives), counts)
 
-    def gain_over(self, other: _Ranking, drawn: np.ndarray) -> float:
+    def gain_over(self, other: Ranking, drawn: np.ndarray) -> float:
         """The gain in average precision over another ranking, of owners drawn anew."""
         counts = np.bincount(drawn, minlength=self.owners)
         return self.precision(counts) - other.precision(counts)
