@@ -2,8 +2,10 @@
 in Eq. 3, for two with and without segments.
 """
 
+import pytest
 import torch
 from drawing import draw
+from torch import Tensor
 
 from diptych_model.attention import RelativeBias, relative_attention
 
@@ -14,14 +16,19 @@ def bias(heads: int, rows: int, cols: int, **options: int | bool) -> RelativeBia
     return made
 
 
-def test_the_written_out_attention_is_that_of_the_guide() -> None:
-    x = draw(5, 3, seed=1)
-    similarity = [[torch.exp(x_i @ x_j / 3**0.5) for x_j in x] for x_i in x]
+@pytest.mark.parametrize("seeds", [(1, 2, 3), (1, 1, 1)], ids=["retrieval", "self-attention"])
+@pytest.mark.parametrize("zeros", [None, torch.zeros(1, 5, 5)], ids=["no bias", "a bias of zero"])
+@pytest.mark.parametrize("grad", [True, False], ids=["learning", "not learning"])
+def test_the_written_out_attention_is_that_of_the_guide(
+    seeds: tuple[int, ...], zeros: Tensor | None, grad: bool
+) -> None:
+    q, k, v = (draw(5, 3, seed=seed) for seed in seeds)
+    similarity = [[torch.exp(q_i @ k_j / 3**0.5) for k_j in k] for q_i in q]
     weights = [torch.stack(row) / sum(row) for row in similarity]
-    y = torch.stack([(w[:, None] * x).sum(0) for w in weights])
-    for grad in (True, False):
-        with torch.set_grad_enabled(grad):
-            torch.testing.assert_close(relative_attention(*[x[None, None]] * 3)[0, 0], y)
+    y = torch.stack([(w[:, None] * v).sum(0) for w in weights])
+    with torch.set_grad_enabled(grad):
+        attended = relative_attention(q[None, None], k[None, None], v[None, None], zeros)
+    torch.testing.assert_close(attended[0, 0], y)
 
 
 def test_one_panel_has_the_papers_bias_of_absolute_distances() -> None:

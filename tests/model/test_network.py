@@ -146,6 +146,13 @@ def test_the_literal_form_relates_pixels_and_says_so() -> None:
 def test_a_segment_that_names_the_panels_makes_the_order_matter(segment: str) -> None:
     made, a, b = network(segment=segment), pictures(3, 1), pictures(3, 2)
     assert (made(a, b) - made(b, a)).abs().min() > 1e-6
+    assert isinstance(made.pair, PairPart)
+    made(a, b).sum().backward()
+    segments, ones = made.pair.segments, torch.ones(1, 3, 3, 11, dtype=torch.float64)
+    for panel, seg in zip(segments(ones, ones), (segments.x_seg, segments.z_seg), strict=True):
+        assert seg.grad is not None
+        assert seg.grad.any()
+        torch.testing.assert_close(panel[0], ones[0] + seg if segment == "added" else torch.cat([ones[0], seg], -1))
 
 
 @pytest.mark.parametrize(

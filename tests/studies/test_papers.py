@@ -1,8 +1,13 @@
-"""The page on the papers against the project: files, symbols, tests and commands exist, and no number is missing."""
+"""The page on the papers against the project: files, symbols, tests and commands exist, no number is missing, and the
+tests named there fail where the code is wrong.
+"""
 
 import ast
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +27,40 @@ NUMBERED = {
     "Hilario": [*(f"Eq. {n}" for n in range(1, 12)), *(f"Figure {n}" for n in range(1, 5))],
     "Kim": [*(f"Figure {n}" for n in range(1, 6)), "Table 1", "Table 2"],
 }
+# Mistakes that make a row untrue: the paper, the place, what stands once in the file of its code, and what replaces it.
+MUTATIONS = [
+    ("Barkan", "2.1", "grid), self.H_Y)", "grid), self.H_Y.flip(1))"),
+    ("Barkan", "5", "Scale(1, m, 1, d_a, d_a)", "Scale(1, 1, 1, d_a, d_a)"),
+    ("Barkan", "5, BERT", 'return self.objective == "causal"', "return True"),
+    ("Barkan", "5, BERT, pairs", "self.segment(segments)", "self.segment(0 * segments)"),
+    ("Barkan", "6.1, x_seg, z_seg added", "self.segments(tokens_a, tokens_b)", "(tokens_a, tokens_b)"),
+    ("Barkan", "6.1, x_seg, z_seg as channels", "self.z_seg = nn", "self.z_seg = self.x_seg if extra else nn"),
+    ("Hilario", "Eq. 1", "attention_coefficients(q, k, bias) @ v", "attention_coefficients(k, q, bias) @ v"),
+    ("Hilario", "Eq. 4", "q.shape[-1] ** -0.5 if", "1.0 if"),
+    ("Hilario", "Figure 2", "y = self.scaled(y)", "y = y + 0 * self.scaled(y)"),
+    ("XCiT", "XCA: dropout of attention", "y = self.attention_dropout((q", "y = ((q"),
+    ("XCiT", "XCA: dropout of the projection", "return self.dropout(", "return ("),
+]
+# Runs pytest with a mistake in a module. It is made in the source as the module is imported: no file changes.
+RUN_MUTATED = """
+import sys
+from importlib.machinery import SourceFileLoader
+
+import pytest
+
+mutated, old, new, *arguments = sys.argv[1:]
+get_code = SourceFileLoader.get_code
+
+
+def get_mutated_code(self, name):
+    if name != mutated:
+        return get_code(self, name)
+    return self.source_to_code(self.get_data(self.path).replace(old.encode(), new.encode()), self.path)
+
+
+SourceFileLoader.get_code = get_mutated_code
+sys.exit(pytest.main(arguments))
+"""
 
 
 @dataclass(frozen=True)
@@ -69,12 +108,16 @@ def located(name: str, folder: str) -> tuple[Path, str]:
     return whole, symbol
 
 
+def name_module(path: Path) -> str:
+    """The name by which a file of one of the project's packages is imported."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts[1:])
+
+
 @pytest.mark.parametrize("row", rows(), ids=str)
 def test_the_code_of_a_place_can_be_imported(row: Row) -> None:
     path, symbol = located(row.code, "model/diptych_model")
     assert path.is_file(), path
-    module = path.relative_to(ROOT).with_suffix("")
-    found: object = import_module(".".join(module.parts[1:]))
+    found: object = import_module(name_module(path))
     for part in symbol.split("."):
         found = getattr(found, part)
     assert symbol
@@ -87,6 +130,25 @@ def test_the_test_of_a_place_is_there(row: Row) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     assert name.startswith("test_")
+
+
+@pytest.mark.parametrize(("paper", "place", "old", "new"), MUTATIONS, ids=[f"{m[0]}, {m[1]}" for m in MUTATIONS])
+def test_the_test_of_a_place_fails_where_its_code_is_wrong(paper: str, place: str, old: str, new: str) -> None:
+    [row] = [row for row in rows() if paper in row.paper and row.place == place]
+    (path, _), (test, name) = located(row.code, "model/diptych_model"), located(row.test, "tests/model")
+    assert path.read_text(encoding="utf-8").count(old) == 1
+    run = [sys.executable, "-B", "-c", RUN_MUTATED, name_module(path), old, new]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*run, "-q", "-x", "-p", "no:cacheprovider", f"{test}::{name}"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert ": AssertionError" in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize("command", sorted({row.command for row in rows() if row.command}))

@@ -63,6 +63,16 @@ def test_the_scale_of_one_alone_is_multi_head_self_attention(scales: tuple[Scale
     torch.testing.assert_close(msac(x[:, None])[:, 0], oracle(x, x, x, attn_mask=mask, need_weights=False)[0])
 
 
+@pytest.mark.parametrize(
+    ("objective", "windows"), [("causal", [[7], [6, 7], [5, 6, 7]]), ("masked", [[7], [7, 8], [6, 7, 8]])]
+)
+def test_the_heads_take_words_and_pairs_and_triplets_of_words(objective: str, windows: list[list[int]]) -> None:
+    msac = model_of(SCALES["1, 2, 3"], objective=objective).blocks[0].msac
+    x = torch.randn(1, 1, 11, 10, dtype=torch.float64, requires_grad=True)
+    taken = [torch.autograd.grad(sac.project_packed(x)[0, 0, 7].sum(), x)[0] for sac in msac.sacs]
+    assert [seen[0, 0].any(-1).nonzero().flatten().tolist() for seen in taken] == windows
+
+
 @pytest.mark.parametrize("name", SCALES)
 @pytest.mark.parametrize("objective", ["causal", "masked"])
 def test_a_byte_changes_no_earlier_logit_of_a_causal_model_and_every_logit_of_a_masked_one(

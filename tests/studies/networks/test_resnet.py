@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from drawing import draw, losses_of_training
+from drawing import draw, drawn, losses_of_training
 from networks import MIXING
 from torch import Tensor, nn
 
 from diptych_model.mixers import Place
 from diptych_studies.flops import count_parameters
 from diptych_studies.mixers.convolution import PlainConvolution
+from diptych_studies.mixers.squeeze_excitation import SqueezeExcitation
 from diptych_studies.networks.resnet import DEPTHS, Bottleneck, ResNet
 
 
@@ -64,6 +65,14 @@ def test_a_mixer_with_a_stride_gives_the_shape_of_the_strided_convolution(mixing
         place = Place(12, 8, rows, cols, stride=stride)
         block = Bottleneck(place, MIXING[mixing] or PlainConvolution())
         assert block(draw(2, rows, cols, 12).float()).shape == (2, *place.grid, 32)
+
+
+def test_squeeze_and_excitation_scales_the_branch_before_it_is_added() -> None:
+    block = drawn(Bottleneck(Place(8, 2, 3, 5), PlainConvolution(), scaled=SqueezeExcitation), seed=1).eval()
+    x, scaled = draw(2, 3, 5, 8), []
+    assert block.scaled is not None
+    block.scaled.register_forward_hook(lambda module, given, made: scaled.append(made))
+    torch.testing.assert_close(block(x), (x + sum(scaled)).relu())
 
 
 @pytest.mark.parametrize("mixing", MIXING)
