@@ -134,7 +134,7 @@ def measure_kind(verification: Verification, pairs: Pairs) -> dict[str, Any]:
     """
     relevance, looked = pairs.judge_pairs(verification), pairs.has_look
     thresholds = dict(verification.thresholds)
-    auto = discovery_threshold(joining_scores(pairs.found, relevance), pairs.pictures, min(thresholds.values()))
+    auto = discovery_threshold(joining_scores(pairs.found, relevance), pairs.pictures)
     both = [_measure_calibration_error(values, pairs.copies) for values in (pairs.relevance, relevance)]
     return {
         "kind": pairs.kind,

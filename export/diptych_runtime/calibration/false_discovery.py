@@ -16,6 +16,7 @@ import numpy as np
 from diptych_runtime.calibration.folds import DisjointSets
 
 FALSE_SHARE, FALSE_PAIRS = 0.08, 1 / 50  # of the pairs that are proposed, and for each picture
+EVEN = 0.5  # a threshold that is no lower in any collection
 # Scores are `too_sure` by so many times for each pair of a picture that is hard to tell, and at most by so many times,
 # as measured on kinds of pictures that the look was not fitted to (docs/studies/2026-11-dedupe.md); a small collection
 # counts as if it had so many pictures more.
@@ -50,7 +51,7 @@ def too_sure(scores: np.ndarray, pictures: int) -> float:
     return float(np.clip(TOO_SURE * (hard + 1) / (pictures + MORE), 1, AT_MOST))
 
 
-def discovery_threshold(scores: np.ndarray, pictures: int, least: float) -> float:
+def discovery_threshold(scores: np.ndarray, pictures: int, least: float = EVEN) -> float:
     """The threshold from `least` on that as many pairs reach as can, of these scores float64 (P,), while no more than
     `FALSE_SHARE` of them are expected to be wrong (`doubts`), and no more than `FALSE_PAIRS` for each picture. Where it
     lies between two scores it has five decimals, and a pair more that just reaches it would not be too many.

@@ -41,15 +41,14 @@ def threshold_of(runtime: Runtime, scores: np.ndarray, pictures: int, references
 
     Raises DedupeError (`check_threshold`).
     """
-    stated = stated_of(runtime)
     if runtime.verification is not None:
-        return discovery_threshold(scores, pictures - references, most_lenient(stated))
+        return discovery_threshold(scores, pictures - references)
     # References are compared with the others only. Each of these is in a pair with every reference that is its own, and
     # in half of one with each of the rest, so that a reference counts twice.
     pictures += references
     # Where the model states thresholds for random pairs, theirs is held too.
     random = threshold_at(runtime.question_settings.negatives.get("random", {}), _random_rate(pictures, ALARMS))
-    return max(by_rates(stated, pictures), random or 0.0)
+    return max(by_rates(stated_of(runtime), pictures), random or 0.0)
 
 
 def alarm_rate(

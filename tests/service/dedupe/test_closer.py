@@ -208,7 +208,7 @@ def test_groups_are_made_of_what_the_closer_look_says(scenes, looking):
         assert found.question == looking.runtime.question
         unasked = duplicates_among(scenes, bound=1e-9)
         known = np.array([score for _, _, score in unasked.pairs])
-        assert unasked.threshold == discovery_threshold(known, 4, min(looking.runtime.verification.thresholds.values()))
+        assert unasked.threshold == discovery_threshold(known, 4)
     finally:
         scenes.scorer = before
 

@@ -44,7 +44,7 @@ def test_after_a_closer_look_the_scores_say_how_strict_to_be_and_how_often_it_is
     runtime = looking(Runtime.open(artifact, threads=1))
     known = scores(hard=20)
     limit = threshold_of(runtime, known, 400)
-    assert limit == discovery_threshold(known, 400, 0.94)
+    assert limit == discovery_threshold(known, 400)
     assert alarm_rate(runtime, known, limit, 400) == pytest.approx(2 * doubts(known, 400)[known >= limit].sum() / 400)
     assert alarm_rate(runtime, known, 1e-9, 4) == 1.0
     assert threshold_of(runtime, known, 1_000, 600) == limit, "references are not asked for"
