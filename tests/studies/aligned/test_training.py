@@ -93,6 +93,25 @@ def test_a_run_may_begin_with_the_released_network_or_with_another_run(tmp_path:
         np.testing.assert_allclose(answer(tmp_path / run / "best", pair), expected, atol=1e-4)
 
 
+def test_an_anchor_holds_a_run_to_what_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def prepare(self: AlignedRun) -> None:
+        self.pairs = self.held_out = [*kept(6, copy=True), *kept(6, copy=False)]
+        self.draws = Draws(self.pairs)
+
+    monkeypatch.setattr(AlignedRun, "prepare", prepare)
+    moved = {}
+    for anchor in (0.0, 1.0):
+        budget = Budget(steps=4, batch=6, rate=1e-3, warmup=1, average=0.1, small=48, decay=0.0, anchor=anchor)
+        recipe = AlignedRecipe(aligned=Origins(), learning=budget, start=RELEASED, threads=1)
+        train(recipe, tmp_path / str(anchor), quiet=True)
+        pixels = np.stack([pair.pixels for pair in kept(6, copy=False)])[..., :40, :]
+        pairs = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)[:, :, :40, :40]).astype(np.float32)
+        pairs[:, :6] /= 255
+        (before,) = run_session(open_session(read_graph()), {"pair": pairs[:1]})
+        moved[anchor] = abs(float(answer(tmp_path / str(anchor) / "best", pairs[:1])[0] - before[0]))
+    assert moved[1.0] < moved[0.0] / 2
+
+
 def test_copies_are_half_of_what_is_drawn_and_kinds_come_by_the_root_of_their_number() -> None:
     draws = Draws([*kept(2, copy=True), *kept(36, copy=False), *kept(4, copy=False, kind="page")])
     drawn = draws.draw_pairs(3000, np.random.default_rng(0))
@@ -123,6 +142,7 @@ def test_a_batch_is_filled_up_with_what_is_not_shown() -> None:
         {"aligned": {"family": 1}},
         {"aligned": {}, "learning": {"small": 8}},
         {"aligned": {}, "learning": {"odd": 1.5}},
+        {"aligned": {}, "learning": {"anchor": -0.5}},
         {"aligned": {}, "start": "/nowhere"},
     ],
 )

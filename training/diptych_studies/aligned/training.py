@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,8 @@ class Budget(optimisation.Budget):
     """The training budget of the network, `batch` pairs a step, half of them copies.
 
     At first all pairs are made smaller, to `small` pixels at most, later a `share` of them: shapes are learnt at a
-    quarter of the cost. In an `odd` share of them one picture is edited once more (`edits.EDITS`).
+    quarter of the cost. In an `odd` share of them one picture is edited once more (`edits.EDITS`); of the others the
+    answer of the network that a run began with counts for an `anchor` share, and the label for the rest.
     """
 
     steps: int = 6000
@@ -58,12 +60,15 @@ class Budget(optimisation.Budget):
     small: int = 320
     share: float = 0.3
     odd: float = 0.0
+    anchor: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.small < 32 or not (0 <= self.share <= 1 and 0 <= self.odd <= 1):
+        shares = self.share, self.odd, self.anchor
+        if self.small < 32 or not all(0 <= share <= 1 for share in shares):
             raise ValueError(
-                f"small must be 32 or more, share and odd from 0 to 1, got {self.small}, {self.share} and {self.odd}"
+                f"small must be 32 or more, share, odd and anchor from 0 to 1, got {self.small}, "
+                + ", ".join(map(str, shares))
             )
 
 
@@ -120,6 +125,7 @@ class AlignedRun(Run):
         """Look for the archives, and make the network."""
         self.folder = data_folder() if self.recipe.aligned.archives else None
         network, budget = make_network(self.recipe.start).to(default_device()), self.recipe.learning
+        self.begun_with = deepcopy(network).eval()
         self.optimisation = Optimisation(network, budget, steps=budget.steps)
 
     def prepare(self) -> None:
@@ -147,11 +153,17 @@ class AlignedRun(Run):
         for begin in range(0, len(pairs), TOGETHER):
             part = pairs[begin : begin + TOGETHER]
             changed = [change_pair(pair, budget.small if rng.random() < share else 0, rng) for pair in part]
-            changed = [edit_one_side(pair, rng) if rng.random() < budget.odd else pair for pair in changed]
+            odd = rng.random(len(part)) < budget.odd
+            changed = [edit_one_side(pair, rng) if is_odd else pair for pair, is_odd in zip(changed, odd, strict=True)]
+            stacked = stack_pairs(changed).to(device)
             with mixed_precision(device):
-                odds = network(stack_pairs(changed).to(device)).float()
+                odds = network(stacked).float()
             labels = torch.tensor([float(pair.copy) for pair in part], device=device)
             target = labels * (1 - 2 * SMOOTHED) + SMOOTHED
+            if budget.anchor and not odd.all():
+                with torch.no_grad():
+                    before = self.begun_with(stacked).sigmoid()
+                target = target.lerp(before, torch.from_numpy(np.where(odd, 0, budget.anchor)).to(target))
             loss = F.binary_cross_entropy_with_logits(odds, target, reduction="sum") / len(pairs)
             loss.backward()
             total += loss.item()
