@@ -364,7 +364,7 @@ def parts(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """What each part of a model carries: the precision that copies lose with it off."""
+    """What each part of a model carries, switched off as it runs."""
     from diptych_runtime.models import find_checkpoint
     from diptych_studies.kinds.parts import measure_parts, parts_text
 

@@ -31,8 +31,7 @@ from diptych_studies.kinds.fitting import (
     look_closer,
 )
 from diptych_studies.kinds.negatives import fit_negatives, others_of
-from diptych_studies.kinds.odd_edits import add_odd_copies
-from diptych_studies.kinds.planted import KINDS, open_kinds
+from diptych_studies.kinds.planted import KINDS, add_odd_copies, open_kinds
 from diptych_training.errors import DataError
 from diptych_training.learning.calibration import NEAREST, even_weights
 

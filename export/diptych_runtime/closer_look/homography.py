@@ -52,7 +52,7 @@ def fit_homography(
     best, kept = None, np.zeros(len(a), bool)
     if not len(a):
         return best, kept
-    tried, agreeing = _try_matches(a.astype(np.float64), b.astype(np.float64), turns.astype(np.complex128), error)
+    tried, agreeing = _try_matches(a.astype(np.float64), b.astype(np.float64), turns, error)
     left = agreeing.sum(1)
     for _ in range(ATTEMPTS):
         first = int(left.argmax())
@@ -81,14 +81,15 @@ def _find_agreeing(tried: np.ndarray, a: np.ndarray, b: np.ndarray, turns: np.nd
 
     A row is for the match that says how one picture lies over the other.
     """
-    square = turns.real**2 + turns.imag**2
-    along, times = (turns[tried, None] * turns.conj()).real, square[tried, None] / square
+    real, imaginary = (part(turns).astype(np.float64) for part in (np.real, np.imag))
+    square = real**2 + imaginary**2
+    along, times = real[tried, None] * real + imaginary[tried, None] * imaginary, square[tried, None] / square
     turned = (along > 0) & (along**2 >= np.cos(np.deg2rad(TURNED)) ** 2 * square[tried, None] * square)
     alike = turned & (times <= MAGNIFIED**2) & (times >= MAGNIFIED**-2)
     row, other = np.nonzero(alike)  # few of those that are wrong: the places of the others need not be looked at
     one = tried[row]
     (x, y), (across, down) = ((places[other] - places[one]).T for places in (a, b))
-    real, imaginary = turns.real[one], turns.imag[one]
+    real, imaginary = real[one], imaginary[one]
     off = (real * x - imaginary * y - across) ** 2 + (imaginary * x + real * y - down) ** 2
     alike[row, other] = off <= (error + SLANT * np.sqrt(across**2 + down**2)) ** 2
     return alike

@@ -16,8 +16,8 @@ from diptych_studies.kinds.numbers import (
     numbers_text,
     study_numbers,
 )
-from diptych_studies.kinds.odd_edits import ODD_EDITS, add_odd_copies
-from diptych_studies.kinds.planted import open_planted
+from diptych_studies.kinds.odd_edits import ODD_EDITS
+from diptych_studies.kinds.planted import add_odd_copies, open_planted
 
 
 @pytest.fixture

@@ -20,8 +20,7 @@ from diptych_runtime.runtime import Runtime
 from diptych_studies.intervals import bootstrap
 from diptych_studies.kinds.examined import Examined
 from diptych_studies.kinds.fitting import Pairs, even_kinds, fit_logistic, look_closer
-from diptych_studies.kinds.odd_edits import add_odd_copies
-from diptych_studies.kinds.planted import KINDS, open_kinds
+from diptych_studies.kinds.planted import KINDS, add_odd_copies, open_kinds
 from diptych_training.metrics import Pool
 
 FAMILIES = ("easy", "hard", "odd")  # of edits: both repertoires, and what neither has

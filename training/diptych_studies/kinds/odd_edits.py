@@ -4,17 +4,10 @@ What is fitted to the usual edits has to hold for these too.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import cv2
 import numpy as np
-from PIL import Image
 
-from diptych_studies.kinds.planted import Planted
-from diptych_studies.kinds.variants import VARIANTS
-
-COPIES = 36  # of a kind at most
-SEED = 77
 Edit = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
@@ -131,28 +124,3 @@ ODD_EDITS: Mapping[str, Edit] = {
     "solarised": _solarise,
     "motion": _blur_motion,
 }
-
-
-def add_odd_copies(planted: Planted) -> Planted:
-    """A kind with copies by `ODD_EDITS` in its folder `odd`, one edit each in turn; they are drawn once."""
-    rng, folder = np.random.default_rng(SEED), planted.folder / "odd"
-    folder.mkdir(exist_ok=True)
-    # A copy in shades of grey is one of both, the photo and its variant: of these none are made.
-    among = [
-        place
-        for place, name in enumerate(planted.names)
-        if name.startswith("originals/") and (planted.kind != VARIANTS or planted.group[place] < 0)
-    ]
-    chosen = rng.permutation(among)[: min(COPIES, len(among) // 2)]
-    names = []
-    for number, place in enumerate(chosen):
-        edit = list(ODD_EDITS)[number % len(ODD_EDITS)]
-        names.append(f"odd/{number:03d}-{edit}.jpg")
-        if not (planted.folder / names[-1]).is_file():
-            with Image.open(planted.folder / planted.names[place]) as picture:
-                rgb = np.asarray(picture.convert("RGB"))
-            edited = ODD_EDITS[edit](rgb, np.random.default_rng([SEED, number]))
-            Image.fromarray(edited).save(planted.folder / names[-1], quality=85)
-    known = {key: getattr(planted, key) for key in ("original", "thing", "group")}
-    copied = {key: np.concatenate([values, values[chosen]]) for key, values in known.items()}
-    return replace(planted, names=[*planted.names, *names], **copied)

@@ -28,8 +28,7 @@ from diptych_runtime.runtime import Runtime
 from diptych_studies.kinds.examined import Examined
 from diptych_studies.kinds.fitting import look_closer
 from diptych_studies.kinds.numbers import Ranking, name_families
-from diptych_studies.kinds.odd_edits import add_odd_copies
-from diptych_studies.kinds.planted import KINDS, open_planted
+from diptych_studies.kinds.planted import KINDS, add_odd_copies, open_planted
 from diptych_training.errors import DataError
 
 WHOLE = "nothing"

@@ -9,7 +9,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from PIL import Image
 from diptych_runtime.atomic import replacing_folder
 from diptych_runtime.calibration.questions import COPY
 from diptych_runtime.decoder import panel_pixels
+from diptych_studies.kinds.odd_edits import ODD_EDITS
 from diptych_studies.kinds.variants import VARIANTS, recolour_part
 from diptych_training.data.archives import CLASS, Photo, list_photos, read_photos
 from diptych_training.data.csv import read_table
@@ -35,6 +36,7 @@ PICTURES, COPIES = 300, 50  # of a kind at most, and how many of them are copied
 DRAWN = 160  # documents of a group
 SIDE = 640  # of a drawn document
 SEED = 31
+ODD_COPIES, ODD_SEED = 36, 77  # odd copies of a kind at most
 COLUMNS = ("path", "photo", "thing", "group")
 # The mean difference, 0 to 255, of two thumbnails of one photo that an archive has twice. Screenshots may be nearer;
 # they are one where no pixel differs.
@@ -103,6 +105,31 @@ def open_planted(kind: str, folder: Path, sets: Path) -> Planted:
     photos, things, groups = (np.unique([row[key] for row in rows], return_inverse=True)[1] for key in COLUMNS[1:])
     groups[[row["group"] == "" for row in rows]] = -1
     return Planted(kind, target, names, photos[shown], things[shown], groups[shown])
+
+
+def add_odd_copies(planted: Planted) -> Planted:
+    """A kind with copies by `ODD_EDITS` in its folder `odd`, one edit each in turn; they are drawn once."""
+    rng, folder = np.random.default_rng(ODD_SEED), planted.folder / "odd"
+    folder.mkdir(exist_ok=True)
+    # A copy in shades of grey is one of both, the photo and its variant: of these none are made.
+    among = [
+        place
+        for place, name in enumerate(planted.names)
+        if name.startswith("originals/") and (planted.kind != VARIANTS or planted.group[place] < 0)
+    ]
+    chosen = rng.permutation(among)[: min(ODD_COPIES, len(among) // 2)]
+    names = []
+    for number, place in enumerate(chosen):
+        edit = list(ODD_EDITS)[number % len(ODD_EDITS)]
+        names.append(f"odd/{number:03d}-{edit}.jpg")
+        if not (planted.folder / names[-1]).is_file():
+            with Image.open(planted.folder / planted.names[place]) as picture:
+                rgb = np.asarray(picture.convert("RGB"))
+            edited = ODD_EDITS[edit](rgb, np.random.default_rng([ODD_SEED, number]))
+            Image.fromarray(edited).save(planted.folder / names[-1], quality=85)
+    known = {key: getattr(planted, key) for key in ("original", "thing", "group")}
+    copied = {key: np.concatenate([values, values[chosen]]) for key, values in known.items()}
+    return replace(planted, names=[*planted.names, *names], **copied)
 
 
 def _prepare_kind(kind: str, folder: Path, sets: Path) -> Path:
