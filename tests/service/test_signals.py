@@ -26,6 +26,16 @@ finally:
 """
 
 
+@pytest.fixture(autouse=True)
+def handled_by_nobody():
+    """Signals as a process begins with them: a cluster that a test has begun leaves a handler of its own."""
+    sent = signal.SIGTERM, signal.SIGHUP
+    before = [signal.signal(one, signal.SIG_DFL) for one in sent]
+    yield
+    for one, handler in zip(sent, before, strict=True):
+        signal.signal(one, handler)
+
+
 @pytest.fixture
 def waiting(environment):
     """A process that ends in order, and says so."""
