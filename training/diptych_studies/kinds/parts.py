@@ -167,7 +167,7 @@ def _measure_kind(runtime: Runtime, parts: Mapping[str, nn.Module], examined: Ex
 
     def rank(scores: np.ndarray) -> dict[str, Ranking]:
         ranked = {}
-        for family in ("all", *sorted(set(families[copies].tolist()))):
+        for family in ("all", *sorted({*families[copies].tolist()} - {""})):
             which = np.ones(len(copies), bool) if family == "all" else ~copies | (families == family)
             owner = np.unique(found[which, 1], return_inverse=True)[1]
             ranked[family] = Ranking(scores[which], copies=copies[which], owner=owner)
