@@ -326,10 +326,7 @@ def numbers(
     """The numbers of a closer look that pay where they were not fitted."""
     from diptych_studies.kinds.numbers import numbers_text, study_numbers
 
-    console = Console(as_json, quiet)
-    result = _measure_kinds(console, model, out, only, study_numbers)
-    console.emit(result, numbers_text(result))
-    return 0
+    return _report_kinds(Console(as_json, quiet), model, out, only, study_numbers, numbers_text)
 
 
 def calibration(
@@ -368,10 +365,9 @@ def parts(
     from diptych_runtime.models import find_checkpoint
     from diptych_studies.kinds.parts import measure_parts, parts_text
 
-    console = Console(as_json, quiet)
-    result = _measure_kinds(console, model, out, only, partial(measure_parts, find_checkpoint(model)))
-    console.emit(result, parts_text(result))
-    return 0
+    return _report_kinds(
+        Console(as_json, quiet), model, out, only, partial(measure_parts, find_checkpoint(model)), parts_text
+    )
 
 
 def duplicates(
@@ -384,9 +380,20 @@ def duplicates(
     """Duplicates proposed where nothing was planted, and where copies were."""
     from diptych_studies.kinds.duplicates import duplicates_text, measure_duplicates
 
-    console = Console(as_json, quiet)
-    result = _measure_kinds(console, model, out, only, measure_duplicates)
-    console.emit(result, duplicates_text(result))
+    return _report_kinds(Console(as_json, quiet), model, out, only, measure_duplicates, duplicates_text)
+
+
+def _report_kinds(
+    console: Console,
+    model: str,
+    out: Path,
+    only: Sequence[str],
+    measure: Callable[..., dict[str, Any]],
+    describe: Callable[[dict[str, Any]], str],
+) -> int:
+    """Measure a model on the collections of `planted`, and say what was found."""
+    result = _measure_kinds(console, model, out, only, measure)
+    console.emit(result, describe(result))
     return 0
 
 

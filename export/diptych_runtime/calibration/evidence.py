@@ -20,8 +20,7 @@ BLANK = 0.5  # the probability of two pictures with too little to be matched, at
 ONE_COLOUR = 12.0  # levels of a channel by which those may be apart for which this is said
 NUMBERS = ("bias", "odds", "registered", "containment", "aligned_odds")  # that a probability is made of
 SQUARE = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))  # the corners of a picture
-_DECIMALS = 7  # of a probability, as many as a float32 has below 1
-
+_DECIMALS, _CORNERS = 7, 5  # decimals of a probability, as many as a float32 has below 1, and of a corner
 
 Corners = tuple[tuple[float, float], ...]
 
@@ -64,8 +63,7 @@ class Evidence:
             rows += [[x, y, 1, 0, 0, 0, -into_x * x, -into_x * y], [0, 0, 0, x, y, 1, -into_y * x, -into_y * y]]
             told += [into_x, into_y]
         back = np.append(np.linalg.solve(np.array(rows), np.array(told)), 1).reshape(3, 3)
-        moved = back @ np.column_stack([SQUARE, np.ones(4)]).T
-        return replace(self, corners=tuple((x, y) for x, y in (moved[:2] / moved[2]).T.round(5).tolist()))
+        return replace(self, corners=corners_by(back))
 
     @property
     def is_registered(self) -> bool:
@@ -190,6 +188,12 @@ class AfterLook:
         vain = numbers[:, 1] - self.in_vain * np.maximum(log_odds(copies), 0)
         found[looked] = round_relevance(sigmoid(np.where(laid, odds, vain)[looked]))
         return found
+
+
+def corners_by(homography: np.ndarray) -> Corners:
+    """The corners of a picture after a homography (3, 3) of shares of its sides."""
+    moved = homography @ np.column_stack([SQUARE, np.ones(4)]).T
+    return tuple((x, y) for x, y in (moved[:2] / moved[2]).T.round(_CORNERS).tolist())
 
 
 def numbers_of(relevance: np.ndarray, seen: Sequence[Evidence | None]) -> np.ndarray:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from PIL import Image
 
-from diptych_runtime.calibration.evidence import FEWEST, KEYPOINTS, SQUARE, Corners, Evidence
+from diptych_runtime.calibration.evidence import FEWEST, KEYPOINTS, SQUARE, Evidence, corners_by
 from diptych_runtime.closer_look.aligned import SCALE, Laid, aligned_odds, crop_to_shown
 from diptych_runtime.closer_look.frames import Frames
 from diptych_runtime.closer_look.homography import import_opencv, magnification
@@ -28,7 +28,7 @@ SIDE, FINE = 400, 800  # pixels of the longer side: where keypoints lie, and at 
 CONTRAST = 0.01  # of a keypoint at least, a quarter of OpenCV's: what a copy went through takes contrast away
 GRID = 32  # cells each way of pictures that are too plain for keypoints
 _LIMITS = PictureLimits()
-_DECIMALS = 5  # of shares of a picture; processors differ in the last bits
+_SHARE = 5  # decimals of the share of a picture; processors differ in the last bits
 
 
 @dataclass(frozen=True)
@@ -109,11 +109,15 @@ def verify(a: View, b: View) -> Evidence:
     )
     if found.homography is None:
         return replace(seen, apart=_colour_distance(a.rgb, b.rgb)) if fewer < FEWEST else seen
-    corners = pair.find_corners(found.homography)
-    seen = replace(seen, corners=tuple((x, y) for x, y in corners.round(_DECIMALS).tolist()))
-    here, there = (_shared_area(one.corners) for one in (seen, seen.with_sides_swapped))
-    odds = aligned_odds(pair.lay_over(found.homography))
-    return replace(seen, coverage=min(here, there), containment=max(here, there), aligned_odds=odds)
+    moved = pair.move_shares(found.homography)
+    shared = _shared_areas(moved)
+    return replace(
+        seen,
+        coverage=min(shared),
+        containment=max(shared),
+        aligned_odds=aligned_odds(pair.lay_over(found.homography)),
+        corners=corners_by(np.linalg.inv(moved) if pair.order > 0 else moved),
+    )
 
 
 def lay_pair(a: View, b: View) -> Laid | None:
@@ -144,14 +148,11 @@ class _Registered:
         found = register_pair(a.keypoints, b.keypoints, a.size)
         return cls(a.mirror_image if found.mirrored else a, b, order, found)
 
-    def find_corners(self, homography: np.ndarray) -> np.ndarray:
-        """The corners of the first picture in the second, float64 (4, 2), as `Evidence.corners` are."""
+    def move_shares(self, homography: np.ndarray) -> np.ndarray:
+        """The homography (3, 3) from shares of the sides of `a`, as it was given, to shares of those of `b`."""
         (width, height), (across, down) = self.a.size, self.b.size
         mirror = np.array([[-1, 0, width - 1], [0, 1, 0], [0, 0, 1]]) if self.found.mirrored else np.eye(3)
-        moved = np.diag([1 / across, 1 / down, 1]) @ homography @ mirror @ np.diag([width, height, 1])
-        moved = np.linalg.inv(moved) if self.order > 0 else moved
-        corners = moved @ np.column_stack([SQUARE, np.ones(4)]).T
-        return (corners[:2] / corners[2]).T
+        return np.diag([1 / across, 1 / down, 1]) @ homography @ mirror @ np.diag([width, height, 1])
 
     def lay_over(self, homography: np.ndarray) -> Laid:
         """One picture laid over the other, in their own resolution at most, and cut to where both are shown."""
@@ -168,10 +169,16 @@ def _compare_pixels(a: np.ndarray, b: np.ndarray) -> int:
     return 0
 
 
-def _shared_area(corners: Corners) -> float:
-    """The share of a picture that another one with its corners at these places covers."""
-    area, _ = import_opencv().intersectConvexConvex(np.array(SQUARE, np.float32), np.array(corners, np.float32))
-    return round(min(1.0, area), _DECIMALS)
+def _shared_areas(moved: np.ndarray) -> tuple[float, float]:
+    """The shares of two pictures in which they overlap, by a homography from shares of the sides of the first to those
+    of the second that keeps the first convex: what of the second is far outside of it may have no place in the first.
+    """
+    cv2 = import_opencv()
+    area, shared = cv2.intersectConvexConvex(*(np.array(one, np.float32) for one in (SQUARE, corners_by(moved))))
+    if area <= 0:
+        return 0.0, 0.0
+    there = cv2.contourArea(cv2.perspectiveTransform(shared, np.linalg.inv(moved)))
+    return round(min(1.0, there), _SHARE), round(min(1.0, area), _SHARE)
 
 
 def _colour_distance(a: np.ndarray, b: np.ndarray) -> float:

@@ -152,7 +152,7 @@ class CloserLook:
         missing = [id for id in ids if id not in found]
         tick = self.on_stage("keypoints", len(missing), len(found))
         for batch in self._split_batches(missing, tick):
-            views = self._get_views(batch)
+            views = self._views.get_views(batch, self._describe_pictures)
             made = {id: make_signatures(view.keypoints.descriptors) for id, view in views.items() if view is not None}
             self.pair_cache.add_signatures(made)
             found |= made
@@ -164,7 +164,7 @@ class CloserLook:
         missing = [place for place in breadth_first(pairs) if seen[place] is None]
         tick = self.on_stage("closer_looks", len(missing), len(seen) - len(missing))
         for batch in self._split_batches(missing, tick):
-            looked = self._look_at_pairs([pairs[place] for place in batch])
+            looked = self._look_at_pairs([named[place] for place in batch])
             made = [(place, evidence) for place, evidence in zip(batch, looked, strict=True) if evidence is not None]
             self.taken += len(made)
             self.pair_cache.add_evidence([named[place] for place, _ in made], [evidence for _, evidence in made])
@@ -180,24 +180,18 @@ class CloserLook:
             self.seconds += perf_counter() - began
             tick(len(batch))
 
-    def _look_at_pairs(self, pairs: list[tuple[int, int]]) -> list[Evidence | None]:
-        places = sorted({place for pair in pairs for place in pair})
-        views = self._get_views([self.ids[place] for place in places])
-        return self.collection.scorer.evidence([(views[self.ids[a]], views[self.ids[b]]) for a, b in pairs])
+    def _look_at_pairs(self, pairs: list[tuple[str, str]]) -> list[Evidence | None]:
+        views = self._views.get_views(sorted({id for pair in pairs for id in pair}), self._describe_pictures)
+        return self.collection.scorer.evidence([(views[a], views[b]) for a, b in pairs])
 
     def look_at_pair(self, a: str, b: str) -> Evidence | None:
         """The evidence of a closer look at two pictures by id; None where a file is missing or unreadable."""
         (seen,) = self.pair_cache.get_evidence([(a, b)])
         if seen is None:
-            views = self._get_views([a, b])
-            (seen,) = self.collection.scorer.evidence([(views[a], views[b])])
+            (seen,) = self._look_at_pairs([(a, b)])
             if seen is not None:
                 self.pair_cache.add_evidence([(a, b)], [seen])
         return seen
-
-    def _get_views(self, ids: list[str]) -> dict[str, View | None]:
-        """The views of pictures by id; None where there is no file."""
-        return self._views.get_views(ids, self._describe_pictures)
 
     @property
     def limits(self) -> PictureLimits:

@@ -121,7 +121,7 @@ def draw_overlay(found: Explanation, picture_a: Image.Image, picture_b: Image.Im
     shown = [_fit_picture(picture, large) for picture in (picture_a, picture_b)]
     for picture, corners in zip(shown, reversed(found.corners), strict=True):
         if corners:
-            _draw_outline(picture, np.array(corners))
+            _draw_outline(picture, corners)
     height = max(picture.height for picture in shown)
     canvas = Image.new("RGB", (2 * large + _SCALE * _GAP, height), _WHITE)
     corners = [
@@ -150,9 +150,9 @@ def draw_overlay(found: Explanation, picture_a: Image.Image, picture_b: Image.Im
     return buffer.getvalue()
 
 
-def _draw_outline(picture: Image.Image, corners: np.ndarray) -> None:
-    """Draw the outline of a polygon (P, 2) of shares of the picture's sides, which may reach beyond them."""
-    places = [(float(x * picture.width), float(y * picture.height)) for x, y in corners]
+def _draw_outline(picture: Image.Image, corners: Corners) -> None:
+    """Draw the outline of a polygon of shares of the picture's sides, which may reach beyond them."""
+    places = [(x * picture.width, y * picture.height) for x, y in corners]
     draw = ImageDraw.Draw(picture)
     for colour, width in ((_WHITE, 6), (_OUTLINE, 3)):
         draw.line([*places, *places[:2]], colour, width * _SCALE, joint="curve")

@@ -12,11 +12,14 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 from diptych_runtime.calibration.evidence import (
     FEWEST,
     NUMBERS,
+    SQUARE,
     Evidence,
     Verification,
+    corners_by,
 )
 from diptych_runtime.calibration.recalibration import log_odds
-from diptych_runtime.closer_look.verification import describe, verify
+from diptych_runtime.closer_look.homography import import_opencv
+from diptych_runtime.closer_look.verification import _shared_areas, describe, verify
 
 WORDS = re.findall(
     "[a-z]+", "quick brown foxes jump over one lazy dog while many small birds sing in tall green trees near stone"
@@ -223,6 +226,15 @@ def test_the_corners_of_a_crop_lie_where_it_was_cut_and_those_of_its_original_be
     seen = verify(*pair)
     assert np.array(seen.corners) == pytest.approx(beyond if swapped else within, abs=0.02)
     assert np.array(seen.with_sides_swapped.corners) == pytest.approx(within if swapped else beyond, abs=0.04)
+
+
+def test_two_pictures_share_what_points_of_both_do_though_one_reaches_beyond_the_horizon_of_the_other():
+    corners = ((0.1, 0.2), (0.5, 0.45), (0.5, 0.55), (0.1, 0.8))  # their sides meet at x = 0.58
+    moved = import_opencv().getPerspectiveTransform(*(np.array(one, np.float32) for one in (SQUARE, corners)))
+    assert np.array(corners_by(moved)) == pytest.approx(np.array(corners), abs=1e-4)
+    assert _shared_areas(moved) == pytest.approx((1, 0.4 * (0.6 + 0.1) / 2), abs=1e-4)
+    aside = {across: _shared_areas(np.array([[1, 0, across], [0, 1, 0], [0, 0, 1]])) for across in (0.75, 1.25)}
+    assert aside == {0.75: pytest.approx((0.25, 0.25)), 1.25: (0, 0)}
 
 
 def test_without_the_look_that_it_deserves_no_pair_is_the_same():

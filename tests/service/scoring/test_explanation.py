@@ -83,7 +83,7 @@ def test_what_needs_no_registration_is_told_as_that(seen, said):
     assert look_in_words(Explanation("copy", {}, (2, 2), 0.4, [], np.zeros((4, 4), np.float32), seen)) == said
 
 
-def drawn(links: list[Link], corners: Corners = ()) -> np.ndarray:
+def draw_found(links: list[Link], corners: Corners = ()) -> np.ndarray:
     """The overlay of a black landscape and a black portrait, of 2 x 2 patches."""
     seen = Evidence(0, corners=corners)
     found = Explanation("match", {}, (2, 2), 0.4, links, np.zeros((4, 4), np.float32), seen)
@@ -94,15 +94,15 @@ def drawn(links: list[Link], corners: Corners = ()) -> np.ndarray:
 
 
 def test_links_and_the_outline_of_the_first_picture_in_the_second_are_drawn_where_they_lie():
-    bare, linked = drawn([]), drawn([Link(1, 2, 0.3)])
+    bare, linked = draw_found([]), draw_found([Link(1, 2, 0.3)])
     assert bare.shape == (100, 224, 3)
     # Patch 1 of the landscape, which is 100 x 50 from (0, 25); patch 2 of the portrait, 50 x 100 from (149, 0).
     rows, columns = np.nonzero((bare != linked).any(-1))
     assert (columns.min(), columns.max()) == pytest.approx((75, 161), abs=8)
     assert (rows.min(), rows.max()) == pytest.approx((37, 75), abs=8)
-    both = drawn([Link(0, 0, 0.3), Link(3, 3, 0.3)])
+    both = draw_found([Link(0, 0, 0.3), Link(3, 3, 0.3)])
     assert len({tuple(one) for one in (both[37, 25], both[62, 75], bare[37, 25])}) == 3, "each has its colour"
-    rows, columns = np.nonzero((bare != drawn([], SQUARE)).any(-1))
+    rows, columns = np.nonzero((bare != draw_found([], SQUARE)).any(-1))
     assert (columns.min(), columns.max()) == pytest.approx((149 + 10, 149 + 35), abs=4)
     assert (rows.min(), rows.max()) == pytest.approx((10, 60), abs=4)
-    assert not (bare != drawn([], SQUARE))[20:50, 149 + 16 : 149 + 29].any()
+    assert not (bare != draw_found([], SQUARE))[20:50, 149 + 16 : 149 + 29].any()

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from diptych_studies.aligned.edits import EDITS, Edit, edit_one_side
+from diptych_studies.aligned.edits import EDITS, edit_one_side
+from diptych_studies.kinds.odd_edits import Edit
 
 
 @pytest.mark.parametrize("edit", EDITS)
@@ -22,7 +23,7 @@ def test_one_side_of_a_pair_is_edited_and_never_where_it_is_shown() -> None:
     pair = np.random.default_rng(0).integers(0, 256, (40, 48, 7), np.uint8)
     sides = []
     for seed in range(20):
-        changed = (edit_one_side(pair, np.random.default_rng(seed)) != pair).any((0, 1))
+        changed = (edit_one_side(pair, EDITS, np.random.default_rng(seed)) != pair).any((0, 1))
         assert not changed[6]
         sides.append((bool(changed[:3].any()), bool(changed[3:6].any())))
     assert set(sides) == {(True, False), (False, True)}

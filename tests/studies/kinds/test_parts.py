@@ -30,7 +30,7 @@ def make_pair(**changes: Any) -> tuple[PairPart, tuple[torch.Tensor, torch.Tenso
 
 
 @torch.no_grad()
-def switched(name: str) -> tuple[PairPart, tuple[torch.Tensor, torch.Tensor]]:
+def switch_part_off(name: str) -> tuple[PairPart, tuple[torch.Tensor, torch.Tensor]]:
     pair, tokens = make_pair(correspondence=True, channels=8, merge=2)
     list_switches(pair)[name](pair)
     return pair, tokens
@@ -39,7 +39,7 @@ def switched(name: str) -> tuple[PairPart, tuple[torch.Tensor, torch.Tensor]]:
 @pytest.mark.parametrize("name", sorted(MATCHING | OTHERS))
 @torch.no_grad()
 def test_a_switch_changes_the_answer_and_few_weights(name):
-    (whole, tokens), (less, _) = make_pair(correspondence=True, channels=8, merge=2), switched(name)
+    (whole, tokens), (less, _) = make_pair(correspondence=True, channels=8, merge=2), switch_part_off(name)
     assert not whole(*tokens).equal(less(*tokens))
     theirs = less.state_dict()
     changed = {key.rpartition(".")[2] for key, weight in whole.state_dict().items() if not weight.equal(theirs[key])}
@@ -49,11 +49,11 @@ def test_a_switch_changes_the_answer_and_few_weights(name):
 
 @torch.no_grad()
 def test_what_is_off_adds_nothing():
-    pair, tokens = switched("prior")
+    pair, tokens = switch_part_off("prior")
     assert not pair.logit_summands(*tokens)[0].any()
-    pair, tokens = switched("trunk")
+    pair, tokens = switch_part_off("trunk")
     assert not pair.logit_summands(*tokens)[1].any()
-    pair, _ = switched("attention across")
+    pair, _ = switch_part_off("attention across")
     merged = torch.rand(2, 3, 4, 4, pair.segments.width)
     other = torch.cat([merged[:1], torch.rand(1, 3, 4, 4, pair.segments.width)])
     mixer = pair.blocks[0].mixer
@@ -64,11 +64,11 @@ def test_what_is_off_adds_nothing():
 
 @torch.no_grad()
 def test_tables_and_windows_are_those_of_the_part():
-    tables = [sac.bias.table for sac in _sacs(switched("segments")[0]) if sac.bias is not None]
+    tables = [sac.bias.table for sac in _sacs(switch_part_off("segments")[0]) if sac.bias is not None]
     assert all(table[0].equal(table[1]) for table in tables)
-    tables = [sac.bias.table for sac in _sacs(switched("bias")[0]) if sac.bias is not None]
+    tables = [sac.bias.table for sac in _sacs(switch_part_off("bias")[0]) if sac.bias is not None]
     assert all(table.amax((2, 3)).equal(table.amin((2, 3))) and table.any() for table in tables)
-    msac = next(part for part in switched("windows 3 x 3")[0].modules() if isinstance(part, MSAC))
+    msac = next(part for part in switch_part_off("windows 3 x 3")[0].modules() if isinstance(part, MSAC))
     first = msac.sacs[0].scale.d_o
     assert msac.H_phi[:, :first].all()
     assert not msac.H_phi[:, first:].any()

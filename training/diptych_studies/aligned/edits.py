@@ -1,40 +1,29 @@
 """Edits of one of two pictures that are laid over each other already: what no homography undoes, weather, print.
 
-None of them is in a repertoire of training or measuring. Their strengths are drawn, and most are weak.
+No repertoire of training or measuring has them; of `kinds.odd_edits` they teach all but halftone, solarised and motion,
+drawn by other hands. Their strengths are drawn, and most are weak.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import cv2
 import numpy as np
 
-Edit = Callable[[np.ndarray, np.random.Generator], np.ndarray]
+from diptych_studies.kinds.odd_edits import Edit, list_places, move_pixels
 
 
-def edit_one_side(pair: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A pair uint8 (h, w, 7) with one of its pictures edited by one of `EDITS`."""
+def edit_one_side(pair: np.ndarray, edits: Sequence[Edit], rng: np.random.Generator) -> np.ndarray:
+    """A pair uint8 (h, w, 7) with one of its pictures edited in one of these ways."""
     side = slice(0, 3) if rng.random() < 0.5 else slice(3, 6)
-    edited, edit = pair.copy(), EDITS[int(rng.integers(len(EDITS)))]
+    edited, edit = np.array(pair), edits[int(rng.integers(len(edits)))]
     edited[..., side] = edit(np.ascontiguousarray(pair[..., side]), rng)
     return edited
 
 
-def _move_pixels(rgb: np.ndarray, across: np.ndarray, down: np.ndarray) -> np.ndarray:
+def _shift_pixels(rgb: np.ndarray, across: np.ndarray, down: np.ndarray) -> np.ndarray:
     """Take each pixel from a place so many pixels further, float (h, w) each."""
-    x, y = _list_places(rgb)
-    return cv2.remap(
-        rgb,
-        x + across.astype(np.float32),
-        y + down.astype(np.float32),
-        cv2.INTER_LINEAR,
-        borderMode=cv2.BORDER_REPLICATE,
-    )
-
-
-def _list_places(rgb: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The places x and y of all pixels, float32 (h, w) each."""
-    y, x = np.mgrid[: rgb.shape[0], : rgb.shape[1]].astype(np.float32)
-    return x, y
+    x, y = list_places(rgb)
+    return move_pixels(rgb, x + across, y + down, cv2.BORDER_REPLICATE)
 
 
 def _draw_clouds(rgb: np.ndarray, cells: int, rng: np.random.Generator) -> np.ndarray:
@@ -46,35 +35,35 @@ def _draw_clouds(rgb: np.ndarray, cells: int, rng: np.random.Generator) -> np.nd
 
 def _jitter(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     reach, cells = rng.uniform(0, 0.01) * min(rgb.shape[:2]), int(rng.integers(2, 6))
-    return _move_pixels(rgb, *(reach * _draw_clouds(rgb, cells, rng) for _ in range(2)))
+    return _shift_pixels(rgb, *(reach * _draw_clouds(rgb, cells, rng) for _ in range(2)))
 
 
 def _make_waves(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    (x, y), (height, width) = _list_places(rgb), rgb.shape[:2]
+    (x, y), (height, width) = list_places(rgb), rgb.shape[:2]
     reach, (first, second) = min(height, width) * rng.uniform(0.004, 0.025), 2 * np.pi * rng.uniform(0.7, 3.5, 2)
     begin, other = rng.uniform(0, 2 * np.pi, 2)
-    return _move_pixels(rgb, reach * np.sin(first * y / height + begin), reach * np.sin(second * x / width + other))
+    return _shift_pixels(rgb, reach * np.sin(first * y / height + begin), reach * np.sin(second * x / width + other))
 
 
 def _swirl(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    (x, y), (height, width) = _list_places(rgb), rgb.shape[:2]
+    (x, y), (height, width) = list_places(rgb), rgb.shape[:2]
     across, down = x - width * rng.uniform(0.3, 0.7), y - height * rng.uniform(0.3, 0.7)
     radius = min(height, width) * rng.uniform(0.2, 0.5)
     angle = rng.uniform(-0.5, 0.5) * np.exp(-(across**2 + down**2) / radius**2)
     cos, sin = np.cos(angle), np.sin(angle)
-    return _move_pixels(rgb, cos * across - sin * down - across, sin * across + cos * down - down)
+    return _shift_pixels(rgb, cos * across - sin * down - across, sin * across + cos * down - down)
 
 
 def _see_through_glass(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     reach = max(1, int(min(rgb.shape[:2]) * rng.uniform(0.004, 0.014)))
-    return _move_pixels(rgb, *rng.integers(-reach, reach + 1, (2, *rgb.shape[:2])))
+    return _shift_pixels(rgb, *rng.integers(-reach, reach + 1, (2, *rgb.shape[:2])))
 
 
 def _bend_lens(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    (x, y), (height, width) = _list_places(rgb), rgb.shape[:2]
+    (x, y), (height, width) = list_places(rgb), rgb.shape[:2]
     across, down = 2 * x / width - 1, 2 * y / height - 1
     bent = rng.uniform(-0.1, 0.1) * (across**2 + down**2 - 0.7)
-    return _move_pixels(rgb, bent * across * width / 2, bent * down * height / 2)
+    return _shift_pixels(rgb, bent * across * width / 2, bent * down * height / 2)
 
 
 def _add_haze(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:

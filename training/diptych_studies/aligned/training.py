@@ -20,7 +20,7 @@ from diptych.console import format_table
 from diptych_model.networks.aligned import STRIDE, WEIGHTS, AlignedPairNetwork, load_aligned, save_aligned
 from diptych_runtime.closer_look.aligned import read_graph
 from diptych_runtime.paths import shell_word
-from diptych_studies.aligned.edits import edit_one_side
+from diptych_studies.aligned.edits import EDITS, edit_one_side
 from diptych_studies.aligned.shelves import KeptPair, Origins, make_shelves, read_shelf, sources_of
 from diptych_studies.kinds.odd_edits import ODD_EDITS
 from diptych_training import optimisation
@@ -154,7 +154,8 @@ class AlignedRun(Run):
             part = pairs[begin : begin + TOGETHER]
             changed = [change_pair(pair, budget.small if rng.random() < share else 0, rng) for pair in part]
             odd = rng.random(len(part)) < budget.odd
-            changed = [edit_one_side(pair, rng) if is_odd else pair for pair, is_odd in zip(changed, odd, strict=True)]
+            for place in np.flatnonzero(odd).tolist():
+                changed[place] = edit_one_side(changed[place], EDITS, rng)
             stacked = stack_pairs(changed).to(device)
             with mixed_precision(device):
                 odds = network(stacked).float()
@@ -240,13 +241,10 @@ def measure_auc(network: nn.Module, pairs: Sequence[KeptPair]) -> dict[str, dict
 
 def edit_pairs(pairs: Sequence[KeptPair]) -> list[KeptPair]:
     """The pairs with one picture edited in a way that no pair is in training (`UNSEEN`), always the same."""
-    edited = []
-    for number, pair in enumerate(pairs):
-        rng = np.random.default_rng([UNSEEN_SEED, number])
-        pixels, side = np.array(pair.pixels), slice(0, 3) if number % 2 else slice(3, 6)
-        pixels[..., side] = UNSEEN[number % len(UNSEEN)](np.ascontiguousarray(pixels[..., side]), rng)
-        edited.append(replace(pair, pixels=pixels))
-    return edited
+    rngs = (np.random.default_rng([UNSEEN_SEED, number]) for number in range(len(pairs)))
+    return [
+        replace(pair, pixels=edit_one_side(pair.pixels, UNSEEN, rng)) for pair, rng in zip(pairs, rngs, strict=True)
+    ]
 
 
 def stack_pairs(pairs: Sequence[np.ndarray]) -> Tensor:

@@ -11,47 +11,45 @@ import numpy as np
 Edit = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
-def _move_pixels(rgb: np.ndarray, x: np.ndarray, y: np.ndarray, border: int = cv2.BORDER_REFLECT) -> np.ndarray:
+def move_pixels(rgb: np.ndarray, x: np.ndarray, y: np.ndarray, border: int = cv2.BORDER_REFLECT) -> np.ndarray:
     """Take each pixel from the place (x, y), float (h, w) each."""
     return cv2.remap(rgb, x.astype(np.float32), y.astype(np.float32), cv2.INTER_LINEAR, borderMode=border)
 
 
-def _list_places(rgb: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def list_places(rgb: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The places x and y of all pixels, float32 (h, w) each."""
     y, x = np.mgrid[: rgb.shape[0], : rgb.shape[1]].astype(np.float32)
     return x, y
 
 
 def _add_glass(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    x, y = _list_places(rgb)
+    x, y = list_places(rgb)
     reach = max(2, min(x.shape) // 120)
-    return _move_pixels(rgb, x + rng.integers(-reach, reach + 1, x.shape), y + rng.integers(-reach, reach + 1, x.shape))
+    return move_pixels(rgb, x + rng.integers(-reach, reach + 1, x.shape), y + rng.integers(-reach, reach + 1, x.shape))
 
 
 def _add_waves(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    x, y = _list_places(rgb)
+    x, y = list_places(rgb)
     height, width = x.shape
     reach, waves = min(x.shape) * rng.uniform(0.01, 0.03), 2 * np.pi * rng.uniform(1, 3)
-    return _move_pixels(rgb, x + reach * np.sin(waves * y / height), y + reach * np.sin(waves * x / width))
+    return move_pixels(rgb, x + reach * np.sin(waves * y / height), y + reach * np.sin(waves * x / width))
 
 
 def _bend_lens(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    x, y = _list_places(rgb)
+    x, y = list_places(rgb)
     height, width = x.shape
     across, down = 2 * x / width - 1, 2 * y / height - 1
     bent = 1 + rng.uniform(-0.25, 0.35) * (across**2 + down**2)
-    return _move_pixels(
-        rgb, (across * bent + 1) * width / 2, (down * bent + 1) * height / 2, border=cv2.BORDER_CONSTANT
-    )
+    return move_pixels(rgb, (across * bent + 1) * width / 2, (down * bent + 1) * height / 2, border=cv2.BORDER_CONSTANT)
 
 
 def _swirl_middle(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    x, y = _list_places(rgb)
+    x, y = list_places(rgb)
     height, width = x.shape
     across, down = x - width / 2, y - height / 2
     angle = rng.uniform(0.3, 0.7) * np.exp(-4 * np.hypot(across, down) / min(x.shape))
     cos, sin = np.cos(angle), np.sin(angle)
-    return _move_pixels(rgb, width / 2 + cos * across - sin * down, height / 2 + sin * across + cos * down)
+    return move_pixels(rgb, width / 2 + cos * across - sin * down, height / 2 + sin * across + cos * down)
 
 
 def _add_fog(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -91,7 +89,7 @@ def _add_dots(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _print_halftone(rgb: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    x, y = _list_places(rgb)
+    x, y = list_places(rgb)
     wave = 2 * np.pi / rng.integers(4, 7)
     ink = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY) > (np.sin(x * wave) * np.sin(y * wave) + 1) * 127
     return np.repeat((ink * 255).astype(np.uint8)[..., None], 3, axis=2)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -97,13 +97,11 @@ LOOKS: Mapping[str, Callable[[Evidence], Evidence]] = {
 }
 
 
-@dataclass(frozen=True)
-class _Kind:
+class _Rankings(NamedTuple):
     """The pairs of a kind by every switch: rankings of the network `alone`, and as they are `shown`, by the name of
     what is off and by family of edits.
     """
 
-    kind: str
     alone: dict[str, dict[str, Ranking]]
     shown: dict[str, dict[str, Ranking]]
 
@@ -156,7 +154,7 @@ def _without(pair: PairPart, switch_off: SwitchOff) -> PairPart:
     return changed
 
 
-def _measure_kind(runtime: Runtime, parts: Mapping[str, nn.Module], examined: Examined) -> _Kind:
+def _measure_kind(runtime: Runtime, parts: Mapping[str, nn.Module], examined: Examined) -> _Rankings:
     pairs = look_closer(examined)
     rng, verification = np.random.default_rng(0), runtime.verification
     assert verification is not None
@@ -182,7 +180,7 @@ def _measure_kind(runtime: Runtime, parts: Mapping[str, nn.Module], examined: Ex
     for name, change in LOOKS.items():
         less = [None if one is None else change(one) for one in seen]
         shown[name] = rank(verification.shown_relevance(relevance[WHOLE], less, looked))
-    return _Kind(examined.planted.kind, {name: rank(own) for name, own in relevance.items()}, shown)
+    return _Rankings({name: rank(own) for name, own in relevance.items()}, shown)
 
 
 @torch.inference_mode()
